@@ -1,0 +1,61 @@
+# Every target sets up what it needs; the second run is fast. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PORT   ?= 9876
+FUZZ_SECONDS ?= 300
+READY  := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
+
+.PHONY: help demo test check format interop bench fuzz serve docs clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("Rocketline needs Python 3.11 or newer; `$(PYTHON)` is %d.%d. Try: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@test -x $(BIN)/python || { echo "Creating the virtual environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing Rocketline and its development tools into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $@
+
+demo: $(READY)  ## start a name server, register a broker's routes, show them
+	@$(BIN)/rocketline demo
+
+test: $(READY)  ## every test that needs nothing but Python
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --ignore=tests/interop src tests
+
+check: $(READY)  ## format, lint, types, layers
+	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache | tail -n 12
+
+format: $(READY)  ## bring the code into shape
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+interop: $(READY)  ## with the real Apache RocketMQ, from Maven: needs a JDK (17+) and mvn
+	@$(BIN)/python -m pytest -q tests/interop
+
+bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
+	@$(BIN)/python -m benchmarks.nameserver
+
+fuzz: $(READY)  ## FUZZ_SECONDS of random bytes at every decoder
+	@$(BIN)/python -m benchmarks.fuzz --seconds $(FUZZ_SECONDS)
+
+serve: $(READY)  ## a name server on PORT
+	@$(BIN)/rocketline nameserver --port $(PORT)
+
+docs: $(DOCS_READY)  ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "See site/index.html"
+
+clean:  ## remove everything that is made
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,3 @@
+"""Rocketline: Apache RocketMQ in Python."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,90 @@
+"""One connection's conversation, without its socket: which bytes to send, and what received frames mean.
+
+Both ends may ask. A response is matched to its request by the opaque number alone; whether a frame is a response is
+told by its flag, because the peer numbers its own requests independently and may use the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+from rocketline.errors import OverloadedError
+from rocketline.wire import frame
+from rocketline.wire.codes import SerializeType
+from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
+
+Waiter = TypeVar("Waiter")
+
+_OPAQUE_MAX = 2**31 - 1
+
+
+class Answer(NamedTuple, Generic[Waiter]):
+    """A response, with whatever was parked for it."""
+
+    waiter: Waiter
+    response: Command
+
+
+class Connection(Generic[Waiter]):
+    """Numbers requests, parks a waiter for each, and hands it back with the answer.
+
+    At most `in_flight_max` requests wait; one more is refused with `OverloadedError`.
+    """
+
+    __slots__ = ("_in_flight_max", "_opaque", "_pending", "address", "serialize_type")
+
+    def __init__(
+        self, address: str, *, in_flight_max: int = 65_535, serialize_type: SerializeType = SerializeType.JSON
+    ) -> None:
+        self.address = address
+        self.serialize_type = serialize_type
+        self._in_flight_max = in_flight_max
+        self._opaque = 0
+        self._pending: dict[int, Waiter] = {}
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    def request(self, command: Command, waiter: Waiter) -> bytes:
+        """The frame that asks `command`; its opaque is set to a number that is free on this connection."""
+        if len(self._pending) >= self._in_flight_max:
+            raise OverloadedError(self.address, f"{self._in_flight_max} requests are in flight already")
+        while True:
+            self._opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
+            if self._opaque not in self._pending:
+                break
+        command.opaque, command.serialize_type = self._opaque, self.serialize_type
+        data = frame.encode(command)
+        self._pending[self._opaque] = waiter
+        return data
+
+    def oneway(self, command: Command) -> bytes:
+        """The frame of a request that nobody answers."""
+        self._opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
+        command.opaque, command.serialize_type = self._opaque, self.serialize_type
+        command.flag |= ONEWAY_FLAG
+        return frame.encode(command)
+
+    def reply(self, request: Command, response: Command) -> bytes:
+        """The frame that answers `request`, in this end's own header encoding whatever the request used."""
+        response.opaque, response.serialize_type = request.opaque, self.serialize_type
+        response.flag = RESPONSE_FLAG
+        return frame.encode(response)
+
+    def receive(self, command: Command) -> Command | Answer[Waiter] | None:
+        """What a decoded frame means: a request, the answer to one of ours, or None if nobody waits for it any more."""
+        if not command.flag & RESPONSE_FLAG:
+            return command
+        waiter = self._pending.pop(command.opaque, None)
+        return None if waiter is None else Answer(waiter, command)
+
+    def forget(self, opaque: int) -> None:
+        """Nobody waits for this answer any more; should it still come, it is dropped."""
+        self._pending.pop(opaque, None)
+
+    def close(self) -> list[Waiter]:
+        """The connection is gone: everyone who still waits."""
+        waiters = list(self._pending.values())
+        self._pending.clear()
+        return waiters

@@ -1,0 +1,74 @@
+"""The ROCKETMQ (binary) header: a fixed part, a remark, and length-prefixed pairs."""
+
+from __future__ import annotations
+
+import struct
+
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.wire.codes import LANGUAGE_CODES, LANGUAGES, SerializeType
+from rocketline.wire.command import Command
+
+_FIXED = struct.Struct(">hBhiii")
+_INT = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+_CODE_MAX = 32767
+
+
+def decode(header: bytes, body: bytes) -> Command:
+    """The command in a binary header. Raises `RemoteProtocolError` if a length does not fit."""
+    try:
+        code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(header)
+        at = _FIXED.size
+        remark = _text(header, at, remark_bytes, "remark") if remark_bytes else None
+        at += remark_bytes
+        (ext_bytes,) = _INT.unpack_from(header, at)
+        at += 4
+        if ext_bytes < 0 or at + ext_bytes > len(header):
+            raise RemoteProtocolError(f"binary header: {ext_bytes} bytes of fields announced, {len(header) - at} left")
+        ext = _decode_pairs(header, at, at + ext_bytes)
+    except struct.error as error:
+        raise RemoteProtocolError(f"binary header of {len(header)} bytes is cut short: {error}") from None
+    name = LANGUAGES[language] if language < len(LANGUAGES) else None
+    return Command(code, ext, body, opaque, flag, remark, version, name, SerializeType.ROCKETMQ)
+
+
+def _decode_pairs(header: bytes, at: int, end: int) -> dict[str, str]:
+    ext: dict[str, str] = {}
+    while at < end:
+        (key_bytes,) = _SHORT.unpack_from(header, at)
+        key = _text(header, at + 2, key_bytes, "field name", end)
+        at += 2 + key_bytes
+        (value_bytes,) = _INT.unpack_from(header, at)
+        value = _text(header, at + 4, value_bytes, f"field {key}", end)
+        at += 4 + value_bytes
+        # Java reads an empty text as null and drops it.
+        if key and value:
+            ext[key] = value
+    return ext
+
+
+def _text(header: bytes, at: int, size: int, what: str, end: int | None = None) -> str:
+    end = len(header) if end is None else end
+    if size < 0 or at + size > end:
+        raise RemoteProtocolError(f"binary header: {what} of {size} bytes, {max(end - at, 0)} left")
+    try:
+        return header[at : at + size].decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"binary header: {what} is not UTF-8: {error}") from None
+
+
+def encode(command: Command) -> bytes:
+    """The header of `command`. Raises `LocalProtocolError` for what 16 bits cannot carry: POP codes, long names."""
+    if not -_CODE_MAX - 1 <= command.code <= _CODE_MAX:
+        raise LocalProtocolError(f"code {command.code} does not fit a binary header (16 bits): use JSON headers")
+    parts = []
+    for key, value in command.ext.items():
+        name, text = key.encode("utf-8", "replace"), value.encode("utf-8", "replace")
+        if len(name) > _CODE_MAX:
+            raise LocalProtocolError(f"field name of {len(name)} bytes: a binary header carries at most {_CODE_MAX}")
+        parts += (_SHORT.pack(len(name)), name, _INT.pack(len(text)), text)
+    ext = b"".join(parts)
+    remark = command.remark.encode("utf-8", "replace") if command.remark else b""
+    language = LANGUAGE_CODES.get(command.language or "", LANGUAGE_CODES["OTHER"])
+    fixed = _FIXED.pack(command.code, language, command.version, command.opaque, command.flag, len(remark))
+    return b"".join((fixed, remark, _INT.pack(len(ext)), ext))

@@ -1,0 +1,133 @@
+"""The JSON header, read leniently as Java does and written in Java's key order.
+
+With msgspec installed (extra `speed`) the usual header is read several times faster. Whatever msgspec refuses, and
+whatever is not plain ASCII, goes to the standard library, which decides: both ways give the same command or error.
+"""
+
+from __future__ import annotations
+
+import json
+from json.encoder import encode_basestring
+from typing import Any
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.wire.codes import LANGUAGES, SerializeType
+from rocketline.wire.command import Command
+
+_INT32 = 2**31
+
+
+def decode_plain(header: bytes, body: bytes) -> Command:
+    """The command in a JSON header, by the standard library alone. Raises `RemoteProtocolError`."""
+    try:
+        fields = json.loads(header.decode(), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"JSON header of {len(header)} bytes cannot be read: {error}") from None
+    if not isinstance(fields, dict):
+        raise RemoteProtocolError(f"JSON header is no object but {type(fields).__name__}")
+    remark = fields.get("remark")
+    return Command(
+        _integer(fields, "code"),
+        _ext_fields(fields.get("extFields")),
+        body,
+        _integer(fields, "opaque"),
+        _integer(fields, "flag"),
+        None if remark is None else _text(remark),
+        _integer(fields, "version"),
+        _language(fields.get("language", "JAVA")),
+        SerializeType.JSON,
+    )
+
+
+def _integer(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if value is None:
+        return 0
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise RemoteProtocolError(f"JSON header: {name} is no integer: {str(value)[:80]!r}") from None
+    if not -_INT32 <= number < _INT32:
+        raise RemoteProtocolError(f"JSON header: {name} is out of the range of 32 bits")
+    return number
+
+
+def _ext_fields(fields: Any) -> dict[str, str]:
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict):
+        raise RemoteProtocolError(f"JSON header: extFields is no object but {type(fields).__name__}")
+    return {name: _text(value) for name, value in fields.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    """Fields are text; C++ clients send numbers among them, others booleans."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _language(value: Any) -> str | None:
+    """A name, or the position in the list of languages; None for what does not exist."""
+    if isinstance(value, int):
+        return LANGUAGES[value] if 0 <= value < len(LANGUAGES) else None
+    return value if value in LANGUAGES else None
+
+
+try:
+    import msgspec
+except ImportError:
+    decode = decode_plain
+else:
+
+    class _Header(msgspec.Struct, gc=False):
+        code: int = 0
+        extFields: dict[str, str] | None = None  # noqa: N815  # the name on the wire
+        flag: int = 0
+        language: str = "JAVA"
+        opaque: int = 0
+        remark: str | None = None
+        version: int = 0
+
+    _decode_header = msgspec.json.Decoder(_Header).decode
+
+    def decode(header: bytes, body: bytes) -> Command:
+        """The command in a JSON header. Raises `RemoteProtocolError`."""
+        if not header.isascii():
+            return decode_plain(header, body)
+        try:
+            h = _decode_header(header)
+        except (msgspec.MsgspecError, RecursionError):
+            return decode_plain(header, body)
+        if not (-_INT32 <= h.opaque < _INT32 and max(h.code, h.flag, h.version) < _INT32):
+            return decode_plain(header, body)
+        language = h.language if h.language in LANGUAGES else None
+        ext = h.extFields
+        return Command(
+            h.code,
+            {} if ext is None else ext,
+            body,
+            h.opaque,
+            h.flag,
+            h.remark,
+            h.version,
+            language,
+            SerializeType.JSON,
+        )
+
+
+def encode(command: Command) -> bytes:
+    """The header of `command`: keys in alphabetical order, nothing that is null, no blanks.
+
+    Half of a surrogate pair cannot be written as UTF-8; like Java we put a question mark in its place.
+    """
+    ext = command.ext
+    quote = encode_basestring
+    fields = ",".join([f"{quote(name)}:{quote(value)}" for name, value in ext.items()])
+    remark = f'"remark":{quote(command.remark)},' if command.remark is not None else ""
+    return (
+        f'{{"code":{command.code},"extFields":{{{fields}}},"flag":{command.flag},'
+        f'"language":"{command.language or "OTHER"}","opaque":{command.opaque},{remark}'
+        f'"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
+        if ext
+        else f'{{"code":{command.code},"flag":{command.flag},"language":"{command.language or "OTHER"}",'
+        f'"opaque":{command.opaque},{remark}"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
+    ).encode("utf-8", "replace")
