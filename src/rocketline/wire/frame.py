@@ -37,8 +37,8 @@ def decode(frame: bytes) -> Command:
     header_end = 8 + (word & 0xFFFFFF)
     if size + 4 != len(frame) or header_end > len(frame) or word >> 24 > _BINARY:
         raise RemoteProtocolError(f"{len(frame)} bytes are not one whole frame")
-    codec = header_binary if word >> 24 else header_json
-    return codec.decode(frame[8:header_end], frame[header_end:])
+    decode_header = header_binary.decode if word >> 24 else header_json.decode
+    return decode_header(frame[8:header_end], frame[header_end:])
 
 
 def next_frame_end(data: bytes, start: int, frame_bytes_max: int) -> int:
@@ -95,7 +95,7 @@ class FrameReader:
         return len(self._data) - self._at + len(self._partial)
 
     def feed(self, data: bytes) -> None:
-        """Append what came in. It grows with the bytes that really came, never with the length that a peer announces."""
+        """Append what came in. Memory grows with the bytes that came, never with a length that a peer announces."""
         if self._at < len(self._data):
             data = self._data[self._at :] + data
         elif self._partial:

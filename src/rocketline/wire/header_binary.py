@@ -61,7 +61,7 @@ def encode(command: Command) -> bytes:
     """The header of `command`. Raises `LocalProtocolError` for what 16 bits cannot carry: POP codes, long names."""
     if not -_CODE_MAX - 1 <= command.code <= _CODE_MAX:
         raise LocalProtocolError(f"code {command.code} does not fit a binary header (16 bits): use JSON headers")
-    parts = []
+    parts: list[bytes] = []
     for key, value in command.ext.items():
         name, text = key.encode("utf-8", "replace"), value.encode("utf-8", "replace")
         if len(name) > _CODE_MAX:

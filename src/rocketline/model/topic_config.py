@@ -1,0 +1,28 @@
+"""What a broker keeps of a topic, and the version of what it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """The state of a table. Equal if all three are; newer by state version, then counter, then time."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic as its broker has it. Java: TopicConfig."""
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = field(default_factory=dict)
