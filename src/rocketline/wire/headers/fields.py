@@ -1,0 +1,193 @@
+"""How a header class is declared, read and written.
+
+A header is a frozen dataclass whose annotations are the table: a field without a default is required, one that may be
+None is left out when it is None, any other is always written. The name on the wire is the attribute in camelCase, or
+what `wire` says. On the wire every value is text (`Command.ext`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, dataclass_transform
+
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+
+Int32: TypeAlias = int
+"""A whole number of 32 bits, signed. Java: int, Integer."""
+Int64: TypeAlias = int
+"""A whole number of 64 bits, signed. Java: long, Long."""
+
+
+class BoundaryType(StrEnum):
+    """Which of the messages of one time is meant, the first or the last."""
+
+    LOWER = "LOWER"
+    UPPER = "UPPER"
+
+
+class _Field(NamedTuple):
+    """One field, ready to use: reading and writing look nothing up."""
+
+    attribute: str
+    wire_name: str
+    parse: Callable[[str], Any] | None
+    """From text, raising ValueError; None where text is what is wanted."""
+    format: Callable[[Any], str] | None
+    put: Callable[[Any, Any], None]
+    """Sets the slot. A frozen dataclass refuses assignment, its slots do not, and they are faster than its __init__."""
+    default: Any
+    """`dataclasses.MISSING` for a required field."""
+    expected: str
+
+
+class Header:
+    """What all header classes are; made by the decorator `header`."""
+
+    __slots__ = ()
+    wire_fields: ClassVar[tuple[_Field, ...]] = ()
+
+
+AnyHeader = TypeVar("AnyHeader", bound=Header)
+
+
+def wire(name: str, **options: Any) -> Any:
+    """A field whose name on the wire is not its attribute in camelCase. `options` are those of `dataclasses.field`."""
+    return dataclasses.field(metadata={"wire": name}, **options)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
+def header(cls: type[AnyHeader]) -> type[AnyHeader]:
+    """Make `cls` a frozen, slotted, keyword-only dataclass with its fields compiled for `decode` and `encode`."""
+    made: type[AnyHeader] = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    made.wire_fields = tuple(_compile(made, field) for field in dataclasses.fields(made))  # type: ignore[arg-type]
+    return made
+
+
+def _compile(cls: type[Header], field: dataclasses.Field[Any]) -> _Field:
+    # Annotations are not evaluated, so a field's type is the text that its module has: "Int32 | None".
+    parse, form, expected = _TYPES[str(field.type).removesuffix(" | None")]
+    name = field.metadata.get("wire") or _camel_case(field.name)
+    return _Field(field.name, name, parse, form, getattr(cls, field.name).__set__, field.default, expected)
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def decode(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
+    """The header of class `cls` in the extension fields; those it does not know are left alone.
+
+    Raises `RemoteProtocolError` that names the header and the field, if one is missing or is no number.
+
+    >>> from rocketline.wire.headers import GetRouteInfoRequestHeader
+    >>> decode(GetRouteInfoRequestHeader, {"topic": "T", "acceptStandardJsonOnly": "TRUE"}).accept_standard_json_only
+    True
+    """
+    made = object.__new__(cls)
+    get = ext.get
+    for field in cls.wire_fields:
+        _, name, parse, _, put, default, _ = field
+        text = get(name)
+        if text is None:
+            if default is dataclasses.MISSING:
+                raise RemoteProtocolError(f"{cls.__name__}: the field {name} is missing")
+            put(made, default)
+        elif parse is None:
+            put(made, text)
+        else:
+            try:
+                put(made, parse(text))
+            except ValueError:
+                raise _wrong_value(cls, field, text) from None
+    return made
+
+
+def _wrong_value(cls: type[Header], field: _Field, text: str) -> RemoteProtocolError:
+    shown = text if len(text) <= 80 else text[:80] + "…"
+    return RemoteProtocolError(f"{cls.__name__}: the field {field.wire_name} is {shown!r}, not {field.expected}")
+
+
+def encode(header: Header) -> dict[str, str]:
+    """The extension fields of `header`; None is not written. Raises `LocalProtocolError` for a number out of range.
+
+    >>> from rocketline.wire.headers import GetRouteInfoRequestHeader
+    >>> encode(GetRouteInfoRequestHeader(topic="T", accept_standard_json_only=True))
+    {'topic': 'T', 'acceptStandardJsonOnly': 'true'}
+    """
+    ext: dict[str, str] = {}
+    for attribute, name, _, form, _, _, expected in header.wire_fields:
+        value = getattr(header, attribute)
+        if value is None:
+            continue
+        try:
+            ext[name] = value if form is None else form(value)
+        except ValueError:
+            problem = f"{type(header).__name__}: the field {name} is {value!r}, not {expected}"
+            raise LocalProtocolError(problem) from None
+    return ext
+
+
+_is_integer = re.compile(r"[+-]?[0-9]{1,40}").fullmatch
+
+
+def _integer_type(bits: int) -> tuple[Callable[[str], int], Callable[[int], str], str]:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+    def parse(text: str) -> int:
+        # int() alone would also take blanks, underscores and the digits of every script.
+        if _is_integer(text) and low <= (number := int(text)) <= high:
+            return number
+        raise ValueError
+
+    def form(number: int) -> str:
+        if low <= number <= high:
+            return str(number)
+        raise ValueError
+
+    return parse, form, f"a whole number of {bits} bits"
+
+
+def _parse_bool(text: str) -> bool:
+    """Java's rule: anything but true is false. So are the "1" and "0" of C++ clients, and Apache's servers agree."""
+    return text == "true" or text.lower() == "true"
+
+
+def _format_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _parse_boundary(text: str) -> BoundaryType:
+    return BoundaryType.UPPER if text.upper() == "UPPER" else BoundaryType.LOWER
+
+
+_TYPES: dict[str, tuple[Callable[[str], Any] | None, Callable[[Any], str] | None, str]] = {
+    "str": (None, None, "text"),
+    "Int32": _integer_type(32),
+    "Int64": _integer_type(64),
+    "bool": (_parse_bool, _format_bool, "a boolean"),
+    "BoundaryType": (_parse_boundary, str, "a boundary type"),
+}
+
+
+@header
+class RpcRequestHeader(Header):
+    """What many requests may carry besides their own fields. Java: RpcRequestHeader."""
+
+    namespace: str | None = wire("ns", default=None)
+    is_namespaced: bool | None = wire("nsd", default=None)
+    """The names in this request carry their namespace already."""
+    target_broker: str | None = wire("bname", default=None)
+    """The name of the broker that the sender means. Java: brokerName."""
+    is_oneway: bool | None = wire("oway", default=None)
+
+
+@header
+class TopicRequestHeader(RpcRequestHeader):
+    """An `RpcRequestHeader` about a topic. Java: TopicRequestHeader, TopicQueueRequestHeader."""
+
+    is_logical: bool | None = wire("lo", default=None)
+    """The queue is one of a static topic, to be mapped to a real one."""
