@@ -28,18 +28,31 @@ class BoundaryType(StrEnum):
     UPPER = "UPPER"
 
 
-class _Field(NamedTuple):
-    """One field, ready to use: reading and writing look nothing up."""
+class _FieldType(NamedTuple):
+    """How values travel as text; None where the text is the value. Both raise ValueError."""
 
-    attribute: str
-    wire_name: str
     parse: Callable[[str], Any] | None
-    """From text, raising ValueError; None where text is what is wanted."""
     format: Callable[[Any], str] | None
+    expected: str
+
+
+class _Reading(NamedTuple):
+    """All that reading one field takes: nothing is looked up on the way."""
+
+    name: str
+    parse: Callable[[str], Any] | None
     put: Callable[[Any, Any], None]
     """Sets the slot. A frozen dataclass refuses assignment, its slots do not, and they are faster than its __init__."""
     default: Any
-    """`dataclasses.MISSING` for a required field."""
+    expected: str
+
+
+class _Writing(NamedTuple):
+    """All that writing one field takes."""
+
+    attribute: str
+    name: str
+    format: Callable[[Any], str] | None
     expected: str
 
 
@@ -47,10 +60,13 @@ class Header:
     """What all header classes are; made by the decorator `header`."""
 
     __slots__ = ()
-    wire_fields: ClassVar[tuple[_Field, ...]] = ()
+    reading: ClassVar[tuple[_Reading, ...]] = ()
+    writing: ClassVar[tuple[_Writing, ...]] = ()
 
 
 AnyHeader = TypeVar("AnyHeader", bound=Header)
+
+_REQUIRED = dataclasses.MISSING
 
 
 def wire(name: str, **options: Any) -> Any:
@@ -61,21 +77,24 @@ def wire(name: str, **options: Any) -> Any:
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
 def header(cls: type[AnyHeader]) -> type[AnyHeader]:
     """Make `cls` a frozen, slotted, keyword-only dataclass with its fields compiled for `decode` and `encode`."""
-    made: type[AnyHeader] = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
-    made.wire_fields = tuple(_compile(made, field) for field in dataclasses.fields(made))  # type: ignore[arg-type]
-    return made
+    made: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    fields = [(field, _wire_name(field), _field_type(field)) for field in dataclasses.fields(made)]
+    made.reading = tuple(
+        _Reading(name, kind.parse, getattr(made, field.name).__set__, field.default, kind.expected)
+        for field, name, kind in fields
+    )
+    made.writing = tuple(_Writing(field.name, name, kind.format, kind.expected) for field, name, kind in fields)
+    return made  # type: ignore[no-any-return]
 
 
-def _compile(cls: type[Header], field: dataclasses.Field[Any]) -> _Field:
+def _wire_name(field: dataclasses.Field[Any]) -> str:
+    first, *rest = field.name.split("_")
+    return field.metadata.get("wire") or first + "".join(word.capitalize() for word in rest)
+
+
+def _field_type(field: dataclasses.Field[Any]) -> _FieldType:
     # Annotations are not evaluated, so a field's type is the text that its module has: "Int32 | None".
-    parse, form, expected = _TYPES[str(field.type).removesuffix(" | None")]
-    name = field.metadata.get("wire") or _camel_case(field.name)
-    return _Field(field.name, name, parse, form, getattr(cls, field.name).__set__, field.default, expected)
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return _FIELD_TYPES[str(field.type).removesuffix(" | None")]
 
 
 def decode(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
@@ -89,11 +108,10 @@ def decode(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
     """
     made = object.__new__(cls)
     get = ext.get
-    for field in cls.wire_fields:
-        _, name, parse, _, put, default, _ = field
+    for name, parse, put, default, expected in cls.reading:
         text = get(name)
         if text is None:
-            if default is dataclasses.MISSING:
+            if default is _REQUIRED:
                 raise RemoteProtocolError(f"{cls.__name__}: the field {name} is missing")
             put(made, default)
         elif parse is None:
@@ -102,13 +120,9 @@ def decode(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
             try:
                 put(made, parse(text))
             except ValueError:
-                raise _wrong_value(cls, field, text) from None
+                shown = text if len(text) <= 80 else text[:80] + "…"
+                raise RemoteProtocolError(f"{cls.__name__}: the field {name} is {shown!r}, not {expected}") from None
     return made
-
-
-def _wrong_value(cls: type[Header], field: _Field, text: str) -> RemoteProtocolError:
-    shown = text if len(text) <= 80 else text[:80] + "…"
-    return RemoteProtocolError(f"{cls.__name__}: the field {field.wire_name} is {shown!r}, not {field.expected}")
 
 
 def encode(header: Header) -> dict[str, str]:
@@ -119,27 +133,28 @@ def encode(header: Header) -> dict[str, str]:
     {'topic': 'T', 'acceptStandardJsonOnly': 'true'}
     """
     ext: dict[str, str] = {}
-    for attribute, name, _, form, _, _, expected in header.wire_fields:
+    for attribute, name, form, expected in header.writing:
         value = getattr(header, attribute)
         if value is None:
             continue
         try:
             ext[name] = value if form is None else form(value)
         except ValueError:
-            problem = f"{type(header).__name__}: the field {name} is {value!r}, not {expected}"
+            problem = f"{type(header).__name__}: the field {name} is {value}, not {expected}"
             raise LocalProtocolError(problem) from None
     return ext
 
 
-_is_integer = re.compile(r"[+-]?[0-9]{1,40}").fullmatch
+_is_signed_number = re.compile(r"[+-][0-9]+").fullmatch
 
 
-def _integer_type(bits: int) -> tuple[Callable[[str], int], Callable[[int], str], str]:
+def _integer_type(bits: int) -> _FieldType:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def parse(text: str) -> int:
-        # int() alone would also take blanks, underscores and the digits of every script.
-        if _is_integer(text) and low <= (number := int(text)) <= high:
+        number = int(text)
+        # int() also takes blanks, underscores and the digits of every script.
+        if low <= number <= high and (text.isdecimal() and text.isascii() or _is_signed_number(text)):
             return number
         raise ValueError
 
@@ -148,7 +163,7 @@ def _integer_type(bits: int) -> tuple[Callable[[str], int], Callable[[int], str]
             return str(number)
         raise ValueError
 
-    return parse, form, f"a whole number of {bits} bits"
+    return _FieldType(parse, form, f"a whole number of {bits} bits")
 
 
 def _parse_bool(text: str) -> bool:
@@ -161,15 +176,15 @@ def _format_bool(value: bool) -> str:
 
 
 def _parse_boundary(text: str) -> BoundaryType:
-    return BoundaryType.UPPER if text.upper() == "UPPER" else BoundaryType.LOWER
+    return BoundaryType.UPPER if text.lower() == "upper" else BoundaryType.LOWER
 
 
-_TYPES: dict[str, tuple[Callable[[str], Any] | None, Callable[[Any], str] | None, str]] = {
-    "str": (None, None, "text"),
+_FIELD_TYPES = {
+    "str": _FieldType(None, None, "text"),
     "Int32": _integer_type(32),
     "Int64": _integer_type(64),
-    "bool": (_parse_bool, _format_bool, "a boolean"),
-    "BoundaryType": (_parse_boundary, str, "a boundary type"),
+    "bool": _FieldType(_parse_bool, _format_bool, "a boolean"),
+    "BoundaryType": _FieldType(_parse_boundary, str, "a boundary type"),
 }
 
 
