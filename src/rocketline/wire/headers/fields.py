@@ -154,7 +154,7 @@ def _integer_type(bits: int) -> _FieldType:
     def parse(text: str) -> int:
         number = int(text)
         # int() also takes blanks, underscores and the digits of every script.
-        if low <= number <= high and (text.isdecimal() and text.isascii() or _is_signed_number(text)):
+        if low <= number <= high and ((text.isdecimal() and text.isascii()) or _is_signed_number(text)):
             return number
         raise ValueError
 
