@@ -1,0 +1,16 @@
+"""The real Apache RocketMQ as a peer: fetched from Maven once, started on free ports, asked through its own clients."""
+
+from rocketline.testing.apache.clients import ClientJvm, MqadminOutput
+from rocketline.testing.apache.release import MissingToolError, Release, fetch
+from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, free_port
+
+__all__ = [
+    "ApacheBroker",
+    "ApacheNameServer",
+    "ClientJvm",
+    "MissingToolError",
+    "MqadminOutput",
+    "Release",
+    "fetch",
+    "free_port",
+]

@@ -1,0 +1,118 @@
+"""A server in a child process: its output kept, its end certain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rocketline.errors import RocketlineError
+
+_POLL_S = 0.05
+_TAIL_LINES = 40
+
+
+class ServerFailedError(RocketlineError):
+    """A server ended early, or did not get ready; the tail of its output is part of the text."""
+
+    def __init__(self, name: str, problem: str, output: str) -> None:
+        self.name, self.problem, self.output = name, problem, output
+        super().__init__(f"{name} {problem}. The end of its output:\n{output or '(it wrote nothing)'}")
+
+
+class ServerProcess:
+    """A running child that ends with its `with` block, whatever happens in it.
+
+    Both output streams go to the file `output`. Standard input is a pipe that closes when we are gone, even by
+    `kill -9`, so that a child who watches it does not outlive us.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, output: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name, self.output = name, output
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("ab") as sink:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                # Its own group: a Ctrl-C at the terminal is for the test run, which then closes us in its order.
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_until(self, condition: Callable[[], bool], what: str, *, timeout_s: float = 60) -> None:
+        """Return once `condition()` holds; raise `ServerFailedError` if the child ends or the time passes before."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if not self.is_running:
+                raise ServerFailedError(self.name, f"ended with code {self._process.returncode}", self.tail())
+            if time.monotonic() > deadline:
+                raise ServerFailedError(self.name, f"was not {what} after {timeout_s:g} s", self.tail())
+            time.sleep(_POLL_S)
+
+    def wait_for_port(self, port: int, *, timeout_s: float = 60) -> None:
+        """Return once the child accepts connections on the loopback port."""
+        self.wait_until(lambda: accepts_connections(port), f"listening on port {port}", timeout_s=timeout_s)
+
+    def tail(self, lines: int = _TAIL_LINES) -> str:
+        """The last lines that it wrote."""
+        return "\n".join(self.output.read_text("utf-8", "replace").splitlines()[-lines:])
+
+    def pause(self) -> None:
+        """SIGSTOP: it does nothing any more, and its connections stay open."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: it goes on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL: gone without a word. The kernel closes its connections."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self, *, timeout_s: float = 20) -> int:
+        """SIGTERM, and SIGKILL if that does not help in time. Gives the exit status. Does nothing the second time."""
+        if self.is_running:
+            self._process.terminate()
+            self.resume()  # a paused process gets no SIGTERM
+            try:
+                self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._process.wait()
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def accepts_connections(port: int) -> bool:
+    """Whether someone listens on this loopback port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
