@@ -6,6 +6,7 @@
     ├─ ClosedError                   the object was closed before or during the call
     ├─ TransportError                the network failed (retryable)
     │  ├─ ConnectError · ConnectionLostError · RequestTimeoutError
+    │  ├─ ListenError                a server's address cannot be had (not retryable)
     │  └─ OverloadedError            a bound was reached: too many requests in flight
     ├─ ProtocolError                 bytes that break the rules
     │  ├─ LocalProtocolError         … and we would have written them
@@ -63,6 +64,12 @@ class TransportError(RocketlineError):
 
 class ConnectError(TransportError):
     """No connection could be made."""
+
+
+class ListenError(TransportError):
+    """A server could not listen at its address."""
+
+    retryable = False
 
 
 class ConnectionLostError(TransportError):

@@ -1,0 +1,1 @@
+"""The network: the only package that opens sockets. `Server` accepts, `Remote` dials, both speak by `Channel`."""

@@ -1,0 +1,399 @@
+"""One TCP connection, either end of it: many frames per read, one write for all that a read brought about.
+
+Flow control, so that no peer can make us hold more than a bounded amount for it:
+
+- What we write waits in the transport up to its high-water mark. Above it we neither handle further requests nor read.
+- One turn of the loop handles requests until 256 KiB of answers are made; the rest waits for the next turn, so that
+  the transport can tell us that it is full, and so that other connections get theirs.
+- Requests whose answers come later (`LATER`) are counted; at the bound we stop reading until one is answered.
+- Requests of our own are bounded by `Connection`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol, TypeAlias, cast
+
+from rocketline.clock import Clock
+from rocketline.errors import (
+    ConnectionLostError,
+    LocalProtocolError,
+    ProtocolError,
+    RequestTimeoutError,
+    RocketlineError,
+)
+from rocketline.net.entry import Entry
+from rocketline.net.tls import TlsLayer
+from rocketline.wire import frame
+from rocketline.wire.codes import ResponseCode, SerializeType
+from rocketline.wire.command import Command, response
+from rocketline.wire.connection import Answer, Connection
+
+READ_BUFFER_BYTES: Final = 256 * 1024
+_TURN_BYTES_MAX: Final = 256 * 1024
+_SMALL_FRAME_BYTES: Final = 1024
+
+
+class Later(Enum):
+    """What a handler returns if the answer comes through `Channel.reply` at some later time."""
+
+    LATER = 1
+
+
+LATER: Final = Later.LATER
+Outcome: TypeAlias = "Command | Later | None"
+"""A handler's answer now, a promise of one, or deliberate silence."""
+Dispatch: TypeAlias = "Callable[[Channel, Command], Outcome]"
+FastPath: TypeAlias = Callable[[bytes], bytes | None]
+"""One whole small frame in, the frame that answers it out; None leaves it to the slow path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelLimits:
+    """The bounds of one connection."""
+
+    frame_bytes_max: int = frame.FRAME_BYTES_MAX
+    in_flight_max: int = 65_535
+    """Requests of ours that wait for an answer; one more raises `OverloadedError`."""
+    unanswered_max: int = 4096
+    """Requests of the peer whose answers come later; at the bound we stop reading."""
+    write_high_bytes: int = 64 * 1024
+    write_low_bytes: int = 32 * 1024
+
+
+class Owner(Protocol):
+    """Who a channel belongs to: the server that accepted it or the remote that dialled it."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def limits(self) -> ChannelLimits: ...
+
+    @property
+    def read_buffer(self) -> memoryview:
+        """Shared by all channels of one loop: it is filled and emptied within one callback."""
+        ...
+
+    @property
+    def dispatch(self) -> Dispatch: ...
+
+    @property
+    def fast_path(self) -> FastPath | None: ...
+
+    @property
+    def serialize_type(self) -> SerializeType: ...
+
+    def channel_opened(self, channel: Channel) -> None: ...
+
+    def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
+        """Called exactly once for every channel that was opened. A `ProtocolError` says how the peer misbehaved."""
+        ...
+
+
+class Channel(asyncio.BufferedProtocol):
+    """One connection. Made by `Server` and `Remote`; handlers get it with each request."""
+
+    __slots__ = (
+        "_connection",
+        "_drained",
+        "_entry",
+        "_is_flush_due",
+        "_is_handling",
+        "_is_stopped",
+        "_is_turn_over",
+        "_is_write_paused",
+        "_out",
+        "_out_bytes",
+        "_owner",
+        "_reader",
+        "_reason",
+        "_tls",
+        "_transport",
+        "_unanswered",
+        "established",
+        "last_active",
+        "peer",
+    )
+
+    def __init__(self, owner: Owner, *, entry: Entry | None = None, tls: TlsLayer | None = None) -> None:
+        self._owner = owner
+        self._entry, self._tls = entry, tls
+        self._reader = frame.FrameReader(owner.limits.frame_bytes_max)
+        self._connection: Connection[asyncio.Future[Command]] = Connection(
+            "", in_flight_max=owner.limits.in_flight_max, serialize_type=owner.serialize_type
+        )
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._unanswered = 0
+        self._is_flush_due = self._is_handling = False
+        self._is_write_paused = self._is_turn_over = False
+        self._is_stopped = False  # no frame is handled and nothing is read: one of the bounds above was reached
+        self._drained: asyncio.Future[None] | None = None
+        self._reason: Exception | None = None
+        self.established: asyncio.Future[None] | None = None
+        """Set by whoever waits for the TLS handshake of a dialled connection."""
+        self.last_active = owner.clock.monotonic()
+        self.peer = ""
+        """The other end as `host:port`: the client's own address where a balancer named it."""
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.peer} {'closed' if self.is_closed else 'open'}>"
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    # --- what the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        limits = self._owner.limits
+        self._transport.set_write_buffer_limits(limits.write_high_bytes, limits.write_low_bytes)
+        self._name_peer(_endpoint(transport.get_extra_info("peername")))
+        self._owner.channel_opened(self)
+        if self._tls is not None:
+            self._receive(b"")  # in TLS the client speaks first
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_stopped = True
+        self._out.clear()
+        reason = self._reason or exc
+        lost = ConnectionLostError(self.peer, f"the connection closed{f': {reason}' if reason else ''}")
+        for waiter in (*self._connection.close(), self._drained, self.established):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(lost)
+                waiter.exception()  # marks it as seen: its owner may have been cancelled meanwhile
+        self._owner.channel_closed(self, reason)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._owner.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._owner.clock.monotonic()
+        data = bytes(self._owner.read_buffer[:nbytes])
+        if self._entry is None and self._tls is None:
+            self._reader.feed(data)
+            self._handle_frames()
+        else:
+            self._receive(data)
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+        self._stop()
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+        self._go_on()
+
+    # --- receiving
+
+    def _receive(self, data: bytes) -> None:
+        """The way in for connections that are not, or not yet known to be, plain."""
+        try:
+            if self._entry is not None:
+                data = self._entry.receive(data)
+                if not self._entry.is_decided:
+                    return
+                if self._entry.source is not None:
+                    self._name_peer(self._entry.source)
+                self._tls, self._entry = self._entry.layer, None
+            if self._tls is not None:
+                data = self._decrypt(self._tls, data)
+        except RocketlineError as error:
+            self._fail(error)
+            return
+        self._reader.feed(data)
+        self._handle_frames()
+
+    def _decrypt(self, tls: TlsLayer, data: bytes) -> bytes:
+        try:
+            data = tls.receive(data)
+        finally:
+            # Also after a failure: the alert tells the peer what was wrong.
+            if output := tls.take_output():
+                self._write(output)
+        if tls.is_established and self.established is not None and not self.established.done():
+            self.established.set_result(None)
+        return data
+
+    def _handle_frames(self) -> None:
+        """Handle the frames that are whole, until a bound is reached; write what that brought about in one go."""
+        take, out, fast_path = self._reader.take, self._out, self._owner.fast_path
+        self._is_handling = True
+        try:
+            while not self._is_stopped and (whole := take()) is not None:
+                reply = fast_path(whole) if fast_path is not None and len(whole) <= _SMALL_FRAME_BYTES else None
+                if reply is None:
+                    self._handle(frame.decode(whole))
+                else:
+                    out.append(reply)
+                    self._out_bytes += len(reply)
+                if self._out_bytes >= _TURN_BYTES_MAX:
+                    self._end_turn()
+        except ProtocolError as error:
+            self._fail(error)
+        finally:
+            self._is_handling = False
+        self._flush()
+
+    def _handle(self, command: Command) -> None:
+        event = self._connection.receive(command)
+        if isinstance(event, Answer):
+            if not event.waiter.done():
+                event.waiter.set_result(event.response)
+        elif event is not None:
+            outcome = self._owner.dispatch(self, event)
+            if event.is_oneway or outcome is None:
+                return
+            if isinstance(outcome, Command):
+                self._send(self._encode_reply(event, outcome))
+            else:
+                self._unanswered += 1
+                if self._unanswered >= self._owner.limits.unanswered_max:
+                    self._stop()
+
+    # --- flow control
+
+    def _end_turn(self) -> None:
+        self._is_turn_over = True
+        self._stop()
+        asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_turn_over = False
+        self._go_on()
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        if not self.is_closed:
+            cast("asyncio.Transport", self._transport).pause_reading()
+
+    def _go_on(self) -> None:
+        """One reason to stop is gone. If it was the last, handle what was read already, then read on."""
+        if (
+            not self._is_stopped
+            or self._is_write_paused
+            or self._is_turn_over
+            or self._unanswered >= self._owner.limits.unanswered_max
+            or self.is_closed
+        ):
+            return
+        self._is_stopped = False
+        if not self._is_handling:
+            self._handle_frames()
+        if not self._is_stopped and not self.is_closed:
+            cast("asyncio.Transport", self._transport).resume_reading()
+
+    # --- sending
+
+    def reply(self, request: Command, answer: Command) -> None:
+        """Answer a request for which the handler returned `LATER`. On a closed connection this does nothing."""
+        self._unanswered -= 1
+        if not self.is_closed:
+            if not request.is_oneway:
+                self._send(self._encode_reply(request, answer))
+            self._go_on()
+
+    def _encode_reply(self, request: Command, answer: Command) -> bytes:
+        try:
+            return self._connection.reply(request, answer)
+        except LocalProtocolError as error:  # too big, or not to be written in this header encoding
+            return self._connection.reply(request, response(ResponseCode.SYSTEM_ERROR, str(error)))
+
+    async def request(self, command: Command, timeout_s: float) -> Command:
+        """Ask the peer and wait for its answer, whatever its code.
+
+        Raises `RequestTimeoutError`, `ConnectionLostError` or `OverloadedError`.
+        """
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._writable()
+                self._send(self._connection.request(command, answer))
+                try:
+                    return await answer
+                finally:
+                    self._connection.forget(command.opaque)
+        except TimeoutError:
+            raise RequestTimeoutError(self.peer, f"no answer to request {command.code} in {timeout_s:g} s") from None
+
+    async def send_oneway(self, command: Command, timeout_s: float) -> None:
+        """Send a request that nobody answers; wait only while the connection cannot take it."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._writable()
+        except TimeoutError:
+            raise RequestTimeoutError(self.peer, f"the peer took no bytes for {timeout_s:g} s") from None
+        self._send(self._connection.oneway(command))
+
+    async def _writable(self) -> None:
+        while self._is_write_paused and not self.is_closed:
+            if self._drained is None:
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+        if self.is_closed:
+            raise ConnectionLostError(self.peer, "the connection is closed")
+
+    def _send(self, data: bytes) -> None:
+        """Write together with whatever else this turn of the loop produces."""
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if not self._is_handling and not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if not self._out:
+            return
+        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out.clear()
+        self._out_bytes = 0
+        self.last_active = self._owner.clock.monotonic()
+        self._write(data if self._tls is None else self._tls.send(data))
+
+    def _write(self, data: bytes) -> None:
+        # On a closing transport uvloop raises and asyncio logs.
+        if not self.is_closed:
+            cast("asyncio.Transport", self._transport).write(data)
+
+    # --- closing
+
+    def close(self) -> None:
+        """Close once what was written has gone out."""
+        self._flush()
+        if self._tls is not None:
+            self._write(self._tls.close())
+        self._is_stopped = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what the peer has not taken is dropped."""
+        self._is_stopped = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, reason: Exception) -> None:
+        """The peer broke the rules: it loses this connection, and nothing else happens."""
+        self._reason = reason
+        self.close()
+
+    def _name_peer(self, address: str) -> None:
+        self.peer = self._connection.address = address
+
+
+def _endpoint(address: object) -> str:
+    """`host:port`, with brackets around an IPv6 host."""
+    match address:
+        case (str(host), int(port), *_):
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return ""

@@ -1,0 +1,130 @@
+"""A server that we talk to: dialled when first needed, and again when the connection was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import replace
+
+from rocketline.clock import Clock, SystemClock
+from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError
+from rocketline.net.address import parse_address
+from rocketline.net.channel import READ_BUFFER_BYTES, Channel, ChannelLimits, Dispatch, Outcome
+from rocketline.net.open_channels import OpenChannels
+from rocketline.net.tls import TlsLayer
+from rocketline.wire.codes import ResponseCode, SerializeType
+from rocketline.wire.command import Command, response
+
+IDLE_S = 120.0
+_CLOSE_S = 1.0
+
+
+class Remote:
+    """One peer address and at most one live connection to it, shared by all who ask. Use it as `async with`.
+
+    When the server answers GO_AWAY, a new connection is made and the request sent once more within its time; the old
+    connection stays for the answers that are still due on it, until it falls idle.
+    """
+
+    fast_path = None
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        dispatch: Dispatch | None = None,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_s: float = 3.0,
+        limits: ChannelLimits | None = None,
+        serialize_type: SerializeType = SerializeType.JSON,
+        clock: Clock | None = None,
+    ) -> None:
+        """`dispatch` answers what the server asks of us; without it every such request is answered "not supported"."""
+        self._host, self._port = parse_address(address)
+        self.address = address
+        self.dispatch: Dispatch = dispatch or _refuse
+        self.clock = clock or SystemClock()
+        self.limits = limits or ChannelLimits()
+        self.serialize_type = serialize_type
+        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self._tls, self._connect_timeout_s = tls, connect_timeout_s
+        self._channel: Channel | None = None
+        self._channels = OpenChannels(self.clock, IDLE_S)
+        self._dialling = asyncio.Lock()
+        self._is_closed = False
+
+    async def __aenter__(self) -> Remote:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def request(self, command: Command, timeout_s: float) -> Command:
+        """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
+
+        Raises `TransportError`, or `ResponseError` if the server sends us away twice.
+        """
+        deadline_s = self.clock.monotonic() + timeout_s
+        for _ in range(2):
+            channel = await self._connected(deadline_s - self.clock.monotonic())
+            answer = await channel.request(replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
+            if answer.code != ResponseCode.GO_AWAY:
+                return answer
+            if self._channel is channel:
+                self._channel = None
+        raise ResponseError(answer.code, answer.remark, request=f"request {command.code}", address=self.address)
+
+    async def send_oneway(self, command: Command, timeout_s: float) -> None:
+        """Send and wait for nothing but room to send."""
+        deadline_s = self.clock.monotonic() + timeout_s
+        channel = await self._connected(timeout_s)
+        await channel.send_oneway(replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
+
+    async def close(self) -> None:
+        """Close every connection; whoever waits for an answer gets `ConnectionLostError`."""
+        self._is_closed = True
+        await self._channels.close(_CLOSE_S)
+
+    async def _connected(self, timeout_s: float) -> Channel:
+        if self._is_closed:
+            raise ClosedError(f"the connection to {self.address} was closed on this side")
+        if self._channel is None or self._channel.is_closed:
+            async with self._dialling:
+                if self._channel is None or self._channel.is_closed:
+                    self._channel = await self._dial(min(timeout_s, self._connect_timeout_s))
+        return self._channel
+
+    async def _dial(self, timeout_s: float) -> Channel:
+        loop = asyncio.get_running_loop()
+        channel = Channel(self, tls=TlsLayer(self._tls, server_hostname=self._host) if self._tls else None)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._tls is not None:
+                    channel.established = loop.create_future()
+                await loop.create_connection(lambda: channel, self._host, self._port)
+                if channel.established is not None:
+                    await channel.established
+        except TimeoutError:
+            channel.abort()
+            raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
+        except OSError as error:
+            raise ConnectError(self.address, error.strerror or str(error)) from error
+        except ConnectionLostError as error:
+            raise ConnectError(self.address, error.problem) from error
+        except BaseException:
+            channel.abort()
+            raise
+        return channel
+
+    # --- what a channel tells its owner
+
+    def channel_opened(self, channel: Channel) -> None:
+        self._channels.add(channel)
+
+    def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
+        self._channels.discard(channel)
+
+
+def _refuse(channel: Channel, request: Command) -> Outcome:
+    code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    return response(code, f"request code {request.code} is not supported by this client")

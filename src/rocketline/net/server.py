@@ -1,0 +1,115 @@
+"""A listening socket and the channels that were accepted on it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from rocketline.clock import Clock, SystemClock
+from rocketline.errors import ConfigError, ListenError, RocketlineError
+from rocketline.logs import Throttle
+from rocketline.net.address import format_address
+from rocketline.net.channel import READ_BUFFER_BYTES, Channel, ChannelLimits, FastPath
+from rocketline.net.config import NetworkConfig, TlsConfig, TlsMode
+from rocketline.net.dispatch import Dispatcher
+from rocketline.net.entry import Entry
+from rocketline.net.open_channels import OpenChannels
+from rocketline.net.tls import ServerTls
+
+_CLOSE_S = 1.0
+"""How long a closing server waits for peers to take what was written to them."""
+
+
+class Server:
+    """Accepts connections and hands their requests to `dispatch`. Use it as `async with`.
+
+    `on_close` is called once for every connection that ends, however it ends.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        tls: TlsConfig,
+        dispatch: Dispatcher,
+        *,
+        log: Throttle,
+        fast_path: FastPath | None = None,
+        on_close: Callable[[Channel], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.dispatch = dispatch
+        self.fast_path = fast_path
+        self.serialize_type = network.serialize_type
+        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.limits = _limits(network)
+        self.channels = OpenChannels(self.clock, network.idle_close_s)
+        self._network, self._tls_mode, self._tls = network, tls.server_mode, ServerTls(tls)
+        if self._tls_mode is TlsMode.ENFORCING and self._tls.context() is None:
+            raise ConfigError(["tls.server.mode=enforcing needs tls.server.certPath and tls.server.keyPath"])
+        self._log, self._on_close = log, on_close
+        self._listener: asyncio.Server | None = None
+        self.address = ""
+        """Where it listens, `host:port`, once it does."""
+
+    async def __aenter__(self) -> Server:
+        loop = asyncio.get_running_loop()
+        host, port = self._network.bind_address, self._network.listen_port
+        try:
+            self._listener = await loop.create_server(self._accept, host, port, backlog=self._network.backlog)
+        except OSError as error:
+            raise ListenError(format_address(host, port), _listen_problem(error)) from error
+        self.address = format_address(*self._listener.sockets[0].getsockname()[:2])
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def _accept(self) -> Channel:
+        return Channel(self, entry=Entry(self._tls_mode, self._tls))
+
+    async def close(self) -> None:
+        """Accept no more; if so configured send peers elsewhere and give them time; then close what is left."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        self._listener = None
+        if self._network.goes_away_gracefully:
+            self.dispatch.is_going_away = True
+            await self.channels.wait_empty(self._network.shutdown_wait_s)
+        await self.channels.close(_CLOSE_S)
+        self._log.flush()
+
+    # --- what a channel tells its owner
+
+    def channel_opened(self, channel: Channel) -> None:
+        self.channels.add(channel)
+
+    def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
+        self.channels.discard(channel)
+        if isinstance(reason, RocketlineError):
+            self._log.warning("peer dropped", str(reason), peer=channel.peer)
+        if self._on_close is not None:
+            self._on_close(channel)
+
+
+def _limits(network: NetworkConfig) -> ChannelLimits:
+    """What the settings say; a zero leaves the default."""
+    default = ChannelLimits()
+    return ChannelLimits(
+        in_flight_max=network.async_in_flight_max,
+        write_high_bytes=network.write_buffer_high_bytes or default.write_high_bytes,
+        write_low_bytes=network.write_buffer_low_bytes or default.write_low_bytes,
+    )
+
+
+def _listen_problem(error: OSError) -> str:
+    match error.errno:
+        case socket.EAI_NONAME:
+            return "this host name is not known"
+    return f"{error.strerror or error}"

@@ -1,0 +1,58 @@
+"""House rules that every test is held to: it leaves no task, no socket and no thread behind."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketline.testing.fake_clock import FakeClock
+
+AsyncTest = Callable[..., Coroutine[Any, Any, None]]
+
+
+def _open_sockets() -> set[str]:
+    """The sockets of this process, by their kernel names; nothing where there is no /proc."""
+    names = set()
+    for entry in Path("/proc/self/fd").glob("*"):
+        try:
+            names.add(os.readlink(entry))  # noqa: PTH115  # a socket's link is a name, no path
+        except OSError:
+            continue  # the descriptor of this very listing
+    return {name for name in names if name.startswith("socket:")}
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks() -> Iterator[None]:
+    sockets, threads = _open_sockets(), set(threading.enumerate())
+    yield
+    assert not (left := _open_sockets() - sockets), f"sockets left open: {left}"
+    assert not (alive := set(threading.enumerate()) - threads), f"threads left running: {alive}"
+
+
+def _leaving_no_task(test: AsyncTest) -> AsyncTest:
+    @functools.wraps(test)
+    async def checked(*args: Any, **kwargs: Any) -> None:
+        before = asyncio.all_tasks()
+        await test(*args, **kwargs)
+        left = {task for task in asyncio.all_tasks() - before if not task.done()}
+        assert not left, f"tasks left running: {left}"
+
+    return checked
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        item.obj = _leaving_no_task(item.obj)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()

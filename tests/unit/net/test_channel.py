@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from net_doubles import RecordingOwner, connected, feed, turn
+from rocketline.errors import ConnectionLostError, OverloadedError, RemoteProtocolError, RequestTimeoutError
+from rocketline.net.channel import LATER, Channel, ChannelLimits, Outcome
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire import frame
+from rocketline.wire.codes import ResponseCode, SerializeType
+from rocketline.wire.command import ONEWAY_FLAG, Command, response
+
+
+def request(opaque: int, *, code: int = 105, body: bytes = b"", flag: int = 0) -> bytes:
+    return frame.encode(Command(code, body=body, opaque=opaque, flag=flag))
+
+
+async def test_request_when_answered_keeps_its_opaque_and_has_the_response_flag(clock: FakeClock) -> None:
+    """H.1 3"""
+    channel, transport = connected(RecordingOwner(clock))
+    feed(channel, request(77, body=b"x"))
+    (answer,) = transport.commands()
+    assert (answer.opaque, answer.is_response, answer.body) == (77, True, b"x")
+
+
+async def test_frames_of_one_read_are_answered_in_one_write(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    feed(channel, b"".join(request(n) for n in range(50)))
+    assert len(transport.written) == 1
+    assert [c.opaque for c in transport.commands()] == list(range(50))
+
+
+async def test_oneway_request_gets_no_answer_even_if_it_fails(clock: FakeClock) -> None:
+    """H.1 2"""
+
+    def refuse(channel: Channel, request: Command) -> Outcome:
+        return response(ResponseCode.SYSTEM_ERROR, "no")
+
+    channel, transport = connected(RecordingOwner(clock, refuse))
+    feed(channel, request(1, flag=ONEWAY_FLAG))
+    await turn()
+    assert transport.written == []
+
+
+async def test_binary_request_is_answered_in_the_servers_own_encoding(clock: FakeClock) -> None:
+    """H.1 8"""
+    channel, transport = connected(RecordingOwner(clock))
+    feed(channel, frame.encode(Command(105, opaque=3, serialize_type=SerializeType.ROCKETMQ)))
+    (answer,) = transport.commands()
+    assert (answer.serialize_type, answer.opaque) == (SerializeType.JSON, 3)
+
+
+async def test_fast_path_answers_small_frames_and_leaves_the_rest(clock: FakeClock) -> None:
+    owner = RecordingOwner(clock, fast_path=lambda whole: b"FAST" if b'"opaque":1' in whole else None)
+    channel, transport = connected(owner)
+    feed(channel, request(1) + request(2) + request(1, body=b"z" * 2000))
+    assert transport.written[0].startswith(b"FAST")
+    assert [r.opaque for r in owner.requests] == [2, 1]
+
+
+async def test_frame_over_the_limit_closes_without_an_answer(clock: FakeClock) -> None:
+    """H.1 7"""
+    owner = RecordingOwner(clock)
+    channel, transport = connected(owner)
+    feed(channel, (16 * 1024 * 1024).to_bytes(4, "big"))
+    await turn()
+    assert transport.closed
+    assert transport.written == []
+    ((_, reason),) = owner.closed
+    assert isinstance(reason, RemoteProtocolError)
+
+
+async def test_requests_before_a_broken_frame_are_still_answered(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    feed(channel, request(1) + b"\x00\x00\x00\x08\x07\x00\x00\x04abcd" + request(2))
+    assert [c.opaque for c in transport.commands()] == [1]
+    assert transport.closed
+    await turn()
+
+
+async def test_peer_that_reads_nothing_stops_the_handling_of_its_requests(clock: FakeClock) -> None:
+    owner = RecordingOwner(clock, limits=ChannelLimits(write_high_bytes=1000, write_low_bytes=500))
+    channel, transport = connected(owner)
+    transport.takes_bytes = False
+    feed(channel, b"".join(request(n, body=b"x" * 100_000) for n in range(2)))
+    feed(channel, request(9) * 100)
+    assert not transport.is_reading()
+    handled = len(owner.requests)
+    assert handled < 102
+    transport.drain()
+    assert len(owner.requests) == 102
+    assert transport.is_reading()
+    assert len(transport.commands()) == 102
+
+
+async def test_one_turn_makes_a_bounded_amount_of_answers(clock: FakeClock) -> None:
+    """A loop that reports a full transport only after the turn (uvloop) must not be given everything at once."""
+
+    def big(channel: Channel, request: Command) -> Outcome:
+        return response(0, body=b"x" * 50_000)
+
+    channel, transport = connected(RecordingOwner(clock, big))
+    feed(channel, request(1) * 100)
+    first = sum(map(len, transport.written))
+    assert 256 * 1024 <= first < 256 * 1024 + 60_000
+    assert not transport.is_reading()
+    while not transport.is_reading():
+        await turn()
+    assert len(transport.commands()) == 100
+
+
+async def test_unanswered_requests_stop_reading_at_the_bound_and_an_answer_resumes_it(clock: FakeClock) -> None:
+    parked: list[tuple[Channel, Command]] = []
+
+    def park(channel: Channel, request: Command) -> Outcome:
+        parked.append((channel, request))
+        return LATER
+
+    channel, transport = connected(RecordingOwner(clock, park, limits=ChannelLimits(unanswered_max=3)))
+    feed(channel, b"".join(request(n) for n in range(5)))
+    assert len(parked) == 3
+    assert not transport.is_reading()
+    channel.reply(parked[1][1], response(0))
+    assert len(parked) == 4  # one answer makes room for one request
+    channel.reply(parked[0][1], response(0))
+    channel.reply(parked[2][1], response(0))
+    assert len(parked) == 5
+    assert transport.is_reading()
+    await turn()
+    assert [c.opaque for c in transport.commands()] == [1, 0, 2]
+
+
+async def test_reply_after_close_does_nothing(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock, lambda *_: LATER))
+    feed(channel, request(1))
+    channel.close()
+    await turn()
+    channel.reply(Command(105, opaque=1), response(0))
+    await turn()
+    assert transport.written == []
+
+
+async def test_answer_too_big_for_a_frame_becomes_an_error_answer(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock, lambda *_: response(0, body=bytes(17 * 1024 * 1024))))
+    feed(channel, request(4))
+    (answer,) = transport.commands()
+    assert (answer.code, answer.opaque) == (ResponseCode.SYSTEM_ERROR, 4)
+    assert not transport.closed
+
+
+async def test_own_requests_are_matched_by_opaque_in_any_order(clock: FakeClock) -> None:
+    """H.1 4"""
+    channel, transport = connected(RecordingOwner(clock))
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(channel.request(Command(105, {"n": str(n)}), 5)) for n in range(3)]
+        await turn()
+        await turn()
+        sent = transport.commands()
+        assert len(transport.written) == 1, "requests of one turn share a write"
+        for command in reversed(sent):
+            answer = response(0, ext=command.ext)
+            answer.opaque = command.opaque
+            feed(channel, frame.encode(answer))
+    assert [task.result().ext["n"] for task in asked] == ["0", "1", "2"]
+
+
+async def test_inbound_request_with_the_opaque_of_ours_is_a_request(clock: FakeClock) -> None:
+    owner = RecordingOwner(clock)
+    channel, transport = connected(owner)
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(channel.request(Command(105), 5))
+        await turn()
+        await turn()
+        (mine,) = transport.commands()
+        feed(channel, request(mine.opaque, code=40))
+        answer = response(0, "mine")
+        answer.opaque = mine.opaque
+        feed(channel, frame.encode(answer))
+    assert asked.result().remark == "mine"
+    assert [r.code for r in owner.requests] == [40]
+
+
+async def test_request_without_an_answer_times_out_and_a_late_answer_is_dropped(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    with pytest.raises(RequestTimeoutError, match=r"127\.0\.0\.1:50000: no answer to request 105 in 0\.01 s"):
+        await channel.request(Command(105), 0.01)
+    late = response(0)
+    late.opaque = transport.commands()[0].opaque
+    feed(channel, frame.encode(late))
+    assert not transport.closed
+
+
+async def test_connection_lost_fails_everyone_who_waits(clock: FakeClock) -> None:
+    channel, _ = connected(RecordingOwner(clock))
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(_lost(channel)) for _ in range(3)]
+        await turn()
+        await turn()
+        channel.connection_lost(ConnectionResetError("reset"))
+    assert all("reset" in task.result() for task in asked)
+
+
+async def _lost(channel: Channel) -> str:
+    with pytest.raises(ConnectionLostError) as caught:
+        await channel.request(Command(105), 5)
+    return str(caught.value)
+
+
+async def test_too_many_requests_in_flight_are_refused(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock, limits=ChannelLimits(in_flight_max=1)))
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(channel.request(Command(105), 5))
+        await turn()
+        await turn()
+        with pytest.raises(OverloadedError, match="1 requests are in flight"):
+            await channel.request(Command(105), 5)
+        answer = response(0)
+        answer.opaque = transport.commands()[0].opaque
+        feed(channel, frame.encode(answer))
+    assert first.result().code == 0
+
+
+async def test_sender_waits_while_the_peer_reads_nothing(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    transport.takes_bytes = False
+    channel.pause_writing()
+    with pytest.raises(RequestTimeoutError, match="took no bytes"):
+        await channel.send_oneway(Command(905), 0.01)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(channel.send_oneway(Command(905), 5))
+        await turn()
+        assert transport.written == []
+        transport.drain()
+    await turn()
+    assert [c.is_oneway for c in transport.commands()] == [True]
+
+
+async def test_waiting_sender_is_woken_when_the_connection_is_lost(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    channel.pause_writing()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(_lost(channel))
+        await turn()
+        transport.close()
+    assert "closed" in task.result()
