@@ -50,20 +50,22 @@ class Connection(Generic[Waiter]):
         """The frame that asks `command`; its opaque is set to a number that is free on this connection."""
         if len(self._pending) >= self._in_flight_max:
             raise OverloadedError(self.address, f"{self._in_flight_max} requests are in flight already")
+        data = self._encode(command)
+        self._pending[command.opaque] = waiter
+        return data
+
+    def oneway(self, command: Command) -> bytes:
+        """The frame of a request that nobody answers."""
+        command.flag |= ONEWAY_FLAG
+        return self._encode(command)
+
+    def _encode(self, command: Command) -> bytes:
+        """Number `command` with the next number that no waiter holds; the count starts again after 2^31 - 1."""
         while True:
             self._opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
             if self._opaque not in self._pending:
                 break
         command.opaque, command.serialize_type = self._opaque, self.serialize_type
-        data = frame.encode(command)
-        self._pending[self._opaque] = waiter
-        return data
-
-    def oneway(self, command: Command) -> bytes:
-        """The frame of a request that nobody answers."""
-        self._opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
-        command.opaque, command.serialize_type = self._opaque, self.serialize_type
-        command.flag |= ONEWAY_FLAG
         return frame.encode(command)
 
     def reply(self, request: Command, response: Command) -> bytes:
@@ -76,8 +78,9 @@ class Connection(Generic[Waiter]):
         """What a decoded frame means: a request, the answer to one of ours, or None if nobody waits for it any more."""
         if not command.flag & RESPONSE_FLAG:
             return command
-        waiter = self._pending.pop(command.opaque, None)
-        return None if waiter is None else Answer(waiter, command)
+        if command.opaque not in self._pending:
+            return None
+        return Answer(self._pending.pop(command.opaque), command)
 
     def forget(self, opaque: int) -> None:
         """Nobody waits for this answer any more; should it still come, it is dropped."""

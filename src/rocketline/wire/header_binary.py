@@ -11,7 +11,7 @@ from rocketline.wire.command import Command
 _FIXED = struct.Struct(">hBhiii")
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
-_CODE_MAX = 32767
+_SHORT_MAX = 32767
 
 
 def decode(header: bytes, body: bytes) -> Command:
@@ -41,9 +41,11 @@ def _decode_pairs(header: bytes, at: int, end: int) -> dict[str, str]:
         (value_bytes,) = _INT.unpack_from(header, at)
         value = _text(header, at + 4, value_bytes, f"field {key}", end)
         at += 4 + value_bytes
-        # Java reads an empty text as null and drops it.
+        # Of a repeated name the last counts, and an empty text is read as null, which we do not keep.
         if key and value:
             ext[key] = value
+        else:
+            ext.pop(key, None)
     return ext
 
 
@@ -59,16 +61,18 @@ def _text(header: bytes, at: int, size: int, what: str, end: int | None = None) 
 
 def encode(command: Command) -> bytes:
     """The header of `command`. Raises `LocalProtocolError` for what 16 bits cannot carry: POP codes, long names."""
-    if not -_CODE_MAX - 1 <= command.code <= _CODE_MAX:
-        raise LocalProtocolError(f"code {command.code} does not fit a binary header (16 bits): use JSON headers")
     parts: list[bytes] = []
     for key, value in command.ext.items():
         name, text = key.encode("utf-8", "replace"), value.encode("utf-8", "replace")
-        if len(name) > _CODE_MAX:
-            raise LocalProtocolError(f"field name of {len(name)} bytes: a binary header carries at most {_CODE_MAX}")
+        if len(name) > _SHORT_MAX:
+            raise LocalProtocolError(f"field name of {len(name)} bytes: a binary header carries at most {_SHORT_MAX}")
         parts += (_SHORT.pack(len(name)), name, _INT.pack(len(text)), text)
     ext = b"".join(parts)
     remark = command.remark.encode("utf-8", "replace") if command.remark else b""
     language = LANGUAGE_CODES.get(command.language or "", LANGUAGE_CODES["OTHER"])
-    fixed = _FIXED.pack(command.code, language, command.version, command.opaque, command.flag, len(remark))
+    try:
+        fixed = _FIXED.pack(command.code, language, command.version, command.opaque, command.flag, len(remark))
+    except struct.error:
+        problem = f"code {command.code} or version {command.version} does not fit a binary header (16 bits)"
+        raise LocalProtocolError(f"{problem}: use JSON headers") from None
     return b"".join((fixed, remark, _INT.pack(len(ext)), ext))

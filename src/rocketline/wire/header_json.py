@@ -7,6 +7,7 @@ whatever is not plain ASCII, goes to the standard library, which decides: both w
 from __future__ import annotations
 
 import json
+import re
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -15,12 +16,13 @@ from rocketline.wire.codes import LANGUAGES, SerializeType
 from rocketline.wire.command import Command
 
 _INT32 = 2**31
+_is_integer = re.compile(r"[+-]?[0-9]{1,19}").fullmatch
 
 
 def decode_plain(header: bytes, body: bytes) -> Command:
     """The command in a JSON header, by the standard library alone. Raises `RemoteProtocolError`."""
     try:
-        fields = json.loads(header.decode(), strict=False)
+        fields = json.loads(header.decode(), strict=False, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"JSON header of {len(header)} bytes cannot be read: {error}") from None
     if not isinstance(fields, dict):
@@ -39,14 +41,21 @@ def decode_plain(header: bytes, body: bytes) -> Command:
     )
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 def _integer(fields: dict[str, Any], name: str) -> int:
+    """A number, or text that holds one; a fraction is cut off and a boolean counts as 0 or 1, as Java reads them."""
     value = fields.get(name)
     if value is None:
         return 0
     try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise RemoteProtocolError(f"JSON header: {name} is no integer: {str(value)[:80]!r}") from None
+        number = int(value) if isinstance(value, int | float) or _is_integer(value) else None
+    except (TypeError, OverflowError):
+        number = None
+    if number is None:
+        raise RemoteProtocolError(f"JSON header: {name} is no integer: {str(value)[:80]!r}")
     if not -_INT32 <= number < _INT32:
         raise RemoteProtocolError(f"JSON header: {name} is out of the range of 32 bits")
     return number
@@ -67,7 +76,7 @@ def _text(value: Any) -> str:
 
 def _language(value: Any) -> str | None:
     """A name, or the position in the list of languages; None for what does not exist."""
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return LANGUAGES[value] if 0 <= value < len(LANGUAGES) else None
     return value if value in LANGUAGES else None
 
@@ -78,13 +87,14 @@ except ImportError:
     decode = decode_plain
 else:
 
-    class _Header(msgspec.Struct, gc=False):
+    class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         code: int = 0
         extFields: dict[str, str] | None = None  # noqa: N815  # the name on the wire
         flag: int = 0
         language: str = "JAVA"
         opaque: int = 0
         remark: str | None = None
+        serializeTypeCurrentRPC: str = ""  # noqa: N815
         version: int = 0
 
     _decode_header = msgspec.json.Decoder(_Header).decode
@@ -97,7 +107,8 @@ else:
             h = _decode_header(header)
         except (msgspec.MsgspecError, RecursionError):
             return decode_plain(header, body)
-        if not (-_INT32 <= h.opaque < _INT32 and max(h.code, h.flag, h.version) < _INT32):
+        numbers = (h.code, h.flag, h.opaque, h.version)
+        if min(numbers) < -_INT32 or max(numbers) >= _INT32:
             return decode_plain(header, body)
         language = h.language if h.language in LANGUAGES else None
         ext = h.extFields
@@ -119,15 +130,11 @@ def encode(command: Command) -> bytes:
 
     Half of a surrogate pair cannot be written as UTF-8; like Java we put a question mark in its place.
     """
-    ext = command.ext
     quote = encode_basestring
-    fields = ",".join([f"{quote(name)}:{quote(value)}" for name, value in ext.items()])
+    pairs = ",".join([f"{quote(name)}:{quote(value)}" for name, value in command.ext.items()])
+    ext = f'"extFields":{{{pairs}}},' if pairs else ""
     remark = f'"remark":{quote(command.remark)},' if command.remark is not None else ""
     return (
-        f'{{"code":{command.code},"extFields":{{{fields}}},"flag":{command.flag},'
-        f'"language":"{command.language or "OTHER"}","opaque":{command.opaque},{remark}'
-        f'"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
-        if ext
-        else f'{{"code":{command.code},"flag":{command.flag},"language":"{command.language or "OTHER"}",'
+        f'{{"code":{command.code},{ext}"flag":{command.flag},"language":"{command.language or "OTHER"}",'
         f'"opaque":{command.opaque},{remark}"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
     ).encode("utf-8", "replace")
