@@ -1,0 +1,164 @@
+"""Logs: events with fields on the standard library's `logging`, as lines for people or as JSON for machines.
+
+    log = Log(__name__)
+    log.info("broker registered", broker="broker-a", topics=12)
+
+A library never sets logging up; a program calls `configure` once. Peers' text may stand in a field or an event:
+whatever it holds, one event stays one line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import TextIO
+
+from rocketline.clock import Clock
+
+_FIELDS = "rocketline_fields"
+_PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class LogFormat(Enum):
+    """TEXT is for people, JSON (one object per line) for machines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Log:
+    """A logger whose events carry fields."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, event: str, **fields: object) -> None:
+        self.write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self.write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.write(logging.WARNING, event, fields)
+
+    def error(self, event: str, *, error: BaseException | None = None, **fields: object) -> None:
+        """`error`, if given, is logged with its traceback."""
+        self.write(logging.ERROR, event, fields, error)
+
+    def write(self, level: int, event: str, fields: Mapping[str, object], error: BaseException | None = None) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, "%s", event, extra={_FIELDS: dict(fields)}, exc_info=error)
+
+
+@dataclass(slots=True)
+class _Cause:
+    level: int
+    line_at_s: float
+    suppressed: int = 0
+
+
+class Throttle:
+    """Lets one line per second and cause through, so that no peer can fill the log; counts what it holds back.
+
+    The next line of the cause tells the count as `suppressed`; `flush_due`, called now and then, and `flush` at the end
+    tell what no next line came for. A cause is a fixed text of the program, never one from a peer: each is remembered.
+    """
+
+    def __init__(self, clock: Clock, *, name: str = "rocketline", period_s: float = 1.0) -> None:
+        self._clock, self._log, self._period_s = clock, Log(name), period_s
+        self._causes: dict[str, _Cause] = {}
+
+    def warning(self, cause: str, message: str, **fields: object) -> None:
+        self._write(logging.WARNING, cause, message, fields)
+
+    def error(self, cause: str, message: str, *, error: BaseException | None = None, **fields: object) -> None:
+        """`error`, if given, is logged with its traceback."""
+        self._write(logging.ERROR, cause, message, fields, error)
+
+    def flush_due(self) -> None:
+        """Tell the counts of causes whose second is over."""
+        now_s = self._clock.monotonic()
+        for cause, state in self._causes.items():
+            if state.suppressed and now_s - state.line_at_s >= self._period_s:
+                self._tell_count(cause, state, now_s)
+
+    def flush(self) -> None:
+        """Tell all counts now."""
+        for cause, state in self._causes.items():
+            if state.suppressed:
+                self._tell_count(cause, state, self._clock.monotonic())
+
+    def _write(
+        self,
+        level: int,
+        cause: str,
+        message: str,
+        fields: Mapping[str, object],
+        error: BaseException | None = None,
+    ) -> None:
+        now_s = self._clock.monotonic()
+        state = self._causes.get(cause)
+        if state is not None and now_s - state.line_at_s < self._period_s:
+            state.suppressed += 1
+            return
+        self._causes[cause] = _Cause(level, now_s)
+        counted = {**fields, "suppressed": state.suppressed} if state and state.suppressed else fields
+        self._log.write(level, f"{cause}: {message}", counted, error)
+
+    def _tell_count(self, cause: str, state: _Cause, now_s: float) -> None:
+        suppressed, state.suppressed, state.line_at_s = state.suppressed, 0, now_s
+        self._log.write(state.level, f"{cause}: more like the last line", {"suppressed": suppressed})
+
+
+class TextFormatter(logging.Formatter):
+    """`time LEVEL event key=value …`; a traceback follows on lines of its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f" {name}={_text(value)}" for name, value in _fields(record).items())
+        line = f"{_time(record)} {record.levelname:<7} {_one_line(record.getMessage())}{fields}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, event, the event's fields, and a traceback as `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(_fields(record) | entry, default=str)
+
+
+def configure(level: str, log_format: LogFormat, stream: TextIO) -> None:
+    """Send every log of this process, from `level` ("info", "debug" …) up, to `stream`. For programs."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return dict(getattr(record, _FIELDS, {}))
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+
+
+def _text(value: object) -> str:
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)
+
+
+def _one_line(text: str) -> str:
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
