@@ -1,0 +1,96 @@
+"""Which brokers live: when each was last heard of, over which connection, and what it said then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocketline.model.topic_config import DataVersion
+from rocketline.nameserver.registration import Registration, Unregistration
+
+HEARTBEAT_TIMEOUT_MS_DEFAULT = 120_000
+"""How long a broker that names no timeout of its own may be silent."""
+
+BrokerKey = tuple[str, str]
+"""Cluster and address: what liveness is kept by."""
+
+
+@dataclass(slots=True)
+class LiveBroker:
+    """The last registration of one address. Java: BrokerLiveInfo."""
+
+    broker_name: str
+    last_update_ms: int
+    heartbeat_timeout_ms: int
+    data_version: DataVersion
+    connection: object
+    ha_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredBroker:
+    """A broker that was silent for too long: close its connection and unregister it."""
+
+    connection: object
+    unregistration: Unregistration
+
+
+class LiveBrokers:
+    """Live brokers by cluster and address, and by connection.
+
+    One connection may carry the registrations of several brokers (a broker container does so); a broker belongs to the
+    connection that it registered over last.
+    """
+
+    def __init__(self) -> None:
+        self._live: dict[BrokerKey, LiveBroker] = {}
+        self._keys_by_connection: dict[object, set[BrokerKey]] = {}
+
+    def get(self, key: BrokerKey) -> LiveBroker | None:
+        return self._live.get(key)
+
+    def put(self, broker: Registration, connection: object, now_ms: int) -> None:
+        key = broker.cluster, broker.address
+        self.forget(key)
+        timeout_ms = broker.heartbeat_timeout_ms
+        self._live[key] = LiveBroker(
+            broker.broker_name,
+            now_ms,
+            HEARTBEAT_TIMEOUT_MS_DEFAULT if timeout_ms is None else timeout_ms,
+            broker.data_version,
+            connection,
+            broker.ha_address,
+        )
+        self._keys_by_connection.setdefault(connection, set()).add(key)
+
+    def touch(self, key: BrokerKey, now_ms: int) -> None:
+        """A sign of life; one of a broker that is not registered means nothing."""
+        live = self._live.get(key)
+        if live is not None:
+            live.last_update_ms = now_ms
+
+    def forget(self, key: BrokerKey) -> None:
+        live = self._live.pop(key, None)
+        if live is None:
+            return
+        keys = self._keys_by_connection[live.connection]
+        keys.discard(key)
+        if not keys:
+            del self._keys_by_connection[live.connection]
+
+    def expired(self, now_ms: int) -> list[ExpiredBroker]:
+        """The brokers that were silent for longer than their timeout."""
+        return [
+            ExpiredBroker(live.connection, _unregistration(key, live))
+            for key, live in self._live.items()
+            if live.last_update_ms + live.heartbeat_timeout_ms < now_ms
+        ]
+
+    def registered_over(self, connection: object) -> list[Unregistration]:
+        """What is to be forgotten when `connection` closes: every broker whose last registration came over it."""
+        keys = self._keys_by_connection.get(connection, ())
+        return [_unregistration(key, self._live[key]) for key in sorted(keys)]
+
+
+def _unregistration(key: BrokerKey, live: LiveBroker) -> Unregistration:
+    cluster, address = key
+    return Unregistration(cluster, live.broker_name, address)

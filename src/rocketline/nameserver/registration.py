@@ -1,0 +1,58 @@
+"""What brokers tell the name server of themselves, and what comes of it: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rocketline.model.route import TopicQueueMappingInfo
+from rocketline.model.topic_config import DataVersion, TopicConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a broker says of itself. Java: RegisterBrokerRequestHeader and its body."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str = ""
+    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    data_version: DataVersion = field(default_factory=DataVersion)
+    mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
+    filter_servers: Sequence[str] | None = None
+    """None leaves those that are known; an empty list removes them."""
+    heartbeat_timeout_ms: int | None = None
+    enable_acting_master: bool | None = None
+    """None tells a broker that knows nothing of acting masters."""
+    zone_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistration:
+    """A broker's address that is to be forgotten. Java: UnRegisterBrokerRequestHeader."""
+
+    cluster: str
+    broker_name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class MinBrokerIdChange:
+    """News for the members of a broker name. Java: NotifyMinBrokerIdChangeRequestHeader."""
+
+    min_broker_id: int
+    min_broker_address: str
+    offline_address: str | None
+    ha_address: str | None
+    recipients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The outcome of a registration: where a slave finds its live master, and whom to tell of a new smallest id."""
+
+    master_address: str | None = None
+    ha_address: str | None = None
+    change: MinBrokerIdChange | None = None

@@ -1,0 +1,295 @@
+"""The name server's memory: which brokers live, where they are, and which topics they offer. Java: RouteInfoManager.
+
+Pure: no sockets, no clock, no tasks. Time comes in as milliseconds of any clock that never goes back, a connection is
+any hashable object, and methods return what is to be done next (whom to tell, what to close). Nothing is persisted.
+
+What holds between any two calls:
+
+- One address has at most one id under a broker name (I1); id 0 is the master (I2).
+- No topic is kept without queues (I3).
+- A broker name leaves all tables in the step in which its last address unregisters, and its cluster with it if that is
+  now empty (I4). Mappings of static topics alone stay for ever.
+- Two clusters that use the same broker name share one entry, which names the first of them (I5).
+- A broker name without any address can only come from a refused registration (I6).
+- The values in the tables are replaced, never edited, so an answer may hold them without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from rocketline.model.route import (
+    MASTER_ID,
+    PERM_READ,
+    PERM_WRITE,
+    BrokerData,
+    QueueData,
+    TopicQueueMappingInfo,
+    TopicRouteData,
+)
+from rocketline.nameserver.liveness import BrokerKey, LiveBrokers
+from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration
+
+
+class RouteTable:
+    """The six tables, always consistent between two calls."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Changes whenever the answer to a query about routes, topics, brokers or clusters may have changed."""
+        self.live = LiveBrokers()
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, set[str]] = {}
+        self._filter_servers: dict[BrokerKey, list[str]] = {}
+        self._mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
+
+    # --- registration
+
+    def register(
+        self, broker: Registration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
+    ) -> Registered | None:
+        """Take in a broker, or take note that it lives. None if it must register in full first.
+
+        `is_dropping_absent_topics` removes the topics that this broker name had and the registration lacks.
+        """
+        known = self._brokers.get(broker.broker_name)
+        # A smaller id counts against what was there before the same address gives up another id.
+        is_new_min = broker.broker_id < min(known.broker_addrs if known else (), default=0)
+        data = self._enter(broker, known)
+        key = broker.cluster, broker.address
+        if self._is_outdated(broker, data):
+            self.live.forget(key)
+            return Registered()
+        is_first = broker.broker_id not in data.broker_addrs
+        # A single topic is an increment, and an increment on nothing would publish a broker with most topics missing.
+        if is_first and len(broker.topics) == 1:
+            return None
+        data = self._put_broker(replace(data, broker_addrs={**data.broker_addrs, broker.broker_id: broker.address}))
+        self._publish(broker, data, is_first, is_dropping_absent_topics)
+        self.live.put(broker, connection, now_ms)
+        self._put_filter_servers(key, broker.filter_servers)
+        change = _min_change(data, None, broker.ha_address) if is_new_min else None
+        return Registered(*self._live_master(broker, data), change)
+
+    def _enter(self, broker: Registration, known: BrokerData | None) -> BrokerData:
+        """Make the broker name known to its cluster, and free the address from any other id it had."""
+        names = self._clusters.setdefault(broker.cluster, set())
+        if broker.broker_name not in names:
+            names.add(broker.broker_name)
+            self.version += 1
+        cluster, addrs = (known.cluster, known.broker_addrs) if known else (broker.cluster, {})
+        addrs = {i: a for i, a in addrs.items() if a != broker.address or i == broker.broker_id}
+        is_acting = bool(broker.enable_acting_master)
+        return self._put_broker(BrokerData(cluster, broker.broker_name, addrs, is_acting, broker.zone_name))
+
+    def _is_outdated(self, broker: Registration, data: BrokerData) -> bool:
+        """Whether a live broker holds the same id from another address, with a greater state version."""
+        holder = data.broker_addrs.get(broker.broker_id, broker.address)
+        live = self.live.get((broker.cluster, holder)) if holder != broker.address else None
+        return live is not None and live.data_version.state_version > broker.data_version.state_version
+
+    def _publish(self, broker: Registration, data: BrokerData, is_first: bool, is_dropping: bool) -> None:
+        """Take over the topics, if they come from the master or from the slave that may stand in for it."""
+        is_master = broker.broker_id == MASTER_ID
+        is_prime_slave = broker.enable_acting_master is not None and broker.broker_id == min(data.broker_addrs)
+        if not (is_master or is_prime_slave):
+            return
+        if is_dropping and not broker.mappings:
+            self._drop_absent_topics(broker)
+        live = self.live.get((broker.cluster, broker.address))
+        is_changed = is_first or live is None or live.data_version != broker.data_version
+        perm_mask = ~PERM_WRITE if not is_master and data.enable_acting_master else ~0
+        name, topics = broker.broker_name, self._topics
+        for topic in broker.topics.values():
+            if is_changed or name not in topics.get(topic.topic_name, ()):
+                perm = topic.perm & perm_mask
+                offer = QueueData(name, topic.read_queue_nums, topic.write_queue_nums, perm, topic.topic_sys_flag)
+                self._put_queues(topic.topic_name, offer)
+        if is_changed:
+            self._put_mappings(broker.mappings)
+
+    def _drop_absent_topics(self, broker: Registration) -> None:
+        for topic in [t for t, offers in self._topics.items() if broker.broker_name in offers]:
+            if topic not in broker.topics:
+                self._drop_queues(topic, (broker.broker_name,))
+
+    def _put_broker(self, data: BrokerData) -> BrokerData:
+        if self._brokers.get(data.broker_name) != data:
+            self._brokers[data.broker_name] = data
+            self.version += 1
+        return data
+
+    def _put_queues(self, topic: str, offer: QueueData) -> None:
+        offers = self._topics.setdefault(topic, {})
+        if offers.get(offer.broker_name) != offer:
+            offers[offer.broker_name] = offer
+            self.version += 1
+
+    def _drop_queues(self, topic: str, broker_names: Iterable[str]) -> None:
+        offers = self._topics[topic]
+        for name in broker_names:
+            if offers.pop(name, None) is not None:
+                self.version += 1
+        if not offers:
+            del self._topics[topic]
+
+    def _put_mappings(self, mappings: Mapping[str, TopicQueueMappingInfo]) -> None:
+        for topic, mapping in mappings.items():
+            by_broker = self._mappings.setdefault(topic, {})
+            if by_broker.get(mapping.bname) != mapping:
+                # Answers hold the inner mapping itself, so it is replaced.
+                self._mappings[topic] = {**by_broker, mapping.bname: mapping}
+                self.version += 1
+
+    def _put_filter_servers(self, key: BrokerKey, addresses: Sequence[str] | None) -> None:
+        if addresses is None or list(addresses) == self._filter_servers.get(key, []):
+            return
+        self._filter_servers.pop(key, None)
+        if addresses:
+            self._filter_servers[key] = list(addresses)
+        self.version += 1
+
+    def _live_master(self, broker: Registration, data: BrokerData) -> tuple[str | None, str | None]:
+        """Address and HA address of the master, told to a slave if that master lives."""
+        address = data.broker_addrs.get(MASTER_ID) if broker.broker_id != MASTER_ID else None
+        live = self.live.get((broker.cluster, address)) if address is not None else None
+        return (address, live.ha_address) if live else (None, None)
+
+    # --- unregistration
+
+    def unregister(self, batch: Iterable[Unregistration]) -> list[MinBrokerIdChange]:
+        """Forget these addresses in one step, with one look at every topic however many they are."""
+        removed: set[str] = set()
+        reduced: set[str] = set()
+        offline: dict[str, str] = {}
+        for gone in batch:
+            self.live.forget((gone.cluster, gone.address))
+            self._put_filter_servers((gone.cluster, gone.address), ())
+            data = self._brokers.get(gone.broker_name)
+            if data is None:
+                continue
+            left = {i: a for i, a in data.broker_addrs.items() if a != gone.address}
+            if not left:
+                self._remove_broker_name(gone.broker_name)
+                removed.add(gone.broker_name)
+                continue
+            self._put_broker(replace(data, broker_addrs=left))
+            reduced.add(gone.broker_name)
+            if min(data.broker_addrs) not in left:
+                offline[gone.broker_name] = gone.address
+        self._sweep_topics(removed, reduced - removed)
+        left_brokers = [(self._brokers.get(name), address) for name, address in offline.items()]
+        return [
+            _min_change(data, address, None) for data, address in left_brokers if data and data.enable_acting_master
+        ]
+
+    def _remove_broker_name(self, name: str) -> None:
+        del self._brokers[name]
+        for cluster in [c for c, names in self._clusters.items() if name in names]:
+            self._clusters[cluster].discard(name)
+            if not self._clusters[cluster]:
+                del self._clusters[cluster]
+        self.version += 1
+
+    def _sweep_topics(self, removed: set[str], reduced: set[str]) -> None:
+        """Drop what removed brokers offered; nobody can write to an acting master, so clear that bit."""
+        masterless = {name for name in reduced if self._is_masterless(name)}
+        if not (removed or masterless):
+            return
+        for topic, offers in list(self._topics.items()):
+            for name in offers.keys() & masterless:
+                self._put_perm(topic, name, offers[name].perm & ~PERM_WRITE)
+            self._drop_queues(topic, offers.keys() & removed)
+
+    def _is_masterless(self, name: str) -> bool:
+        data = self._brokers[name]
+        return data.enable_acting_master and MASTER_ID not in data.broker_addrs
+
+    # --- topics and permissions
+
+    def register_topic(self, topic: str, offers: Sequence[QueueData]) -> None:
+        """Add queues of a topic. At the first unknown broker it stops; a new topic then stays unknown altogether."""
+        known = [offer.broker_name in self._brokers for offer in offers]
+        valid = offers[: known.index(False)] if False in known else offers
+        if topic in self._topics or len(valid) == len(offers):
+            for offer in valid:
+                self._put_queues(topic, offer)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, or only what the brokers of one cluster offer of it."""
+        offers = self._topics.get(topic)
+        if offers is not None:
+            names = offers.keys() if cluster is None else offers.keys() & self._clusters.get(cluster, set())
+            self._drop_queues(topic, list(names))
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Forbid writing to all topics of a broker, until it registers a changed version; how many there are."""
+        topics = self._topics_of(broker_name)
+        for topic in topics:
+            self._put_perm(topic, broker_name, self._topics[topic][broker_name].perm & ~PERM_WRITE)
+        return len(topics)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Allow reading and writing, and nothing else, for all topics of a broker; how many there are."""
+        topics = self._topics_of(broker_name)
+        for topic in topics:
+            self._put_perm(topic, broker_name, PERM_READ | PERM_WRITE)
+        return len(topics)
+
+    def _topics_of(self, broker_name: str) -> list[str]:
+        return [topic for topic, offers in self._topics.items() if broker_name in offers]
+
+    def _put_perm(self, topic: str, broker_name: str, perm: int) -> None:
+        self._put_queues(topic, replace(self._topics[topic][broker_name], perm=perm))
+
+    # --- queries
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Everything about one topic, None if it is unknown or none of its brokers is known."""
+        offers = self._topics.get(topic)
+        if offers is None:
+            return None
+        brokers = [self._brokers[name] for name in offers if name in self._brokers]
+        if not brokers:
+            return None
+        filters = self._filters_of(brokers) if self._filter_servers else {}
+        return TopicRouteData(list(offers.values()), brokers, filters, None, self._mappings.get(topic))
+
+    def _filters_of(self, brokers: Sequence[BrokerData]) -> dict[str, list[str]]:
+        keys = [(data.cluster, address) for data in brokers for address in data.broker_addrs.values()]
+        return {key[1]: self._filter_servers[key] for key in keys if key in self._filter_servers}
+
+    def member_addresses(self, broker_name: str) -> dict[int, str]:
+        """The addresses that share a broker name, by id; none if the name is unknown."""
+        data = self._brokers.get(broker_name)
+        return data.broker_addrs if data else {}
+
+    def brokers(self) -> dict[str, BrokerData]:
+        return dict(self._brokers)
+
+    def clusters(self) -> dict[str, list[str]]:
+        """The broker names of each cluster, sorted."""
+        return {cluster: sorted(names) for cluster, names in self._clusters.items()}
+
+    def topics(self) -> list[str]:
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """The topics that any broker of the cluster offers; none if the cluster is unknown."""
+        names = self._clusters.get(cluster, set())
+        return [topic for topic, offers in self._topics.items() if not names.isdisjoint(offers)]
+
+    def topics_with_sys_flag(self, *, present: int, absent: int = 0) -> list[str]:
+        """The topics whose first offer has all bits of `present` and none of `absent` in its system flag."""
+        first_flags = {topic: next(iter(offers.values())).topic_sys_flag for topic, offers in self._topics.items()}
+        return [topic for topic, flag in first_flags.items() if flag & (present | absent) == present]
+
+
+def _min_change(data: BrokerData, offline_address: str | None, ha_address: str | None) -> MinBrokerIdChange:
+    """Who left is told to all that remain, who came to all but the newcomer; a broker on its own is always told."""
+    smallest = min(data.broker_addrs)
+    is_told_to_all = offline_address is not None or len(data.broker_addrs) == 1
+    recipients = tuple(a for i, a in data.broker_addrs.items() if is_told_to_all or i != smallest)
+    return MinBrokerIdChange(smallest, data.broker_addrs[smallest], offline_address, ha_address, recipients)
