@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from rocketline.errors import RocketlineError
 
+LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
 _TAIL_LINES = 40
 
@@ -26,16 +28,24 @@ class ServerFailedError(RocketlineError):
 
 
 class ServerProcess:
-    """A running child that ends with its `with` block, whatever happens in it.
+    """A running child that listens on a loopback port.
 
-    Both output streams go to the file `output`. Standard input is a pipe that closes when we are gone, even by
-    `kill -9`, so that a child who watches it does not outlive us.
+    In its `with` block it is ready; after the block it is gone, whatever happened. Both output streams go to the file
+    `output`. Standard input is a pipe that closes when we are gone, even by `kill -9`: a child who watches it does not
+    outlive us.
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], *, output: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        port: int,
+        output: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self.output = name, output
+        self.name, self.port, self.output = name, port, output
+        self.address = f"{LOOPBACK}:{port}"
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("ab") as sink:
             self._process = subprocess.Popen(
@@ -44,7 +54,7 @@ class ServerProcess:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
-                # Its own group: a Ctrl-C at the terminal is for the test run, which then closes us in its order.
+                # Its own group: a Ctrl-C at the terminal is for the test run, which then ends us in its order.
                 start_new_session=True,
             )
 
@@ -66,9 +76,9 @@ class ServerProcess:
                 raise ServerFailedError(self.name, f"was not {what} after {timeout_s:g} s", self.tail())
             time.sleep(_POLL_S)
 
-    def wait_for_port(self, port: int, *, timeout_s: float = 60) -> None:
-        """Return once the child accepts connections on the loopback port."""
-        self.wait_until(lambda: accepts_connections(port), f"listening on port {port}", timeout_s=timeout_s)
+    def wait_until_ready(self, *, timeout_s: float = 60) -> None:
+        """Return once it accepts connections."""
+        self.wait_until(lambda: accepts_connections(self.port), f"listening on port {self.port}", timeout_s=timeout_s)
 
     def tail(self, lines: int = _TAIL_LINES) -> str:
         """The last lines that it wrote."""
@@ -85,7 +95,7 @@ class ServerProcess:
     def kill(self) -> None:
         """SIGKILL: gone without a word. The kernel closes its connections."""
         self._process.kill()
-        self._process.wait()
+        self._reap()
 
     def close(self, *, timeout_s: float = 20) -> int:
         """SIGTERM, and SIGKILL if that does not help in time. Gives the exit status. Does nothing the second time."""
@@ -96,11 +106,19 @@ class ServerProcess:
                 self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self.kill()
+        return self._reap()
+
+    def _reap(self) -> int:
         assert self._process.stdin is not None
         self._process.stdin.close()
         return self._process.wait()
 
-    def __enter__(self) -> ServerProcess:
+    def __enter__(self) -> Self:
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(
@@ -112,7 +130,7 @@ class ServerProcess:
 def accepts_connections(port: int) -> bool:
     """Whether someone listens on this loopback port."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
     except OSError:
         return False
     return True

@@ -1,8 +1,8 @@
 """The real Apache RocketMQ as a peer: fetched from Maven once, started on free ports, asked through its own clients."""
 
-from rocketline.testing.apache.clients import ClientJvm, MqadminOutput
+from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
 from rocketline.testing.apache.release import MissingToolError, Release, fetch
-from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, free_port
+from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info, free_port, running
 
 __all__ = [
     "ApacheBroker",
@@ -11,6 +11,9 @@ __all__ = [
     "MissingToolError",
     "MqadminOutput",
     "Release",
+    "Traffic",
+    "cluster_info",
     "fetch",
     "free_port",
+    "running",
 ]

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 from rocketline.testing.apache.release import Release
-from rocketline.testing.server_process import ServerProcess
+from rocketline.testing.server_process import LOOPBACK, ServerProcess
 from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 
-SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-"""Quick to start and light on memory and cores."""
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dtls.server.mode=disabled")
+"""Quick to start and light on memory and cores. Without TLS, because to make up a certificate takes seconds."""
 
-_LOOPBACK = "127.0.0.1"
 _PORTS = range(20_000, 32_000, 4)
 """Below the ports that the kernel hands out by itself, so that no outgoing connection takes one before its server."""
 
@@ -47,34 +47,47 @@ def _is_free(port: int) -> bool:
     return True
 
 
+@contextmanager
+def running(*servers: ServerProcess) -> Iterator[None]:
+    """Servers that start side by side: all are ready in the block, all are gone after it."""
+    with ExitStack() as stack:
+        for server in servers:
+            stack.push(server)
+        for server in servers:
+            server.wait_until_ready()
+        yield
+
+
 class _ApacheServer(ServerProcess):
     """A JVM with one server in it, started from a properties file."""
 
     def __init__(
         self,
+        name: str,
         release: Release,
         main_class: str,
-        name: str,
-        port: int,
         home: Path,
         settings: Mapping[str, str],
+        *,
         heap: str,
         jvm: Sequence[str],
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
-        config = home / "server.conf"
+        config, output, port = home / "server.conf", home / "output.txt", int(settings["listenPort"])
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
-        output = home / "output.txt"
         memory = [f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}"]
         options = [*memory, f"-Duser.home={home}", f"-Drocketline.output={output}", *jvm]
         command = release.command("ServerLauncher", main_class, "-c", str(config), jvm=options)
-        super().__init__(name, command, output=output, environment={"ROCKETMQ_HOME": str(home)})
-        self.port, self.home = port, home
-        self.address = f"{_LOOPBACK}:{port}"
+        environment = {"ROCKETMQ_HOME": str(home)}
+        super().__init__(f"{name} on {port}", command, port=port, output=output, environment=environment)
+
+    def __exit__(self, *_: object) -> None:
+        # Nobody reads its store again, and a broker takes 15 s to say goodbye.
+        self.kill()
 
 
 class ApacheNameServer(_ApacheServer):
-    """Apache's name server, answering when the constructor returns."""
+    """Apache's name server. `settings` are lines of its `namesrv.conf`."""
 
     def __init__(
         self,
@@ -85,19 +98,22 @@ class ApacheNameServer(_ApacheServer):
         heap: str = "256m",
         jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
-        port = free_port()
-        own = {"listenPort": str(port), "bindAddress": _LOOPBACK, "kvConfigPath": f"{home}/kvConfig.json"}
+        own = {
+            "listenPort": str(free_port()),
+            "bindAddress": LOOPBACK,
+            "kvConfigPath": f"{home}/kvConfig.json",
+            **(settings or {}),
+        }
         main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        super().__init__(
-            release, main_class, f"Apache's name server on {port}", port, home, own | dict(settings or {}), heap, jvm
-        )
-        self.wait_for_port(port)
+        super().__init__("Apache's name server", release, main_class, home, own, heap=heap, jvm=jvm)
 
 
 class ApacheBroker(_ApacheServer):
-    """Apache's broker, registered with all its name servers when `wait_until_registered` returns.
+    """Apache's broker. `settings` are lines of its `broker.conf`.
 
-    Several brokers start faster side by side: make them all, then wait for each.
+    Ready means registered: it listens, and each of its name servers shows its address. That takes 10 s longer than to
+    start, because a broker's first try to register comes before it knows a name server. `running` starts several
+    side by side.
     """
 
     def __init__(
@@ -108,36 +124,33 @@ class ApacheBroker(_ApacheServer):
         name_servers: Sequence[str],
         broker_name: str = "broker-a",
         broker_id: int = 0,
-        cluster: str = "DefaultCluster",
         settings: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
+        self.name_servers, self.broker_name = tuple(name_servers), broker_name
         port = free_port()
-        self.name_servers, self.broker_name, self.broker_id = tuple(name_servers), broker_name, broker_id
         own = {
-            "brokerClusterName": cluster,
             "brokerName": broker_name,
             "brokerId": str(broker_id),
-            "brokerIP1": _LOOPBACK,
-            "brokerIP2": _LOOPBACK,
-            "bindAddress": _LOOPBACK,
+            "brokerIP1": LOOPBACK,
+            "brokerIP2": LOOPBACK,
+            "bindAddress": LOOPBACK,
             "listenPort": str(port),
             "haListenPort": str(port + 1),
             "namesrvAddr": ";".join(name_servers),
             "storePathRootDir": f"{home}/store",
             "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
+            **(settings or {}),
         }
         main_class = "org.apache.rocketmq.broker.BrokerStartup"
-        label = f"Apache's broker {broker_name} ({broker_id}) on {port}"
-        super().__init__(release, main_class, label, port, home, own | dict(settings or {}), heap, jvm)
+        super().__init__(f"Apache's broker {broker_name}", release, main_class, home, own, heap=heap, jvm=jvm)
 
-    def wait_until_registered(self, *, timeout_s: float = 60) -> ApacheBroker:
+    def wait_until_ready(self, *, timeout_s: float = 60) -> None:
         """Return once it listens and each of its name servers shows its address."""
-        self.wait_for_port(self.port, timeout_s=timeout_s)
+        super().wait_until_ready(timeout_s=timeout_s)
         for server in self.name_servers:
             self.wait_until(partial(self._is_shown_by, server), f"registered with {server}", timeout_s=timeout_s)
-        return self
 
     def _is_shown_by(self, name_server: str) -> bool:
         return self.address in cluster_info(name_server)
