@@ -1,0 +1,96 @@
+"""The body of a batch: several messages of one topic, one after the other.
+
+    size (4) | magic 0 (4) | body CRC 0 (4) | flag (4) | body length (4), body | properties length (2), properties
+
+The same layout is sent by producers and kept, as it is, in the body of an inner batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.model import property_names
+from rocketline.model.message import Message
+from rocketline.model.names import is_retry_topic
+from rocketline.wire.properties import decode_properties, encode_properties
+
+_FIXED = struct.Struct(">iiiii")
+_SHORT = struct.Struct(">h")
+_ENTRY_BYTES_MIN = _FIXED.size + _SHORT.size
+
+_NEVER_IN_A_BATCH = (
+    property_names.DELAY,
+    property_names.TIMER_DELAY_SEC,
+    property_names.TIMER_DELAY_MS,
+    property_names.TIMER_DELIVER_MS,
+    property_names.TRAN_MSG,
+)
+
+
+def encode_batch(messages: Sequence[Message]) -> bytes:
+    """The body that carries `messages`. Raises `LocalProtocolError` for a batch that no broker would take.
+
+    >>> [m.body for m in decode_batch(encode_batch([Message("T", b"a"), Message("T", b"bb")]), "T")]
+    [b'a', b'bb']
+    """
+    _check_alike(messages)
+    return b"".join([_encode_entry(message) for message in messages])
+
+
+def _check_alike(messages: Sequence[Message]) -> None:
+    if not messages:
+        raise LocalProtocolError("a batch needs at least one message")
+    first = messages[0]
+    if is_retry_topic(first.topic):
+        raise LocalProtocolError(f"{first.topic}: messages to a retry topic cannot be sent as a batch")
+    for message in messages:
+        if message.topic != first.topic:
+            raise LocalProtocolError(f"a batch has one topic, not both {first.topic} and {message.topic}")
+        if message.properties.get(property_names.WAIT) != first.properties.get(property_names.WAIT):
+            raise LocalProtocolError(f"all messages of a batch have the same property {property_names.WAIT}")
+        for name in _NEVER_IN_A_BATCH:
+            if name in message.properties:
+                raise LocalProtocolError(f"property {name}: such a message cannot be sent in a batch; send it alone")
+
+
+def _encode_entry(message: Message) -> bytes:
+    properties = encode_properties(message.properties)
+    size = _ENTRY_BYTES_MIN + len(message.body) + len(properties)
+    try:
+        fixed = _FIXED.pack(size, 0, 0, message.flag, len(message.body))
+    except struct.error:
+        raise LocalProtocolError(f"flag {message.flag} or the size {size} does not fit 32 bits") from None
+    return b"".join((fixed, message.body, _SHORT.pack(len(properties)), properties))
+
+
+def decode_batch(data: bytes, topic: str) -> list[Message]:
+    """The messages in a batch's body; `topic` is that of the request. Raises `RemoteProtocolError`.
+
+    Magic and CRC are not looked at: every known writer leaves them zero, and no reader minds.
+    """
+    messages: list[Message] = []
+    at = 0
+    while at < len(data):
+        message, at = _decode_entry(data, at, topic)
+        messages.append(message)
+    return messages
+
+
+def _decode_entry(data: bytes, start: int, topic: str) -> tuple[Message, int]:
+    left = len(data) - start
+    if left < _ENTRY_BYTES_MIN:
+        raise RemoteProtocolError(f"batch: {left} bytes at {start} are too few for a message")
+    size, _, _, flag, body_bytes = _FIXED.unpack_from(data, start)
+    if not _ENTRY_BYTES_MIN <= size <= left:
+        raise RemoteProtocolError(f"batch: message of {size} bytes announced at {start}, {left} left")
+    if not 0 <= body_bytes <= size - _ENTRY_BYTES_MIN:
+        raise RemoteProtocolError(f"batch: body of {body_bytes} bytes in the message of {size} at {start}")
+    body_start, end = start + _FIXED.size, start + size
+    body_end = body_start + body_bytes
+    (properties_bytes,) = _SHORT.unpack_from(data, body_end)
+    if body_end + _SHORT.size + properties_bytes != end:
+        raise RemoteProtocolError(f"batch: properties of {properties_bytes} bytes do not end the message at {start}")
+    properties = decode_properties(data[body_end + _SHORT.size : end])
+    return Message(topic, data[body_start:body_end], properties, flag), end

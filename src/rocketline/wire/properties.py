@@ -1,0 +1,58 @@
+"""A message's properties on the wire: `name 0x01 value 0x02`, again and again.
+
+Some Java releases leave out the last 0x02; both endings are read, and ours is always written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketline.errors import LocalProtocolError
+
+PROPERTIES_BYTES_MAX = 32767
+"""Their length has 16 bits, and Java's are signed."""
+
+NAME_END = "\x01"
+VALUE_END = "\x02"
+
+
+def parse_properties(text: str, *, keep_empty: bool = False) -> dict[str, str]:
+    """The properties in `text`. Like Java we drop what has no name or no value, and the last of two equal names wins.
+
+    Java drops empty values when it reads, and yet writes some: `keep_empty` keeps them, to write a record as it was.
+
+    >>> parse_properties("TAGS\\x01a\\x02empty\\x01\\x02nonsense\\x02KEYS\\x01k=\\x01\\x02TAGS\\x01b")
+    {'TAGS': 'b', 'KEYS': 'k=\\x01'}
+    """
+    pairs = [item.partition(NAME_END) for item in text.split(VALUE_END)]
+    return {name: value for name, mark, value in pairs if name and (value or (keep_empty and mark))}
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """The text of `properties`. Raises `LocalProtocolError` for what no reader could tell apart."""
+    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+    if parse_properties(text, keep_empty=True) != properties:
+        _refuse(properties)
+    return text
+
+
+def _refuse(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if not name or NAME_END in name or VALUE_END in name or VALUE_END in value:
+            raise LocalProtocolError(
+                f"property {name!r} = {value!r}: a name may be neither empty nor hold the characters 1 and 2, "
+                "and a value may not hold the character 2"
+            )
+
+
+def decode_properties(data: bytes | memoryview, *, keep_empty: bool = False) -> dict[str, str]:
+    """The properties in `data`. Bytes that are no UTF-8 become U+FFFD: one odd message must not block a queue."""
+    return parse_properties(str(data, "utf-8", "replace"), keep_empty=keep_empty)
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The bytes of `properties`. Raises `LocalProtocolError` also if they are too many."""
+    data = format_properties(properties).encode("utf-8", "replace")
+    if len(data) > PROPERTIES_BYTES_MAX:
+        raise LocalProtocolError(f"properties of {len(data)} bytes: a message carries at most {PROPERTIES_BYTES_MAX}")
+    return data
