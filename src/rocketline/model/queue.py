@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketline.model.integers import Int32
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageQueue:
@@ -11,4 +13,4 @@ class MessageQueue:
 
     topic: str
     broker_name: str
-    queue_id: int
+    queue_id: Int32

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rocketline.model.integers import Int32
+
 PERM_PRIORITY = 8
 PERM_READ = 4
 PERM_WRITE = 2
@@ -18,10 +20,10 @@ class QueueData:
     """What one broker offers of one topic. Java: QueueData."""
 
     broker_name: str
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int
-    topic_sys_flag: int = 0
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_sys_flag: Int32 = field(default=0, metadata={"also": ("topicSynFlag",)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,25 @@ class BrokerData:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerMemberGroup:
+    """The live brokers that share one name, by id. Java: BrokerMemberGroup."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class TopicQueueMappingInfo:
     """How the queues of a static topic lie on one broker. Java: TopicQueueMappingInfo."""
 
     topic: str
     bname: str
-    total_queues: int
+    total_queues: Int32
     epoch: int = 0
     scope: str = "__global__"
     dirty: bool = False
-    curr_id_map: dict[int, int] = field(default_factory=dict)
+    curr_id_map: dict[Int32, Int32] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

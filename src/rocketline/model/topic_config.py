@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rocketline.model.integers import Int32
+
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
@@ -19,10 +21,10 @@ class TopicConfig:
     """One topic as its broker has it. Java: TopicConfig."""
 
     topic_name: str
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = 6
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = 6
     topic_filter_type: str = "SINGLE_TAG"
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     order: bool = False
     attributes: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,8 @@
+"""JSON bodies: `decode(KVTable, data)` and `encode(KVTable({"k": "v"}))`. One module per subject has the classes."""
+
+from rocketline.wire.bodies.codec import decode as decode
+from rocketline.wire.bodies.codec import encode as encode
+from rocketline.wire.bodies.registration import RegisterBrokerBody as RegisterBrokerBody
+from rocketline.wire.bodies.registration import decode_register_body as decode_register_body
+from rocketline.wire.bodies.registration import encode_register_body as encode_register_body
+from rocketline.wire.bodies.routes import encode_route as encode_route

@@ -1,0 +1,53 @@
+"""Bodies from and to dataclasses: a reader and a writer, put together once per class from its fields' types.
+
+A field `broker_name` is the wire's `brokerName`. Where Java's name follows another rule, the field's metadata has it
+under "java", and further names to accept under "also". Like Java we skip unknown keys, take null as absent, give
+absent fields their defaults, read quoted numbers, and know enums by name or position; we write keys in alphabetical
+order, leave nulls out, and keep maps as they are except that integer keys are sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.wire import dialect
+from rocketline.wire.bodies.reading import reader
+from rocketline.wire.bodies.writing import writer
+
+Body = TypeVar("Body")
+
+
+def decode(cls: type[Body], data: bytes) -> Body:
+    """The body in `data`: a dataclass, or `list[…]` of one. Raises `RemoteProtocolError` that names class and field."""
+    try:
+        return from_value(cls, dialect.parse(data))
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(
+            f"{getattr(cls, '__name__', cls)} of {len(data)} bytes cannot be read: {error}"
+        ) from None
+
+
+def from_value(cls: type[Body], value: Any) -> Body:
+    """The body that a parsed JSON value says. Raises `RemoteProtocolError`."""
+    hint: Any = cls
+    body: Body = reader(hint)(value)
+    return body
+
+
+def encode(body: object) -> bytes:
+    """A dataclass, or a list of them, as Java writes it."""
+    return dialect.write(to_value(body))
+
+
+def encode_strict(body: object) -> bytes:
+    """The same in standard JSON, for peers that read nothing else."""
+    return dialect.write_strict(to_value(body))
+
+
+def to_value(body: object) -> Any:
+    """What the JSON text of `body` says, in the terms of `dialect`."""
+    if isinstance(body, list):
+        return [to_value(entry) for entry in body]
+    hint: Any = type(body)
+    return writer(hint)(body)

@@ -1,0 +1,34 @@
+"""Plain lists and tables that many commands answer with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class KVTable:
+    """Names and values: a name server's namespace, a broker's runtime figures. Java: KVTable."""
+
+    table: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicList:
+    """Topics, and for some commands the address of a broker. Java: TopicList."""
+
+    topic_list: list[str] = field(default_factory=list)
+    broker_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """The consumer groups of a topic. Java: GroupList."""
+
+    group_list: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerList:
+    """The client ids of a group's consumers. Java: GetConsumerListByGroupResponseBody."""
+
+    consumer_id_list: list[str] = field(default_factory=list)

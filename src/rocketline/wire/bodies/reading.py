@@ -1,0 +1,195 @@
+"""Readers: from a parsed JSON value to the value that a type hint describes. They raise `RemoteProtocolError`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.wire import dialect
+from rocketline.wire.bodies.field_names import present, read_names
+from rocketline.wire.dialect_parser import Pairs
+
+Read = Callable[[Any], Any]
+
+
+@cache
+def reader(hint: Any) -> Read:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in _SCALAR_READERS:
+        return _SCALAR_READERS[hint]
+    if origin is Annotated:
+        return _integer_reader(arguments[1])
+    if origin in (Union, UnionType):
+        return _optional_reader(present(arguments))
+    if origin is list:
+        return _list_reader(reader(arguments[0]))
+    if origin is dict:
+        return _map_reader(arguments[0], reader(arguments[1]))
+    return _enum_reader(hint) if issubclass(hint, Enum) else _object_reader(hint)
+
+
+def _object_reader(cls: Any) -> Read:
+    hints = get_type_hints(cls, include_extras=True)
+    readers = {name: (field.name, reader(hints[field.name])) for field in fields(cls) for name in read_names(field)}
+    required = frozenset(
+        field.name for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING
+    )
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _unexpected("an object", value)
+        arguments = {}
+        for key, entry in value.items():
+            if entry is None or key not in readers:
+                continue
+            name, read_field = readers[key]
+            try:
+                arguments[name] = read_field(entry)
+            except RemoteProtocolError as error:
+                raise RemoteProtocolError(f"{cls.__name__}.{key}: {error}") from None
+        if not arguments.keys() >= required:
+            raise RemoteProtocolError(f"{cls.__name__} lacks {', '.join(sorted(required - arguments.keys()))}")
+        return cls(**arguments)
+
+    return read
+
+
+def _list_reader(read_entry: Read) -> Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise _unexpected("a list", value)
+        return [read_entry(entry) for entry in value if entry is not None]
+
+    return read
+
+
+def _map_reader(key_hint: Any, read_entry: Read) -> Read:
+    read_key = reader(key_hint)
+    if is_dataclass(key_hint):
+        read_key = _object_key_reader(read_key)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, Pairs):
+            items: Any = value.items
+        elif isinstance(value, dict):
+            items = value.items()
+        else:
+            raise _unexpected("an object", value)
+        return {read_key(key): read_entry(entry) for key, entry in items if entry is not None}
+
+    return read
+
+
+def _object_key_reader(read_object: Read) -> Read:
+    """Peers that can write nothing but standard JSON put the text of the object into a string."""
+
+    def read(key: Any) -> Any:
+        return read_object(dialect.parse(key.encode("utf-8", "replace")) if isinstance(key, str) else key)
+
+    return read
+
+
+def _enum_reader(cls: type[Enum]) -> Read:
+    members = {member.name.casefold(): member for member in cls}
+    by_position = list(cls)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str) and value.casefold() in members:
+            return members[value.casefold()]
+        if isinstance(value, int) and 0 <= value < len(by_position):
+            return by_position[value]
+        raise _unexpected(f"one of {', '.join(member.name for member in cls)}", value)
+
+    return read
+
+
+def _optional_reader(hint: Any) -> Read:
+    """Java reads a constant that it does not know as null; so do we where null is foreseen."""
+    read_present = reader(hint)
+    if not (isinstance(hint, type) and issubclass(hint, Enum)):
+        return read_present
+
+    def read(value: Any) -> Any:
+        try:
+            return read_present(value)
+        except RemoteProtocolError:
+            return None
+
+    return read
+
+
+def _integer_reader(bits: int) -> Read:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
+
+    def read(value: Any) -> Any:
+        number = value if type(value) is int else _as_integer(value)
+        if number is None or not low <= number < high:
+            raise _unexpected(f"an integer of {bits} bits", value)
+        return number
+
+    return read
+
+
+def _as_integer(value: Any) -> int | None:
+    """Of text or of a double without a fraction."""
+    try:
+        if isinstance(value, str) and len(value) <= 20:
+            return int(value)
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+    except ValueError:
+        pass
+    return None
+
+
+def _read_double(value: Any) -> float:
+    try:
+        if isinstance(value, str | int | float):
+            return float(value)
+    except (ValueError, OverflowError):
+        pass
+    raise _unexpected("a number", value)
+
+
+def _read_bool(value: Any) -> bool:
+    truth = _TRUTHS.get(value.lower() if isinstance(value, str) else value) if isinstance(value, str | int) else None
+    if truth is None:
+        raise _unexpected("true or false", value)
+    return truth
+
+
+def _read_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return dialect.write(value).decode()
+    raise _unexpected("text", value)
+
+
+def _read_base64(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value if isinstance(value, str) else b"!", validate=True)
+    except (binascii.Error, ValueError):
+        raise _unexpected("Base64", value) from None
+
+
+def _unexpected(expected: str, value: Any) -> RemoteProtocolError:
+    found = {dict: "an object", Pairs: "an object", list: "a list"}.get(type(value)) or repr(value)[:60]
+    return RemoteProtocolError(f"expected {expected}, found {found}")
+
+
+_TRUTHS = {"true": True, "false": False, 1: True, 0: False, "1": True, "0": False}
+_SCALAR_READERS: dict[Any, Read] = {
+    str: _read_text,
+    int: _integer_reader(64),
+    bool: _read_bool,
+    float: _read_double,
+    bytes: _read_base64,
+}

@@ -1,0 +1,147 @@
+"""What a broker tells a name server about its topics: JSON, or in the compressed form a layout of its own.
+
+The compressed form is one zlib stream of length-prefixed parts: the version, the topics as lines of text, the filter
+servers, and since 5.0 the queue mappings. A line says neither whether the topic is ordered nor its system flag.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.model.route import TopicQueueMappingInfo
+from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.wire import dialect
+from rocketline.wire.bodies.codec import decode, encode, from_value
+from rocketline.wire.bodies.topics import TopicConfigTable
+from rocketline.wire.codes import CURRENT_VERSION
+
+PLAIN_BYTES_MAX = 64 * 1024 * 1024
+"""How far a compressed body may expand: room for some 800,000 topics."""
+
+_WITH_FILTER_SERVERS = 37
+"""3.0.11: before it, the body was the topics alone."""
+_WITH_MAPPINGS = 413
+"""5.0.0."""
+_LINE_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
+_INT32 = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerBody:
+    """A broker's topics and filter servers. Java: RegisterBrokerBody."""
+
+    topic_config_serialize_wrapper: TopicConfigTable = field(default_factory=TopicConfigTable)
+    filter_server_list: list[str] = field(default_factory=list)
+
+
+def decode_register_body(data: bytes, *, compressed: bool, version: int) -> RegisterBrokerBody:
+    """The body of REGISTER_BROKER as a broker of protocol `version` writes it. Raises `RemoteProtocolError`.
+
+    No body at all is a broker without topics, whose table has never changed.
+    """
+    if not data:
+        return RegisterBrokerBody()
+    if version < _WITH_FILTER_SERVERS:
+        return RegisterBrokerBody(decode(TopicConfigTable, data))
+    if not compressed:
+        return decode(RegisterBrokerBody, data)
+    parts = _Parts(_inflate(data))
+    data_version = decode(DataVersion, parts.bytes())
+    topics = [_parse_topic(parts.bytes()) for _ in range(parts.count())]
+    filter_servers = decode(list[str], parts.bytes())
+    mappings_count = parts.count() if version >= _WITH_MAPPINGS else 0
+    mappings = [decode(TopicQueueMappingInfo, parts.bytes()) for _ in range(mappings_count)]
+    table = TopicConfigTable(
+        data_version,
+        topic_config_table={topic.topic_name: topic for topic in topics},
+        topic_queue_mapping_info_map={mapping.topic: mapping for mapping in mappings},
+    )
+    return RegisterBrokerBody(table, filter_servers)
+
+
+def encode_register_body(body: RegisterBrokerBody, *, compressed: bool, version: int = CURRENT_VERSION) -> bytes:
+    """The body of REGISTER_BROKER for a broker that announces `version`."""
+    table = body.topic_config_serialize_wrapper
+    if version < _WITH_FILTER_SERVERS:
+        return encode(table)
+    if not compressed:
+        return encode(body)
+    topics = [_format_topic(topic) for topic in table.topic_config_table.values()]
+    mappings = [encode(mapping) for mapping in table.topic_queue_mapping_info_map.values()]
+    plain = [_sized(encode(table.data_version)), *_counted(topics), _sized(dialect.write(body.filter_server_list))]
+    if version >= _WITH_MAPPINGS:
+        plain += _counted(mappings)
+    return zlib.compress(b"".join(plain), 9)
+
+
+def _inflate(data: bytes) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(data, PLAIN_BYTES_MAX)
+    except zlib.error as error:
+        raise RemoteProtocolError(f"compressed registration of {len(data)} bytes is no zlib stream: {error}") from None
+    if stream.unconsumed_tail:
+        raise RemoteProtocolError(f"compressed registration of {len(data)} bytes holds more than {PLAIN_BYTES_MAX}")
+    if not stream.eof:
+        raise RemoteProtocolError(f"compressed registration of {len(data)} bytes ends in the middle of its stream")
+    return plain
+
+
+class _Parts:
+    """Reads the plaintext from its start; no length is believed that goes beyond its end."""
+
+    __slots__ = ("_at", "_plain")
+
+    def __init__(self, plain: bytes) -> None:
+        self._plain = plain
+        self._at = 0
+
+    def count(self) -> int:
+        return self._length("a count of", bytes_each=4)
+
+    def bytes(self) -> bytes:
+        size = self._length("a part of", bytes_each=1)
+        self._at += size
+        return self._plain[self._at - size : self._at]
+
+    def _length(self, what: str, *, bytes_each: int) -> int:
+        at, left = self._at, len(self._plain) - self._at - 4
+        if left < 0:
+            raise RemoteProtocolError(f"compressed registration ends at byte {at}, where a length should be")
+        (length,) = _INT32.unpack_from(self._plain, at)
+        if not 0 <= length * bytes_each <= left:
+            raise RemoteProtocolError(
+                f"compressed registration: {what} {length} at byte {at}, but {left} bytes are left"
+            )
+        self._at = at + 4
+        return int(length)
+
+
+def _parse_topic(line: bytes) -> TopicConfig:
+    """`name readQueues writeQueues perm filterType attributes`; 4.x has no attributes."""
+    words = line.decode("utf-8", "replace").split(" ", 5)
+    if len(words) < 5:
+        raise RemoteProtocolError(f"compressed registration: topic {line[:80]!r} has {len(words)} fields, not 5 or 6")
+    value: dict[str, object] = dict(zip(_LINE_FIELDS, words, strict=False))
+    if len(words) == 6:
+        value["attributes"] = dialect.parse(words[5].encode())
+    return from_value(TopicConfig, value)
+
+
+def _format_topic(topic: TopicConfig) -> bytes:
+    attributes = dialect.write(topic.attributes).decode()
+    words = (topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_filter_type)
+    if " " in topic.topic_name or " " in attributes:
+        raise LocalProtocolError(f"topic {topic.topic_name!r}: blanks in its name or attributes cannot be compressed")
+    return " ".join([*map(str, words), attributes]).encode("utf-8", "replace")
+
+
+def _sized(part: bytes) -> bytes:
+    return _INT32.pack(len(part)) + part
+
+
+def _counted(parts: list[bytes]) -> list[bytes]:
+    return [_INT32.pack(len(parts)), *map(_sized, parts)]

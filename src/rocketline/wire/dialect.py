@@ -1,0 +1,98 @@
+"""The JSON that Java's fastjson reads and writes: a superset of JSON that RocketMQ's bodies depend on.
+
+Java writes the keys of a map as they are, so a map from broker ids has bare numbers for keys, `{0:"a"}`, and a map
+from queues has whole objects, `{{"brokerName":"b","queueId":0,"topic":"T"}:100}`. Releases up to 5.3 also replace an
+object that occurs twice by a reference to its first place, `{"$ref":"$.path"}`.
+
+`parse` reads all of that, and what fastjson tolerates besides: comments, single quotes, names without quotes, a comma
+too many, numbers like `+1`, `01`, `1.` and `1L`. Most bodies are plain JSON; the standard library reads them, and only
+what it refuses goes to the tolerant parser here. Where both can read, both give the same value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from json.encoder import encode_basestring
+from typing import Any
+
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.wire.dialect_parser import Pairs, parse_tolerantly
+from rocketline.wire.dialect_references import resolve
+
+_CONSTANT_TEXTS = {None: "null", True: "true", False: "false"}
+
+
+def parse(data: bytes) -> Any:
+    """The value in `data`: None, bool, int, float, str, list, dict or `Pairs`. Raises `RemoteProtocolError`.
+
+    A quoted key is a str, a bare integer key an int. References are replaced by what they refer to.
+
+    >>> parse(b'{0:"a","1":{"k":{"$ref":"$[0]"}}}')
+    {0: 'a', '1': {'k': 'a'}}
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"JSON body of {len(data)} bytes is no UTF-8 at byte {error.start}") from None
+    try:
+        value = json.loads(text, strict=False, parse_constant=_no_number)
+    except RecursionError:
+        raise RemoteProtocolError(f"JSON body of {len(data)} bytes is nested too deeply") from None
+    except ValueError:
+        value = parse_tolerantly(text)
+    return resolve(value, values_max=max(len(text), 10_000)) if "$ref" in text else value
+
+
+def write(value: Any) -> bytes:
+    """`value` in the dialect, without blanks: integer keys bare, the keys of `Pairs` as objects, UTF-8 unescaped.
+
+    Half of a surrogate pair becomes a question mark, as in Java. Raises `LocalProtocolError` for what JSON cannot hold.
+
+    >>> write({"addrs": {0: "a", 1: "b"}, "tps": 0.0})
+    b'{"addrs":{0:"a",1:"b"},"tps":0.0}'
+    """
+    try:
+        return _text(value).encode("utf-8", "replace")
+    except RecursionError:
+        raise LocalProtocolError("value to write is nested too deeply, or contains itself") from None
+
+
+def write_strict(value: Any) -> bytes:
+    """`value` in standard JSON, all ASCII, without blanks: every key quoted, map keys in order.
+
+    >>> write_strict({"addrs": {1: "b", 0: "é"}})
+    b'{"addrs":{"0":"\\\\u00e9","1":"b"}}'
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LocalProtocolError(f"value cannot be written as standard JSON: {error}") from None
+
+
+def _no_number(name: str) -> None:
+    """NaN and the infinities. Java writes null in their place, so that is how they are read as well."""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if value is None or isinstance(value, bool):
+        return _CONSTANT_TEXTS[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "null"
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join([f'{_key_text(key)}:{_text(entry)}' for key, entry in value.items()])}}}"
+    if isinstance(value, Pairs):
+        return f"{{{','.join([f'{_text(key)}:{_text(entry)}' for key, entry in value.items])}}}"
+    raise LocalProtocolError(f"JSON cannot hold a {type(value).__name__}")
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str | int) and not isinstance(key, bool):
+        return _text(key)
+    raise LocalProtocolError(f"a key of an object must be text or an integer, not {type(key).__name__}")

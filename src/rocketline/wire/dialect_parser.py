@@ -1,0 +1,171 @@
+"""The tolerant parser of the dialect: what `json` refuses and fastjson reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from rocketline.errors import RemoteProtocolError
+
+DEPTH_MAX = 100
+"""Objects within objects that the parser follows. RocketMQ's own bodies have fewer than ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """An object that has objects among its keys. They cannot be hashed, so the entries stand in a list."""
+
+    items: list[tuple[Any, Any]]
+
+
+def parse_tolerantly(text: str) -> Any:
+    """The one value that `text` is, references unresolved. Raises `RemoteProtocolError`."""
+    return _Parser(text).document()
+
+
+_CONSTANTS = {"true": True, "false": False, "null": None, "NaN": None, "Infinity": None, "undefined": None}
+
+# The possessive quantifiers (`*+`) keep a string that never ends from costing more than one look at each character.
+_BLANKS = re.compile(r"(?:[ \t\r\n\f\b]++|//[^\n]*+|/\*(?s:.)*?\*/)*+")
+_DOUBLE_QUOTED = re.compile(r'"([^"\\]*+(?:\\(?s:.)[^"\\]*+)*+)"')
+_SINGLE_QUOTED = re.compile(r"'([^'\\]*+(?:\\(?s:.)[^'\\]*+)*+)'")
+_WORD = re.compile(r"[A-Za-z_$][\w$]*+", re.ASCII)
+_NUMBER = re.compile(r"([+-]?)(Infinity|(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+)[BSLFD]?+", re.ASCII)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(?s:(.)))")
+_ESCAPED = dict(zip("\"'\\/bfnrtvF01234567", "\"'\\/\b\f\n\r\t\v\f\0\1\2\3\4\5\6\7", strict=True))
+
+
+class _Parser:
+    """One pass over the text, from left to right; `_at` is the next character."""
+
+    __slots__ = ("_at", "_depth", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def document(self) -> Any:
+        value = self._value(self._next())
+        if self._next():
+            self._fail("expected the end")
+        return value
+
+    def _next(self) -> str:
+        """The first character after blanks and comments; "" at the end."""
+        text, at = self._text, self._at
+        char = text[at : at + 1]
+        if char in " \t\r\n\f\b/" and char:
+            match = _BLANKS.match(text, at)
+            assert match is not None
+            self._at = at = match.end()
+            char = text[at : at + 1]
+        return char
+
+    def _value(self, char: str) -> Any:
+        if char == '"' or char == "'":
+            return self._string(char)
+        if char == "{":
+            return self._nested(self._object)
+        if char == "[":
+            return self._nested(self._array)
+        if match := _NUMBER.match(self._text, self._at):
+            return self._number(match)
+        match = _WORD.match(self._text, self._at)
+        if match is None or match[0] not in _CONSTANTS:
+            self._fail("expected a value")
+        self._at = match.end()
+        return _CONSTANTS[match[0]]
+
+    def _nested(self, read: Callable[[], Any]) -> Any:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            self._fail(f"nested deeper than {DEPTH_MAX} levels")
+        self._at += 1
+        value = read()
+        self._at += 1
+        self._depth -= 1
+        return value
+
+    def _array(self) -> list[Any]:
+        values: list[Any] = []
+        while (char := self._next()) != "]":
+            values.append(self._value(char))
+            self._skip_comma("]")
+        return values
+
+    def _object(self) -> dict[str | int, Any] | Pairs:
+        items: list[tuple[Any, Any]] = []
+        has_object_key = False
+        while (char := self._next()) != "}":
+            key = self._key(char)
+            has_object_key = has_object_key or not isinstance(key, str | int)
+            if self._next() != ":":
+                self._fail("expected a colon after the key")
+            self._at += 1
+            items.append((key, self._value(self._next())))
+            self._skip_comma("}")
+        return Pairs(items) if has_object_key else dict(items)
+
+    def _key(self, char: str) -> Any:
+        if char == '"' or char == "'":
+            return self._string(char)
+        if char == "{" or char == "[":
+            return self._value(char)
+        if match := _NUMBER.match(self._text, self._at):
+            number = self._number(match)
+            # Greater integers could be chosen to share a hash, and no table of RocketMQ has them.
+            return number if isinstance(number, int) and -(2**63) <= number < 2**63 else match[0]
+        if match := _WORD.match(self._text, self._at):
+            self._at = match.end()
+            return match[0]
+        return self._fail("expected a key")
+
+    def _skip_comma(self, closing: str) -> None:
+        char = self._next()
+        if char == ",":
+            self._at += 1
+        elif char != closing:
+            self._fail(f"expected a comma or {closing}")
+
+    def _string(self, quote: str) -> str:
+        match = (_DOUBLE_QUOTED if quote == '"' else _SINGLE_QUOTED).match(self._text, self._at)
+        if match is None:
+            self._fail("text without an end")
+        raw = match[1]
+        text = _unescape(raw) if "\\" in raw else raw
+        if text is None:
+            self._fail("text with an escape that does not exist")
+        self._at = match.end()
+        return text
+
+    def _number(self, match: re.Match[str]) -> Any:
+        sign, digits = match.groups()
+        try:
+            value = None if digits == "Infinity" else int(sign + digits) if digits.isdigit() else float(sign + digits)
+        except ValueError:
+            self._fail(f"a number of {len(digits)} digits")
+        self._at = match.end()
+        return value
+
+    def _fail(self, problem: str) -> NoReturn:
+        found = repr(self._text[self._at : self._at + 20]) if self._at < len(self._text) else "the end"
+        raise RemoteProtocolError(f"JSON body at character {self._at}: {problem}, found {found}")
+
+
+def _unescape(raw: str) -> str | None:
+    """`raw` with its escapes replaced; None if one does not exist. Escaped halves of a surrogate pair are joined."""
+    unknown = False
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal unknown
+        code = match[1] or match[2]
+        if code:
+            return chr(int(code, 16))
+        unknown = unknown or match[3] not in _ESCAPED
+        return _ESCAPED.get(match[3], "")
+
+    text = _ESCAPE.sub(replace, raw)
+    return None if unknown else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
