@@ -212,6 +212,8 @@ class Channel(asyncio.BufferedProtocol):
             return
         self._reader.feed(data)
         self._handle_frames()
+        if self._tls is not None and self._tls.is_finished:
+            self.close()
 
     def _decrypt(self, tls: TlsLayer, data: bytes) -> bytes:
         try:

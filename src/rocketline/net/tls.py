@@ -21,7 +21,7 @@ _READ_BYTES = 64 * 1024
 class TlsLayer:
     """One connection's TLS. Feed it what the socket gave, send what `take_output` returns."""
 
-    __slots__ = ("_incoming", "_object", "_outgoing", "is_established")
+    __slots__ = ("_incoming", "_object", "_outgoing", "is_established", "is_finished")
 
     def __init__(self, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
         """A client names the host whose certificate it expects; without a name this is the server's end."""
@@ -30,6 +30,8 @@ class TlsLayer:
             self._incoming, self._outgoing, server_side=server_hostname is None, server_hostname=server_hostname
         )
         self.is_established = False
+        self.is_finished = False
+        """The peer said goodbye: nothing more will come."""
 
     def receive(self, data: bytes) -> bytes:
         """The plaintext in `data`, once the handshake is through. Raises `RemoteProtocolError`."""
@@ -41,8 +43,9 @@ class TlsLayer:
                 self.is_established = True
             while chunk := self._object.read(_READ_BYTES):
                 plain.append(chunk)
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-            pass
+            self.is_finished = True
+        except ssl.SSLWantReadError:
+            pass  # the rest is still on its way
         except ssl.SSLError as error:
             raise RemoteProtocolError(f"TLS: {_reason(error)}") from error
         return b"".join(plain)
