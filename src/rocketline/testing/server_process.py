@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,6 +16,9 @@ from typing import Self
 from rocketline.errors import RocketlineError
 
 LOOPBACK = "127.0.0.1"
+_PORTS = range(20_000, 32_000, 4)
+"""Below the ports that the kernel hands out by itself, so that no outgoing connection takes one before its server."""
+
 _POLL_S = 0.05
 _TAIL_LINES = 40
 
@@ -133,4 +137,25 @@ def accepts_connections(port: int) -> bool:
         socket.create_connection((LOOPBACK, port), timeout=1).close()
     except OSError:
         return False
+    return True
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and neither on the one two below and the one above it.
+
+    A broker takes all three: its own, the "VIP" port and the one for replication. Blocks of four never overlap, so two
+    ports from two calls do not get into each other's way.
+    """
+    for block in random.sample(_PORTS, len(_PORTS)):
+        if all(_is_free(port) for port in (block, block + 2, block + 3)):
+            return block + 2
+    raise OSError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
     return True

@@ -2,7 +2,8 @@
 
 from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
 from rocketline.testing.apache.release import MissingToolError, Release, fetch
-from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info, free_port, running
+from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info, running
+from rocketline.testing.server_process import free_port
 
 __all__ = [
     "ApacheBroker",

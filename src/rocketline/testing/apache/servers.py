@@ -6,45 +6,21 @@ them at their best passes its own `jvm` options.
 
 from __future__ import annotations
 
-import random
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+from rocketline.settings.properties import format_properties
 from rocketline.testing.apache.release import Release
-from rocketline.testing.server_process import LOOPBACK, ServerProcess
+from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
 from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dtls.server.mode=disabled")
 """Quick to start and light on memory and cores. Without TLS, because to make up a certificate takes seconds."""
-
-_PORTS = range(20_000, 32_000, 4)
-"""Below the ports that the kernel hands out by itself, so that no outgoing connection takes one before its server."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on, and neither on the one two below and the one above it.
-
-    A broker takes all three: its own, the "VIP" port and the one for replication. Blocks of four never overlap, so two
-    ports from two calls do not get into each other's way.
-    """
-    for block in random.sample(_PORTS, len(_PORTS)):
-        if all(_is_free(port) for port in (block, block + 2, block + 3)):
-            return block + 2
-    raise OSError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True
 
 
 @contextmanager
@@ -74,7 +50,7 @@ class _ApacheServer(ServerProcess):
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         config, output, port = home / "server.conf", home / "output.txt", int(settings["listenPort"])
-        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
+        config.write_text(format_properties(settings), "ascii")
         memory = [f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}"]
         options = [*memory, f"-Duser.home={home}", f"-Drocketline.output={output}", *jvm]
         command = release.command("ServerLauncher", main_class, "-c", str(config), jvm=options)
@@ -111,9 +87,8 @@ class ApacheNameServer(_ApacheServer):
 class ApacheBroker(_ApacheServer):
     """Apache's broker. `settings` are lines of its `broker.conf`.
 
-    Ready means registered: it listens, and each of its name servers shows its address. That takes 10 s longer than to
-    start, because a broker's first try to register comes before it knows a name server. `running` starts several
-    side by side.
+    Ready means registered: it listens, and each of its name servers shows its address. That may come 10 s after its
+    start, because a broker often makes its first try before it has found a name server, and the next one 10 s later.
     """
 
     def __init__(
