@@ -1,0 +1,1 @@
+"""Measurements beside Apache's own servers. How to run and read them: README.md in this folder."""

@@ -1,0 +1,526 @@
+/* loadgen: asks a RocketMQ server as much as one thread can, and says how fast it answered and what that cost it.
+ *
+ *     cc -O2 -Wall -Wextra -o loadgen loadgen.c
+ *     loadgen route --port 9876 --topics 1000 --connections 16 --in-flight 8 --pid 4711
+ *
+ * Every connection keeps `in-flight` requests open, and each reply makes room for the next request. At the end the last
+ * replies are awaited, so that a lost one shows. One JSON line comes out. The exit code is 0, or 1 if any request
+ * failed, or 2 if the run could not be made. It speaks to the loopback address only.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REQUEST_FAILED = 1, CANNOT_RUN = 2 }; /* exit codes */
+
+enum {
+    GET_ROUTEINFO_BY_TOPIC = 105,
+    VERSION_5_5_0 = 513, /* a current client, which is answered in strict JSON */
+    RESPONSE_FLAG = 1,
+    PREFIX_BYTES = 8,
+    BINARY_HEADER_BYTES = 21 /* of a binary header with neither remark nor fields */
+};
+
+enum {
+    CONNECTIONS_MAX = 10000,
+    IN_FLIGHT_MAX = 1024,
+    TOPICS_MAX = 100000,
+    SECONDS_MAX = 600,
+    STALL_SECONDS = 10,
+    DRAIN_SECONDS = 5,
+    REQUEST_BYTES_MAX = 4096,
+    REPLY_BYTES_MAX = 4 << 20, /* pages of a read buffer that no reply reaches are never touched */
+    LATENCY_US_MAX = 1000000   /* longer ones count as this */
+};
+
+static struct {
+    const char *mode, *header, *prefix, *pids;
+    int port, connections, in_flight, topics;
+    double warm_s, measure_s;
+    unsigned long count; /* of measured requests; 0: only the time ends the run */
+} options = {NULL, "json", "bench", "", 0, 16, 8, 1000, 2, 5, 0};
+
+__attribute__((format(printf, 2, 3), noreturn)) static void die(int exit_code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("loadgen: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    exit(exit_code);
+}
+
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count, size);
+    if (!memory) die(CANNOT_RUN, "out of memory for %zu × %zu bytes", count, size);
+    return memory;
+}
+
+static uint64_t clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+/* ---- Numbers on the wire ---------------------------------------------------------------------------------------- */
+
+static void put16(uint8_t *at, uint16_t value) { value = htons(value), memcpy(at, &value, 2); }
+static void put32(uint8_t *at, uint32_t value) { value = htonl(value), memcpy(at, &value, 4); }
+static uint16_t get16(const uint8_t *at) { uint16_t v; return memcpy(&v, at, 2), ntohs(v); }
+static uint32_t get32(const uint8_t *at) { uint32_t v; return memcpy(&v, at, 4), ntohl(v); }
+
+static void put_ten_digits(uint8_t *at, uint32_t value) {
+    for (int i = 9; i >= 0; i--, value /= 10) at[i] = (uint8_t)('0' + value % 10);
+}
+
+/* ---- Requests: each kind is encoded once; only the opaque changes from one sending to the next ------------------ */
+
+typedef struct { const char *name, *value; } field;
+
+typedef struct {
+    uint8_t *bytes;
+    size_t size, opaque_at;
+} request;
+
+static bool is_binary(void) { return !strcmp(options.header, "binary"); }
+
+/* Values are written as they are: none may need an escape. */
+static size_t write_json_header(char *out, int code, const field *fields, size_t *opaque_at) {
+    size_t n = (size_t)sprintf(out, "{\"code\":%d,\"extFields\":{", code);
+    for (const field *f = fields; f->name; f++)
+        n += (size_t)sprintf(out + n, "%s\"%s\":\"%s\"", f == fields ? "" : ",", f->name, f->value);
+    n += (size_t)sprintf(out + n, "},\"flag\":0,\"language\":\"JAVA\",\"opaque\":");
+    *opaque_at = n;
+    n += (size_t)sprintf(out + n, "0000000000,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":%d}", VERSION_5_5_0);
+    return n;
+}
+
+static size_t write_binary_header(uint8_t *out, int code, const field *fields, size_t *opaque_at) {
+    memset(out, 0, BINARY_HEADER_BYTES); /* language JAVA, no flag, no remark */
+    put16(out, (uint16_t)code);
+    put16(out + 3, VERSION_5_5_0);
+    *opaque_at = 5;
+    size_t n = BINARY_HEADER_BYTES;
+    for (const field *f = fields; f->name; f++) {
+        size_t name = strlen(f->name), value = strlen(f->value);
+        put16(out + n, (uint16_t)name);
+        memcpy(out + n + 2, f->name, name);
+        put32(out + n + 2 + name, (uint32_t)value);
+        memcpy(out + n + 6 + name, f->value, value);
+        n += 6 + name + value;
+    }
+    put32(out + 17, (uint32_t)(n - BINARY_HEADER_BYTES));
+    return n;
+}
+
+static request make_request(int code, const field *fields) {
+    uint8_t frame[REQUEST_BYTES_MAX], *header = frame + PREFIX_BYTES;
+    size_t opaque_at, header_bytes = is_binary() ? write_binary_header(header, code, fields, &opaque_at)
+                                                 : write_json_header((char *)header, code, fields, &opaque_at);
+    request r = {NULL, PREFIX_BYTES + header_bytes, PREFIX_BYTES + opaque_at};
+    put32(frame, (uint32_t)(r.size - 4));
+    put32(frame + 4, (uint32_t)header_bytes | (uint32_t)is_binary() << 24);
+    r.bytes = memcpy(allocate(1, r.size), frame, r.size);
+    return r;
+}
+
+static void write_request(uint8_t *out, const request *r, uint32_t opaque) {
+    memcpy(out, r->bytes, r->size);
+    is_binary() ? put32(out + r->opaque_at, opaque) : put_ten_digits(out + r->opaque_at, opaque);
+}
+
+/* ---- Replies ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    long code, opaque, flag;
+    const char *remark;
+    size_t remark_bytes, body_bytes;
+} reply;
+
+/* Where the value of a key begins. A key's closing quote and colon cannot occur inside a JSON text: there the quote
+ * would be escaped. So a plain search finds keys only. */
+static const char *json_value(const char *json, size_t size, const char *quoted_key) {
+    size_t length = strlen(quoted_key);
+    const char *at = memmem(json, size, quoted_key, length);
+    return at ? at + length : NULL;
+}
+
+static long json_integer(const char *json, size_t size, const char *quoted_key) {
+    const char *at = json_value(json, size, quoted_key), *end = json + size;
+    if (!at) die(REQUEST_FAILED, "a reply's header lacks %s %.*s", quoted_key, (int)size, json);
+    bool is_negative = at < end && *at == '-';
+    long value = 0;
+    for (at += is_negative; at < end && *at >= '0' && *at <= '9' && value < INT32_MAX; at++)
+        value = value * 10 + *at - '0';
+    return is_negative ? -value : value;
+}
+
+static void read_json_header(reply *r, const char *json, size_t size) {
+    r->code = json_integer(json, size, "\"code\":");
+    r->opaque = json_integer(json, size, "\"opaque\":");
+    r->flag = json_integer(json, size, "\"flag\":");
+    const char *remark = r->code ? json_value(json, size, "\"remark\":\"") : NULL;
+    if (!remark) return;
+    const char *end = memchr(remark, '"', (size_t)(json + size - remark));
+    r->remark = remark, r->remark_bytes = (size_t)((end ? end : json + size) - remark);
+}
+
+static void read_binary_header(reply *r, const uint8_t *header, size_t size) {
+    if (size < BINARY_HEADER_BYTES) die(REQUEST_FAILED, "a reply has a binary header of only %zu bytes", size);
+    r->code = get16(header);
+    r->opaque = (int32_t)get32(header + 5);
+    r->flag = get32(header + 9);
+    r->remark_bytes = get32(header + 13);
+    if (r->remark_bytes > size - BINARY_HEADER_BYTES) die(REQUEST_FAILED, "a remark is longer than its reply's header");
+    r->remark = (const char *)header + 17;
+}
+
+/* The reply in one whole frame of `size` bytes. */
+static reply read_reply(const uint8_t *frame, size_t size) {
+    size_t header_bytes = get32(frame + 4) & 0xFFFFFF;
+    if (frame[4] > 1 || PREFIX_BYTES + header_bytes > size)
+        die(REQUEST_FAILED, "a reply of %zu bytes has a header of type %d and %zu bytes", size, frame[4], header_bytes);
+    reply r = {.body_bytes = size - PREFIX_BYTES - header_bytes};
+    if (frame[4]) read_binary_header(&r, frame + PREFIX_BYTES, header_bytes);
+    else read_json_header(&r, (const char *)frame + PREFIX_BYTES, header_bytes);
+    if (!(r.flag & RESPONSE_FLAG)) die(REQUEST_FAILED, "the server sent a request (code %ld)", r.code);
+    return r;
+}
+
+/* ---- Failures: counted by code, each with the first remark ------------------------------------------------------ */
+
+enum { FAILURE_KINDS_MAX = 16 }; /* further kinds are counted with the last */
+
+static struct {
+    long code;
+    unsigned long count;
+    char remark[200];
+} failures[FAILURE_KINDS_MAX];
+
+static void count_failure(long code, const char *remark, size_t remark_bytes) {
+    int kind = 0;
+    while (kind < FAILURE_KINDS_MAX - 1 && failures[kind].count && failures[kind].code != code) kind++;
+    if (failures[kind].count++) return;
+    failures[kind].code = code;
+    for (size_t i = 0; i < remark_bytes && i < sizeof failures[kind].remark - 1; i++) {
+        uint8_t c = (uint8_t)remark[i];
+        if (c == '"' || c == '\\' || c < ' ') break; /* its first line says enough, and prints as it is */
+        failures[kind].remark[i] = c <= '~' ? (char)c : '?';
+    }
+}
+
+/* ---- Modes: what is asked, and what a good answer is ------------------------------------------------------------ */
+
+typedef struct {
+    const char *name;
+    void (*prepare)(void);             /* everything that can be done before the clock runs */
+    const request *(*next)(void);      /* what to ask now; read before it is called again */
+    const char *(*flaw)(const reply *); /* what is wrong with a success, or NULL */
+} mode;
+
+enum { TOPIC_BYTES_MAX = 127 };
+#define TOPIC_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-%|"
+
+static request *route_requests;
+
+static void prepare_routes(void) {
+    route_requests = allocate((size_t)options.topics, sizeof *route_requests);
+    for (int i = 0; i < options.topics; i++) {
+        char topic[TOPIC_BYTES_MAX + 16];
+        snprintf(topic, sizeof topic, "%s-%d", options.prefix, i);
+        route_requests[i] = make_request(GET_ROUTEINFO_BY_TOPIC, (field[]){{"topic", topic}, {NULL, NULL}});
+    }
+}
+
+/* Marsaglia's xorshift, always from the same seed: every server is asked the same things in the same order. */
+static uint64_t next_random(void) {
+    static uint64_t state = 0x9E3779B97F4A7C15;
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state;
+}
+
+static const request *next_route(void) { return &route_requests[next_random() % (uint64_t)options.topics]; }
+
+static const char *flaw_of_route(const reply *r) { return r->body_bytes ? NULL : "a success with an empty body"; }
+
+static const mode modes[] = {{"route", prepare_routes, next_route, flaw_of_route}};
+
+static const mode *find_mode(const char *name) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i].name, name)) return &modes[i];
+    die(CANNOT_RUN, "there is no mode '%s'; known is: route", name);
+}
+
+/* ---- Connections ------------------------------------------------------------------------------------------------ */
+
+/* One of the places for an open request. Place p uses the opaques p, p + in_flight, p + 2 in_flight …, above a base that
+ * gives them all ten digits: so the opaque of a reply names its place, in whatever order replies come. */
+typedef struct {
+    uint32_t opaque;
+    uint64_t asked_ns; /* 0: nothing is open here */
+} place;
+
+typedef struct {
+    int fd, idle_count;
+    bool is_write_watched;
+    uint8_t *in, *out;
+    size_t in_bytes, out_bytes, out_sent;
+    place *places;
+    int *idle; /* the first idle_count are places without an open request */
+} connection;
+
+enum { OPAQUE_BASE = 1000000000 };
+
+static const mode *active;
+static int poller;
+static bool is_asking = true;
+static unsigned long asked, answered, succeeded;
+static uint64_t last_reply_ns;
+static uint32_t latency_counts[LATENCY_US_MAX + 1];
+
+static int dial(void) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
+    server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
+        die(CANNOT_RUN, "cannot connect to port %d: %s", options.port, strerror(errno));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+}
+
+static void open_connection(connection *c) {
+    *c = (connection){.fd = dial(), .idle_count = options.in_flight};
+    c->in = allocate(1, REPLY_BYTES_MAX);
+    c->out = allocate((size_t)options.in_flight, REQUEST_BYTES_MAX);
+    c->places = allocate((size_t)options.in_flight, sizeof *c->places);
+    c->idle = allocate((size_t)options.in_flight, sizeof *c->idle);
+    for (int i = 0; i < options.in_flight; i++) c->idle[i] = i, c->places[i].opaque = OPAQUE_BASE + (uint32_t)i;
+    struct epoll_event interest = {.events = EPOLLIN, .data.ptr = c};
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &interest) < 0) die(CANNOT_RUN, "epoll: %s", strerror(errno));
+}
+
+static void watch_write(connection *c, bool is_wanted) {
+    if (c->is_write_watched == is_wanted) return;
+    c->is_write_watched = is_wanted;
+    struct epoll_event interest = {.events = EPOLLIN | (is_wanted ? EPOLLOUT : 0), .data.ptr = c};
+    epoll_ctl(poller, EPOLL_CTL_MOD, c->fd, &interest);
+}
+
+static void send_out(connection *c) {
+    while (c->out_sent < c->out_bytes) {
+        ssize_t n = send(c->fd, c->out + c->out_sent, c->out_bytes - c->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) {
+            watch_write(c, true);
+            return;
+        }
+        if (n < 0) die(REQUEST_FAILED, "cannot send after %lu replies: %s", answered, strerror(errno));
+        c->out_sent += (size_t)n;
+    }
+    c->out_bytes = c->out_sent = 0;
+    watch_write(c, false);
+}
+
+/* Every idle place asks. What is unsent belongs to open requests, so behind it there is room for the others. */
+static void ask(connection *c) {
+    if (!is_asking || !c->idle_count) return;
+    memmove(c->out, c->out + c->out_sent, c->out_bytes -= c->out_sent);
+    c->out_sent = 0;
+    uint64_t now = now_ns();
+    while (c->idle_count) {
+        place *p = &c->places[c->idle[--c->idle_count]];
+        const request *r = active->next();
+        p->opaque += (uint32_t)options.in_flight, p->asked_ns = now;
+        write_request(c->out + c->out_bytes, r, p->opaque);
+        c->out_bytes += r->size, asked++;
+    }
+    send_out(c);
+}
+
+static void take_reply(connection *c, const reply *r, uint64_t now) {
+    int index = (int)((r->opaque - OPAQUE_BASE) % options.in_flight);
+    place *p = index < 0 ? NULL : &c->places[index];
+    if (!p || !p->asked_ns || p->opaque != r->opaque)
+        die(REQUEST_FAILED, "a reply answers %ld, which nobody asked or which was answered before", r->opaque);
+    uint64_t us = (now - p->asked_ns) / 1000;
+    latency_counts[us < LATENCY_US_MAX ? us : LATENCY_US_MAX]++;
+    p->asked_ns = 0, c->idle[c->idle_count++] = index, answered++;
+    const char *flaw = r->code ? NULL : active->flaw(r);
+    if (!r->code && !flaw) succeeded++;
+    else if (flaw) count_failure(r->code, flaw, strlen(flaw));
+    else count_failure(r->code, r->remark, r->remark_bytes);
+}
+
+static void receive(connection *c) {
+    ssize_t n = recv(c->fd, c->in + c->in_bytes, REPLY_BYTES_MAX - c->in_bytes, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) die(REQUEST_FAILED, "the server closed a connection after %lu replies", answered);
+    c->in_bytes += (size_t)n;
+    last_reply_ns = now_ns();
+    size_t used = 0;
+    while (c->in_bytes - used >= PREFIX_BYTES) {
+        size_t size = 4 + (size_t)get32(c->in + used);
+        if (size < PREFIX_BYTES || size > REPLY_BYTES_MAX) die(REQUEST_FAILED, "a reply announces %zu bytes", size);
+        if (c->in_bytes - used < size) break;
+        reply r = read_reply(c->in + used, size);
+        take_reply(c, &r, last_reply_ns);
+        used += size;
+    }
+    memmove(c->in, c->in + used, c->in_bytes -= used);
+}
+
+/* ---- The run ---------------------------------------------------------------------------------------------------- */
+
+static void turn(void) {
+    struct epoll_event events[256];
+    int count = epoll_wait(poller, events, 256, 100);
+    for (int i = 0; i < count; i++) {
+        connection *c = events[i].data.ptr;
+        if (events[i].events & EPOLLOUT) send_out(c);
+        if (events[i].events & ~(uint32_t)EPOLLOUT) receive(c);
+        ask(c);
+    }
+    if (now_ns() - last_reply_ns > STALL_SECONDS * 1000000000ull)
+        die(REQUEST_FAILED, "no reply for %d s, %lu requests are open", STALL_SECONDS, asked - answered);
+}
+
+/* Until the time is over, or nothing is open any more, or `count` requests have succeeded in all. */
+static void run(double seconds, unsigned long count) {
+    uint64_t end_ns = now_ns() + (uint64_t)(seconds * 1e9);
+    while (now_ns() < end_ns && answered < asked && succeeded < count) turn();
+}
+
+/* CPU that the watched processes have used, all their threads together. */
+static uint64_t server_cpu_ns(void) {
+    uint64_t total = 0;
+    char pids[256], *rest = pids, path[600];
+    snprintf(pids, sizeof pids, "%s", options.pids);
+    for (char *pid; *options.pids && (pid = strsep(&rest, ","));) {
+        snprintf(path, sizeof path, "/proc/%s/task", pid);
+        DIR *threads = opendir(path);
+        if (!threads) die(CANNOT_RUN, "there is no process %s", pid);
+        for (struct dirent *thread; (thread = readdir(threads));) {
+            unsigned long long ns = 0;
+            snprintf(path, sizeof path, "/proc/%s/task/%s/schedstat", pid, thread->d_name);
+            FILE *file = thread->d_name[0] == '.' ? NULL : fopen(path, "r");
+            if (!file) continue; /* a thread that ended just now */
+            if (fscanf(file, "%llu", &ns) == 1) total += ns;
+            fclose(file);
+        }
+        closedir(threads);
+    }
+    return total;
+}
+
+typedef struct {
+    uint64_t wall_ns, server_ns, own_ns;
+    unsigned long succeeded;
+} reading;
+
+static reading take_reading(void) {
+    return (reading){now_ns(), server_cpu_ns(), clock_ns(CLOCK_PROCESS_CPUTIME_ID), succeeded};
+}
+
+static unsigned long latency_us(double share) {
+    uint64_t total = 0, seen = 0;
+    for (size_t us = 0; us <= LATENCY_US_MAX; us++) total += latency_counts[us];
+    for (size_t us = 0; us <= LATENCY_US_MAX; us++)
+        if ((seen += latency_counts[us]) && (double)seen >= share * (double)total) return us;
+    return 0;
+}
+
+static void print_result(reading from, reading to) {
+    double wall_s = (double)(to.wall_ns - from.wall_ns) * 1e-9, count = (double)(to.succeeded - from.succeeded);
+    double server_s = (double)(to.server_ns - from.server_ns) * 1e-9, own_s = (double)(to.own_ns - from.own_ns) * 1e-9;
+    printf("{\"mode\":\"%s\",\"header\":\"%s\",\"connections\":%d,\"in_flight\":%d,\"topics\":%d,", options.mode,
+           options.header, options.connections, options.in_flight, options.topics);
+    printf("\"seconds\":%.3f,\"requests\":%.0f,", wall_s, count);
+    printf("\"requests_per_s\":%.0f,\"server_cpu_us_per_request\":%.3f,\"server_cores\":%.3f,\"generator_cores\":%.3f,",
+           count / wall_s, count > 0 ? server_s * 1e6 / count : 0, server_s / wall_s, own_s / wall_s);
+    printf("\"p50_us\":%lu,\"p99_us\":%lu,\"p999_us\":%lu,\"max_us\":%lu,", latency_us(.5), latency_us(.99),
+           latency_us(.999), latency_us(1));
+    printf("\"unanswered\":%lu,\"failures\":[", asked - answered);
+    for (int i = 0; i < FAILURE_KINDS_MAX && failures[i].count; i++)
+        printf("%s{\"code\":%ld,\"count\":%lu,\"remark\":\"%s\"}", i ? "," : "", failures[i].code, failures[i].count,
+               failures[i].remark);
+    printf("]}\n");
+}
+
+/* ---- Options ---------------------------------------------------------------------------------------------------- */
+
+static double number(const char *name, const char *text, double low, double high) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high))
+        die(CANNOT_RUN, "--%s is a number from %.0f to %.0f, not '%s'", name, low, high, text);
+    return value;
+}
+
+static const struct option names[] = {
+    {"port", 1, NULL, 'p'},      {"header", 1, NULL, 'h'}, {"prefix", 1, NULL, 'x'},  {"pid", 1, NULL, 'P'},
+    {"connections", 1, NULL, 'c'}, {"in-flight", 1, NULL, 'i'}, {"topics", 1, NULL, 't'}, {"warm", 1, NULL, 'w'},
+    {"seconds", 1, NULL, 's'},   {"count", 1, NULL, 'n'},  {NULL, 0, NULL, 0}};
+
+static void set_option(int letter, const char *name, const char *text) {
+    switch (letter) {
+        case 'p': options.port = (int)number(name, text, 1, 65535); break;
+        case 'h': options.header = text; break;
+        case 'x': options.prefix = text; break;
+        case 'P': options.pids = text; break;
+        case 'c': options.connections = (int)number(name, text, 1, CONNECTIONS_MAX); break;
+        case 'i': options.in_flight = (int)number(name, text, 1, IN_FLIGHT_MAX); break;
+        case 't': options.topics = (int)number(name, text, 1, TOPICS_MAX); break;
+        case 'w': options.warm_s = number(name, text, 0, SECONDS_MAX); break;
+        case 's': options.measure_s = number(name, text, 0.01, SECONDS_MAX); break;
+        case 'n': options.count = (unsigned long)number(name, text, 1, 1e12); break;
+        default: exit(CANNOT_RUN); /* getopt has said why */
+    }
+}
+
+static void read_options(int argc, char **argv) {
+    int index = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "", names, &index)) != -1;)
+        set_option(letter, names[index].name, optarg);
+    if (optind + 1 != argc || !options.port) die(CANNOT_RUN, "usage: loadgen MODE --port PORT [options]");
+    options.mode = argv[optind];
+    if (strcmp(options.header, "json") && !is_binary())
+        die(CANNOT_RUN, "--header is json or binary, not '%s'", options.header);
+    if (strspn(options.prefix, TOPIC_CHARACTERS) != strlen(options.prefix) || strlen(options.prefix) > TOPIC_BYTES_MAX)
+        die(CANNOT_RUN, "--prefix is at most %d of the characters %s", TOPIC_BYTES_MAX, TOPIC_CHARACTERS);
+}
+
+int main(int argc, char **argv) {
+    read_options(argc, argv);
+    active = find_mode(options.mode);
+    active->prepare();
+    poller = epoll_create1(EPOLL_CLOEXEC);
+    static connection *connections;
+    connections = allocate((size_t)options.connections, sizeof *connections);
+    for (int i = 0; i < options.connections; i++) open_connection(&connections[i]);
+    last_reply_ns = now_ns();
+    for (int i = 0; i < options.connections; i++) ask(&connections[i]);
+
+    run(options.warm_s, ULONG_MAX);
+    memset(latency_counts, 0, sizeof latency_counts);
+    reading from = take_reading();
+    run(options.measure_s, options.count ? succeeded + options.count : ULONG_MAX);
+    reading to = take_reading();
+    is_asking = false;
+    run(DRAIN_SECONDS, ULONG_MAX);
+    print_result(from, to);
+    return failures[0].count || asked != answered ? REQUEST_FAILED : 0;
+}
