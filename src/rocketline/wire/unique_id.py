@@ -1,0 +1,79 @@
+"""The ids that clients give to their messages (UNIQ_KEY). Java: MessageClientIDSetter.
+
+    IP address (4 or 16) | process id, low half (2) | a number of the process (4) | ms in this month (4) | counter (2)
+
+All in hexadecimal: 32 characters, or 56 on a machine with an IPv6 address. Other clients fill the parts in their own
+way, and applications may set any text: use an id as text, and take it apart only to show it to people.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from rocketline.clock import Clock
+from rocketline.errors import LocalProtocolError
+from rocketline.model.ids import parse_hex_id
+
+_AFTER_IP = struct.Struct(">HIIH")
+
+
+class UniqueIdGenerator:
+    """Makes ids that differ from all others of this process, and very likely of the world.
+
+    `process_number` is any number that tells two generators of one process apart; Java has the hash of its class
+    loader. `zone` is the machine's own unless given: an id counts from the first of the month, local time.
+    """
+
+    __slots__ = ("_clock", "_counter", "_month_end_ms", "_month_start_ms", "_prefix", "_zone")
+
+    def __init__(self, ip: bytes, pid: int, process_number: int, clock: Clock, zone: tzinfo | None = None) -> None:
+        if len(ip) not in (4, 16):
+            raise LocalProtocolError(f"an IP address has 4 or 16 bytes, not {len(ip)}")
+        self._prefix = f"{ip.hex()}{pid & 0xFFFF:04x}{process_number & 0xFFFFFFFF:08x}".upper()
+        self._clock = clock
+        self._zone = zone
+        self._counter = itertools.count()
+        self._month_start_ms = self._month_end_ms = 0
+
+    def make(self) -> str:
+        """The next id. May be called from any thread."""
+        now_ms = self._clock.wall_ms()
+        if not self._month_start_ms <= now_ms < self._month_end_ms:
+            self._month_start_ms, self._month_end_ms = month_span_ms(now_ms, self._zone)
+        return f"{self._prefix}{now_ms - self._month_start_ms:08X}{next(self._counter) & 0xFFFF:04X}"
+
+
+def month_span_ms(wall_ms: int, zone: tzinfo | None = None) -> tuple[int, int]:
+    """The first millisecond of the month that `wall_ms` lies in, and of the next month, by the calendar of `zone`."""
+    now = datetime.fromtimestamp(wall_ms // 1000, zone)
+    start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0, fold=0)
+    end = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+    return int(start.timestamp()) * 1000, int(end.timestamp()) * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueIdParts:
+    """What an id says, if its maker filled it as Java does."""
+
+    ip: bytes
+    pid: int
+    process_number: int
+    month_ms: int
+    """Milliseconds since the start of a month that the id does not name."""
+    counter: int
+
+    @classmethod
+    def parse(cls, unique_id: str) -> UniqueIdParts:
+        """Raises `RemoteProtocolError` unless the id is 32 or 56 hexadecimal digits of either case."""
+        packed = parse_hex_id(unique_id)
+        return cls(packed[: -_AFTER_IP.size], *_AFTER_IP.unpack(packed[-_AFTER_IP.size :]))
+
+    def likely_made_ms(self, now_ms: int, zone: tzinfo | None = None) -> int:
+        """When the id was made: this month, or last month if that would be in the future. Java: getNearlyTimeFromID."""
+        month_start_ms, _ = month_span_ms(now_ms, zone)
+        if month_start_ms + self.month_ms >= now_ms:
+            month_start_ms, _ = month_span_ms(month_start_ms - 1000, zone)
+        return month_start_ms + self.month_ms
