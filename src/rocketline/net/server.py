@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Callable
 
@@ -109,7 +111,8 @@ def _limits(network: NetworkConfig) -> ChannelLimits:
 
 
 def _listen_problem(error: OSError) -> str:
-    match error.errno:
-        case socket.EAI_NONAME:
-            return "this host name is not known"
-    return f"{error.strerror or error}"
+    if isinstance(error, socket.gaierror):
+        return "this host name is not known"
+    if error.errno == errno.EADDRINUSE:
+        return "another program listens there already: stop it, or choose another port"
+    return os.strerror(error.errno) if error.errno else str(error)
