@@ -154,30 +154,25 @@ def _number(value: float) -> str:
 
 
 def goal_lines(measured: Sequence[Measured]) -> Iterator[str]:
-    """One sentence for each of our servers."""
-    goal = f"at least {RATE_RATIO_MIN}× Apache's rate at no more than {CPU_RATIO_MAX} of its CPU per query"
+    """The goal, and one line for each of our servers."""
+    shape = next(iter(measured[0].loads))
+    yield f"Goal at {shape}: ≥ {RATE_RATIO_MIN}× Apache's rate at ≤ {CPU_RATIO_MAX} of its CPU per query"
     for verdict in verdicts(measured):
         outcome = "[green]met[/]" if verdict.is_met else "[red]missed[/]"
-        figures = f"{verdict.rate_ratio:.2f}× at {verdict.cpu_ratio:.2f}"
-        yield f"Goal ({verdict.shape}), {goal}: {outcome} by {verdict.label} with {figures}"
+        yield f"  {verdict.label}: {verdict.rate_ratio:.2f}× at {verdict.cpu_ratio:.2f}, {outcome}"
 
 
 def noise_line(measured: Sequence[Measured]) -> str:
     """How much of the machine was not ours while we measured."""
     others = [run.other_cores for server in measured for runs in server.loads.values() for run in runs]
-    return (
-        f"Other work took {median(others):.2f} (at most {max(others):.2f}) of {os.cpu_count()} cores meanwhile: "
-        "compare the servers with each other, not with another run."
-    )
+    share = f"Other work took {median(others):.2f} of {os.cpu_count()} cores meanwhile, at most {max(others):.2f}."
+    return f"{share} Compare the servers with each other, never with another run."
 
 
 def summary(run: LoadResult) -> str:
-    """One run in a line."""
-    return (
-        f"{run.requests_per_s:,.0f}/s, {run.server_cpu_us_per_request:.1f} µs, p99 {run.p99_us:,.0f} µs; "
-        f"server {run.server_cores:.2f}, generator {run.generator_cores:.2f}, others {run.other_cores:.2f} cores; "
-        f"load average {run.load_average:.1f}"
-    )
+    """One run in a few words."""
+    figures = f"{run.requests_per_s:,.0f}/s, {run.server_cpu_us_per_request:.1f} µs CPU, p99 {run.p99_us:,.0f} µs"
+    return f"{figures} (others {run.other_cores:.2f} cores, load average {run.load_average:.1f})"
 
 
 def save(path: Path, *, date: str, plan: dict[str, Any], measured: Sequence[Measured], lines: Sequence[Row]) -> None:
