@@ -146,7 +146,7 @@ class TlsConfig:
         False,
         key="tls.server.authClient",
         own=True,
-        help="Whether clients' certificates must be signed by trustCertPath.",
+        help="Accepted for Apache's sake: a client's certificate that is asked for is always checked.",
     )
     client_enable: bool = setting(
         False, key="tls.enable", own=True, help="Whether our own connections to others use TLS."

@@ -1,0 +1,5 @@
+"""`python -m rocketline`: the same as the command `rocketline`."""
+
+from rocketline.cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""The command `rocketline`. Needs the extra `cli`."""
+
+from rocketline.cli.entry import main
+
+__all__ = ["main"]

@@ -1,0 +1,42 @@
+"""The group of all commands, and how their failures are told."""
+
+from __future__ import annotations
+
+import click
+
+from rocketline import __version__
+from rocketline.cli.demo import demo
+from rocketline.cli.nameserver import nameserver
+from rocketline.errors import ConfigError, RocketlineError
+
+_EXAMPLES = """\b
+Examples:
+  rocketline demo                        see it work
+  rocketline nameserver                  a name server on port 9876
+  rocketline nameserver -c namesrv.conf  with Apache's own configuration file
+"""
+
+
+class Commands(click.Group):
+    """A failure is a line on standard error: status 2 for wrong settings (one line each), 1 for everything else."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            for problem in error.problems:
+                click.echo(f"rocketline: {problem}", err=True)
+            ctx.exit(2)
+        except RocketlineError as error:
+            click.echo(f"rocketline: {error}", err=True)
+            ctx.exit(1)
+
+
+@click.group(cls=Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def rocketline() -> None:
+    """Apache RocketMQ in Python."""
+
+
+rocketline.add_command(demo)
+rocketline.add_command(nameserver)

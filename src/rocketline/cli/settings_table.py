@@ -1,0 +1,42 @@
+"""Settings for people to read: every value, and where it came from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rocketline.settings import Layer, Row, Settings
+
+
+def print_settings(settings: Settings[Any]) -> None:
+    """A table on a terminal; plain aligned text for a file or a pipe."""
+    if _is_terminal():
+        _print_table(settings.table())
+    else:
+        click.echo(_aligned(settings.table()))
+    for item in settings.unknown:
+        click.echo(f"without effect: {item}", err=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _print_table(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("setting", "value", "from", header_style="bold")
+    for row in rows:
+        style = "dim" if row.origin.layer is Layer.DEFAULT else "cyan"
+        table.add_row(Text(row.key), Text(row.value), Text(str(row.origin), style=style))
+    Console().print(table)
+
+
+def _aligned(rows: list[Row]) -> str:
+    key_width = max(len(row.key) for row in rows)
+    value_width = max(len(row.value) for row in rows)
+    return "\n".join(f"{row.key:<{key_width}}  {row.value:<{value_width}}  {row.origin}" for row in rows)
