@@ -129,6 +129,7 @@ class RecallMessageResponseHeader(Header):
     """The answer to RECALL_MESSAGE."""
 
     msg_id: str
+    msg_region: str | None = wire("MSG_REGION", default=None)
 
 
 @header

@@ -6,7 +6,7 @@ from rocketline.wire.codes import RequestCode
 from rocketline.wire.headers import admin, auth, clients, name_server, pop, pull, send
 from rocketline.wire.headers.fields import Header
 
-REQUEST_HEADERS: dict[RequestCode, type[Header]] = {
+REQUEST_HEADERS: dict[int, type[Header]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageRequestHeader,
     RequestCode.PULL_MESSAGE: pull.PullMessageRequestHeader,
     RequestCode.QUERY_MESSAGE: pull.QueryMessageRequestHeader,
@@ -115,7 +115,7 @@ REQUEST_HEADERS: dict[RequestCode, type[Header]] = {
 }
 """Requests that may carry fields, with the class of these; a code that is not here has none."""
 
-RESPONSE_HEADERS: dict[RequestCode, type[Header]] = {
+RESPONSE_HEADERS: dict[int, type[Header]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageResponseHeader,
     RequestCode.PULL_MESSAGE: pull.PullMessageResponseHeader,
     RequestCode.QUERY_MESSAGE: pull.QueryMessageResponseHeader,

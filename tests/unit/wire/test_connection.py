@@ -1,0 +1,102 @@
+"""A connection's conversation: numbers, waiters, and what received frames mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketline.errors import LocalProtocolError, OverloadedError
+from rocketline.wire import frame
+from rocketline.wire.codes import RequestCode, SerializeType
+from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response
+from rocketline.wire.connection import Answer, Connection
+
+
+def answer(opaque: int) -> Command:
+    return Command(0, opaque=opaque, flag=RESPONSE_FLAG)
+
+
+def asked(connection: Connection[str], waiter: str) -> int:
+    return frame.decode(connection.request(Command(105), waiter)).opaque
+
+
+def test_receive_when_answers_come_in_any_order_finds_each_waiter() -> None:
+    """H.1 4: answers are matched by opaque only."""
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    first, second = asked(connection, "first"), asked(connection, "second")
+    assert connection.receive(answer(second)) == Answer("second", answer(second))
+    assert connection.receive(answer(first)) == Answer("first", answer(first))
+    assert connection.in_flight == 0
+
+
+def test_receive_when_answer_is_repeated_or_unasked_drops_it() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    opaque = asked(connection, "waiter")
+    assert connection.receive(answer(opaque)) is not None
+    assert connection.receive(answer(opaque)) is None
+    assert connection.receive(answer(12345)) is None
+
+
+def test_receive_when_nobody_waits_any_more_drops_the_late_answer() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    opaque = asked(connection, "waiter")
+    connection.forget(opaque)
+    connection.forget(opaque)
+    assert (connection.in_flight, connection.receive(answer(opaque))) == (0, None)
+
+
+def test_receive_when_peer_asks_with_a_number_of_ours_is_a_request() -> None:
+    """Both ends count for themselves: the response flag decides, not the number."""
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    opaque = asked(connection, "waiter")
+    request = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=opaque)
+    assert connection.receive(request) is request
+    assert connection.in_flight == 1
+
+
+def test_request_when_too_many_wait_is_refused_until_one_is_answered() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876", in_flight_max=2)
+    first = asked(connection, "a")
+    asked(connection, "b")
+    with pytest.raises(OverloadedError, match=r"127\.0\.0\.1:9876: 2 requests are in flight already"):
+        connection.request(Command(105), "c")
+    connection.receive(answer(first))
+    asked(connection, "c")
+    assert connection.in_flight == 2
+
+
+def test_request_when_command_cannot_be_written_parks_nobody() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876", serialize_type=SerializeType.ROCKETMQ)
+    with pytest.raises(LocalProtocolError):
+        connection.request(Command(RequestCode.POP_MESSAGE), "waiter")
+    assert connection.in_flight == 0
+
+
+def test_request_when_numbers_run_out_starts_again_and_skips_those_in_use() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    assert [asked(connection, "old"), asked(connection, "old")] == [1, 2]
+    connection._opaque = 2**31 - 2
+    assert [asked(connection, "new") for _ in range(3)] == [2**31 - 1, 0, 3]
+
+
+def test_oneway_sets_its_flag_takes_a_free_number_and_waits_for_nothing() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    opaque = asked(connection, "waiter")
+    sent = frame.decode(connection.oneway(Command(37)))
+    assert (sent.flag, sent.opaque != opaque, connection.in_flight) == (ONEWAY_FLAG, True, 1)
+
+
+@pytest.mark.parametrize("own", SerializeType)
+@pytest.mark.parametrize("theirs", SerializeType)
+def test_reply_echoes_the_opaque_in_our_own_encoding(own: SerializeType, theirs: SerializeType) -> None:
+    """H.1 3 and 8: same opaque, response flag, and the server's own header form."""
+    connection: Connection[str] = Connection("127.0.0.1:9876", serialize_type=own)
+    request = Command(105, opaque=77, serialize_type=theirs)
+    sent = frame.decode(connection.reply(request, response(17, "No topic")))
+    assert (sent.opaque, sent.flag, sent.remark, sent.serialize_type) == (77, RESPONSE_FLAG, "No topic", own)
+
+
+def test_close_hands_back_everyone_who_waits() -> None:
+    connection: Connection[str] = Connection("127.0.0.1:9876")
+    asked(connection, "a")
+    asked(connection, "b")
+    assert (connection.close(), connection.close(), connection.in_flight) == (["a", "b"], [], 0)
