@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from textwrap import indent
 from typing import TextIO
 
 from rocketline.clock import Clock
@@ -117,12 +118,12 @@ class Throttle:
 
 
 class TextFormatter(logging.Formatter):
-    """`time LEVEL event key=value …`; a traceback follows on lines of its own."""
+    """`time LEVEL event key=value …`; a traceback follows on lines of its own, indented: none can pass for an event."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={_text(value)}" for name, value in _fields(record).items())
         line = f"{_time(record)} {record.levelname:<7} {_one_line(record.getMessage())}{fields}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{indent(self.formatException(record.exc_info), '    ')}" if record.exc_info else line
 
 
 class JsonFormatter(logging.Formatter):

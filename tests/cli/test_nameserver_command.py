@@ -39,12 +39,16 @@ def test_print_config_shows_every_value_and_where_it_came_from(tmp_path: Path) -
     assert result.stderr == f"without effect: listnPort in file {file}:3 (did you mean listenPort?)\n"
 
 
-def test_print_config_draws_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("columns", "tells_meaning"), [("120", False), ("200", True)])
+def test_print_config_draws_a_table_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: str, tells_meaning: bool
+) -> None:
     monkeypatch.setattr("rocketline.cli.settings_table._is_terminal", lambda: True)
-    result = invoke("-p", "--port", "9000", COLUMNS="200")
+    result = invoke("-p", "--port", "9000", COLUMNS=columns)
 
     assert "┃ setting" in result.stdout
     assert "flag --port" in result.stdout
+    assert ("The port to listen on" in result.stdout) is tells_meaning
 
 
 def test_wrong_settings_are_one_line_each_with_status_2(tmp_path: Path) -> None:

@@ -78,13 +78,13 @@ def test_text_of_a_peer_cannot_start_a_line_or_fake_a_field(lines: Lines, evil: 
 
 def test_error_is_written_with_its_traceback(lines: Lines) -> None:
     try:
-        raise RuntimeError("boom")
+        raise RuntimeError("boom\nsecond")
     except RuntimeError as error:
         Log("rocketline").error("handler failed", error=error, code=105)
 
-    assert lines.texts[0].startswith("ERROR   handler failed code=105\nTraceback")
-    assert lines.texts[0].endswith("RuntimeError: boom")
-    assert str(lines.objects[0]["error"]).endswith("RuntimeError: boom")
+    assert lines.texts[0].startswith("ERROR   handler failed code=105\n    Traceback")
+    assert lines.texts[0].endswith("\n    RuntimeError: boom\n    second")
+    assert str(lines.objects[0]["error"]).endswith("RuntimeError: boom\nsecond")
 
 
 def test_json_field_cannot_replace_what_every_line_has(lines: Lines) -> None:

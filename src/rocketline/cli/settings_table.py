@@ -9,6 +9,8 @@ import click
 
 from rocketline.settings import Layer, Row, Settings
 
+_WIDTH_WITH_MEANING = 160
+
 
 def print_settings(settings: Settings[Any]) -> None:
     """A table on a terminal; plain aligned text for a file or a pipe."""
@@ -29,11 +31,15 @@ def _print_table(rows: list[Row]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("setting", "value", "from", header_style="bold")
+    console = Console()
+    columns = ["setting", "value", "from", "meaning"]
+    shown = 4 if console.width >= _WIDTH_WITH_MEANING else 3
+    table = Table(*columns[:shown], header_style="bold")
     for row in rows:
         style = "dim" if row.origin.layer is Layer.DEFAULT else "cyan"
-        table.add_row(Text(row.key), Text(row.value), Text(str(row.origin), style=style))
-    Console().print(table)
+        cells = [Text(row.key), Text(row.value), Text(str(row.origin), style=style), Text(row.help)]
+        table.add_row(*cells[:shown])
+    console.print(table)
 
 
 def _aligned(rows: list[Row]) -> str:

@@ -150,7 +150,8 @@ class Settings(Generic[C]):
         setting, layer = self._known[key], self.origin(key).layer
         if layer is Layer.UPDATE or (layer is Layer.DEFAULT and not setting.rules.is_own):
             return setting.format(setting.value_in(self.value))
-        return self._file_texts.get(key)
+        # In our own spelling: "TRUE" in quotes is good TOML, but it would not be once we write it bare.
+        return setting.format(setting.parse(self._file_texts[key])) if key in self._file_texts else None
 
     def _shown(self, setting: Declared) -> str:
         text = setting.format(setting.value_in(self.value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +73,7 @@ def from_file(path: Path) -> list[Given]:
         raise ConfigError([f"{path}: this is not TOML: {error}"]) from error
 
 
-def from_environment(known: Iterable[Declared], environ: Mapping[str, str], prefix: str) -> Iterator[Given]:
+def from_environment(known: Collection[Declared], environ: Mapping[str, str], prefix: str) -> Iterator[Given]:
     """Apache's own variables, then ours over them; a variable with our prefix that is no setting is given as it is."""
     names = {name: setting.key for setting in known for name in setting.rules.environment}
     names |= {prefix + environment_name(setting.key): setting.key for setting in known}

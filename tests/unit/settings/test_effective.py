@@ -323,6 +323,13 @@ def test_save_makes_the_folder_of_a_new_file(tmp_path: Path) -> None:
     assert loaded(tmp_path / "a" / "b.conf").value == Config()
 
 
+def test_save_spells_a_value_of_the_file_so_that_it_loads_again(tmp_path: Path) -> None:
+    file = conf(tmp_path, 'fastEnable = "FALSE "\ntopicLimit = "+6"\n', "my.toml")
+    loaded(file, APP_FAST_ENABLE="true", APP_TOPIC_LIMIT="7").save(file)
+
+    assert loaded(file).value == Config(is_fast=False, limit=6)
+
+
 def test_save_does_not_write_down_flags_environment_or_included_values(tmp_path: Path) -> None:
     more = conf(tmp_path, "lowMark=4\n", "more.properties")
     file = conf(tmp_path, f"topicLimit=6\nmore.file={more}\n")
