@@ -1,0 +1,148 @@
+"""Answers to GET_ROUTEINFO_BY_TOPIC, kept for as long as nothing changes that they depend on.
+
+Route queries are nearly all that a name server does, and the same few frames come again and again, different only in
+their opaque number. So two things are kept: the encoded body of each topic, and whole replies by the bytes that asked
+for them. Both belong to one version of the tables, the KV configuration and the settings, and go with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.route import TopicRouteData
+from rocketline.nameserver.config import NameServerConfig
+from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
+from rocketline.nameserver.route_table import RouteTable
+from rocketline.nameserver.route_view import with_acting_masters
+from rocketline.settings import Settings
+from rocketline.wire import frame
+from rocketline.wire.bodies.routes import encode_route
+from rocketline.wire.codes import SerializeType
+from rocketline.wire.command import Command
+from rocketline.wire.connection import Connection
+
+REPLIES_MAX = 65_536
+REPLY_BYTES_MAX = 64 * 1024 * 1024
+_OPAQUE = b'"opaque":'
+_DIGITS_MAX = 9
+"""More digits may not fit 32 bits; such requests are left to the decoder."""
+
+
+class RouteAnswers:
+    """Routes as this server tells them, and their encoded form."""
+
+    def __init__(self, table: RouteTable, kv: KvConfig, settings: Settings[NameServerConfig]) -> None:
+        self._table, self._kv, self._settings = table, kv, settings
+        self._version = -1
+        self._bodies: dict[tuple[str, bool], bytes] = {}
+
+    @property
+    def version(self) -> int:
+        """Never the same again once an answer may have changed: all three only grow."""
+        return self._table.version + self._kv.version + self._settings.version
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """The route of a topic under the settings in force, None if there is none."""
+        route, config = self._table.route(topic), self._settings.value
+        if route is None:
+            return None
+        if config.order_message_enable:
+            route = replace(route, order_topic_conf=self._kv.get(ORDER_TOPIC_NAMESPACE, topic))
+        return with_acting_masters(topic, route) if config.support_acting_master else route
+
+    def body(self, topic: str, *, strict: bool) -> bytes | None:
+        """The encoded route, None if there is none. `strict` is standard JSON, for those who read nothing else."""
+        if self._version != self.version:
+            self._version = self.version
+            self._bodies.clear()
+        body = self._bodies.get((topic, strict))
+        if body is None and (route := self.route(topic)) is not None:
+            body = self._bodies[topic, strict] = encode_route(route, strict=strict)
+        return body
+
+
+class RouteReplies:
+    """Whole replies by the frames that asked for them: what a server's fast path is made of.
+
+    `answer` is called with every small frame, before it is decoded. If it has no reply, the request takes the usual way
+    through decoder and handler, who then calls `remember`. Nothing is kept that was not answered that way first.
+
+    A frame's key is all of it but the digits of its opaque. It has their number in its length field, so the reply to
+    another frame with the same key differs in the digits only. Replies with binary headers are not kept.
+    """
+
+    def __init__(
+        self,
+        answers: RouteAnswers,
+        serialize_type: SerializeType = SerializeType.JSON,
+        *,
+        replies_max: int = REPLIES_MAX,
+        reply_bytes_max: int = REPLY_BYTES_MAX,
+    ) -> None:
+        self._answers = answers
+        self._is_enabled = serialize_type is SerializeType.JSON
+        self._replies_max, self._reply_bytes_max = replies_max, reply_bytes_max
+        self._connection: Connection[None] = Connection("", serialize_type=serialize_type)
+        self._version = -1
+        self._replies: dict[bytes, tuple[bytes, bytes]] = {}
+        self._bytes = 0
+        self._missed = b""
+
+    def answer(self, request: bytes) -> bytes | None:
+        """The reply to one whole frame, if one is kept and still holds."""
+        if self._version != self._answers.version:
+            self._forget_all()
+        at = request.find(_OPAQUE) + len(_OPAQUE)
+        end = request.find(b",", at)
+        reply = self._replies.get(request[:at] + request[end:])
+        if reply is not None:
+            digits = request[at:end]
+            if digits.isdigit() and (len(digits) == 1 or digits[0] != 0x30):
+                return reply[0] + digits + reply[1]
+        self._missed = request
+        return None
+
+    def remember(self, request: Command, reply: Command) -> None:
+        """Keep the successful `reply`, if the frame that `answer` saw last is indeed the one that asked for it."""
+        asked, self._missed = self._missed, b""
+        at = asked.find(_OPAQUE) + len(_OPAQUE)
+        end = asked.find(b",", at)
+        digits = asked[at:end]
+        if not self._is_enabled or end < 0 or digits != b"%d" % request.opaque or len(digits) > _DIGITS_MAX:
+            return
+        if not _is_question(asked, at, end, request):
+            return
+        data = self._connection.reply(request, replace(reply))
+        reply_at = data.index(_OPAQUE) + len(_OPAQUE)
+        self._keep(asked[:at] + asked[end:], (data[:reply_at], data[reply_at + len(digits) :]))
+
+    def _keep(self, key: bytes, reply: tuple[bytes, bytes]) -> None:
+        size = len(key) + len(reply[0]) + len(reply[1])
+        if len(self._replies) >= self._replies_max or self._bytes + size > self._reply_bytes_max:
+            self._forget_all()
+        if self._version == self._answers.version and key not in self._replies:
+            self._replies[key] = reply
+            self._bytes += size
+
+    def _forget_all(self) -> None:
+        self._version = self._answers.version
+        self._replies.clear()
+        self._bytes = 0
+
+
+def _is_question(asked: bytes, at: int, end: int, request: Command) -> bool:
+    """Whether `asked` is the frame of `request` and its opaque is taken from the digits between `at` and `end`.
+
+    They might be a field of that name elsewhere, one of two, or part of a text; others in their place bring it out.
+    """
+    digits = b"1" * (end - at)
+    other = digits if asked[at:end] != digits else b"2" * (end - at)
+    return _means(asked, request) and _means(asked[:at] + other + asked[end:], replace(request, opaque=int(other)))
+
+
+def _means(whole: bytes, request: Command) -> bool:
+    try:
+        return frame.decode(whole) == request
+    except RemoteProtocolError:
+        return False

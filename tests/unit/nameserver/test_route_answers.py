@@ -1,0 +1,216 @@
+"""Kept answers: the same bytes as computed ones, and gone as soon as anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketline.model.topic_config import TopicConfig
+from rocketline.nameserver.config import NameServerConfig, load_settings
+from rocketline.nameserver.kv_config import KvConfig
+from rocketline.nameserver.registration import Registration
+from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
+from rocketline.nameserver.route_table import RouteTable
+from rocketline.settings import Settings
+from rocketline.wire import frame
+from rocketline.wire.codes import SerializeType
+from rocketline.wire.command import Command, response
+from rocketline.wire.connection import Connection
+
+BODY = b'{"a route":1}'
+
+
+class Sources:
+    """What answers are made from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.table = RouteTable()
+        self.kv = KvConfig(folder / "kvConfig.json")
+        self.settings: Settings[NameServerConfig] = load_settings(environ={})
+        self.answers = RouteAnswers(self.table, self.kv, self.settings)
+        self.register()
+
+    def register(self, broker_name: str = "B", **fields: bool) -> None:
+        topics = {name: TopicConfig(name, 4, 4) for name in ("T1", "T2")}
+        broker = Registration(
+            cluster="C", broker_name=broker_name, broker_id=1, address=f"{broker_name}:1", topics=topics,
+            enable_acting_master=fields.get("enable_acting_master", False),
+        )  # fmt: skip
+        self.table.register(broker, "connection", 0)
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Sources:
+    return Sources(tmp_path)
+
+
+def json_frame(header: str, body: bytes = b"") -> bytes:
+    data = header.encode()
+    return (4 + len(data) + len(body)).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data + body
+
+
+def question(opaque: object = 7, topic: str = "T1", tail: str = '"version":513') -> bytes:
+    return json_frame(f'{{"code":105,"extFields":{{"topic":"{topic}"}},"flag":0,"opaque":{opaque},{tail}}}')
+
+
+def ask(replies: RouteReplies, whole: bytes, body: bytes = BODY) -> tuple[bytes | None, bytes]:
+    """What the fast path says to a frame, and what the slow one does, which is then offered to be kept."""
+    fast = replies.answer(whole)
+    request = frame.decode(whole)
+    slow = Connection[None]("").reply(request, response(0, body=body))
+    if fast is None:
+        replies.remember(request, response(0, body=body))
+    return fast, slow
+
+
+class TestAnswers:
+    def test_body_comes_in_both_forms(self, sources: Sources) -> None:
+        strict, dialect = sources.answers.body("T1", strict=True), sources.answers.body("T1", strict=False)
+        assert strict is not None
+        assert b'{"1":"B:1"}' in strict
+        assert dialect is not None
+        assert b'{1:"B:1"}' in dialect
+
+    def test_unknown_topic_has_no_body_until_it_is_registered(self, sources: Sources) -> None:
+        assert sources.answers.body("New", strict=True) is None
+        sources.table.register_topic("New", sources.table.route("T1").queue_datas)  # type: ignore[union-attr]
+        assert sources.answers.body("New", strict=True) is not None
+
+    def test_body_is_encoded_once_for_a_version(self, sources: Sources) -> None:
+        assert sources.answers.body("T1", strict=True) is sources.answers.body("T1", strict=True)
+
+    def test_order_configuration_shows_only_if_enabled_and_follows_changes(self, sources: Sources) -> None:
+        sources.kv.put("ORDER_TOPIC_CONFIG", "T1", "B:4")
+        assert b"orderTopicConf" not in (sources.answers.body("T1", strict=True) or b"")
+        sources.settings.update({"orderMessageEnable": "true"})
+        assert b'"orderTopicConf":"B:4"' in (sources.answers.body("T1", strict=True) or b"")
+        assert b"orderTopicConf" not in (sources.answers.body("T2", strict=True) or b"")
+        sources.kv.put("ORDER_TOPIC_CONFIG", "T1", "B:8")
+        assert b'"orderTopicConf":"B:8"' in (sources.answers.body("T1", strict=True) or b"")
+
+    def test_acting_master_shows_only_if_supported(self, sources: Sources) -> None:
+        sources.register("A", enable_acting_master=True)
+        assert b'{"0":"A:1"}' not in (sources.answers.body("T1", strict=True) or b"")
+        sources.settings.update({"supportActingMaster": "true"})
+        assert b'{"0":"A:1"}' in (sources.answers.body("T1", strict=True) or b"")
+
+
+class TestReplies:
+    @pytest.fixture
+    def replies(self, sources: Sources) -> RouteReplies:
+        return RouteReplies(sources.answers)
+
+    def test_second_question_is_answered_with_the_bytes_of_the_slow_path(self, replies: RouteReplies) -> None:
+        assert ask(replies, question(7))[0] is None
+        for opaque in (7, 8, 0, 9):
+            fast, slow = ask(replies, question(opaque))
+            assert fast == slow
+
+    def test_opaque_of_another_length_is_learnt_on_its_own(self, replies: RouteReplies) -> None:
+        ask(replies, question(7))
+        assert ask(replies, question(77))[0] is None
+        fast, slow = ask(replies, question(99))
+        assert fast == slow
+
+    @pytest.mark.parametrize("opaque", [-1, -123456789, 2147483647, 1000000000, '"77"'])
+    def test_opaque_that_is_no_short_number_always_takes_the_slow_path(
+        self, replies: RouteReplies, opaque: object
+    ) -> None:
+        for _ in range(2):
+            assert ask(replies, question(opaque))[0] is None
+
+    @pytest.mark.parametrize("opaque", ["07", "+7", " 7", "7 ", "-7", "7e", "", "1.", "٣"])
+    def test_kept_reply_is_not_given_for_what_is_not_a_number_as_json_writes_it(
+        self, replies: RouteReplies, opaque: str
+    ) -> None:
+        size = len(opaque.encode())
+        ask(replies, question("7" * size) if size else question(7))
+        assert replies.answer(question(opaque)) is None
+
+    def test_question_that_differs_in_anything_else_is_another_question(self, replies: RouteReplies) -> None:
+        ask(replies, question(7))
+        for other in (question(7, topic="T2"), question(7, tail='"version":317'), question(7)[:-1] + b"} "):
+            assert replies.answer(other) is None
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            '{"code":105,"extFields":{"opaque":0,"topic":"T1"}}',
+            '{"code":105,"extFields":{"opaque":5,"topic":"T1"},"opaque":5}',
+            '{"opaque":5,"code":105,"extFields":{"topic":"T1"},"opaque":5}',
+            '{"x\\"opaque":5,"code":105,"extFields":{"topic":"T1"},"opaque":5}',
+            '{"code":105,"extFields":{"topic":"T1"},"opaque":5}',
+            '{"code":105,"extFields":{"topic":"T1"},"version":7}',
+        ],
+    )
+    def test_opaque_that_is_not_plainly_the_opaque_is_never_kept(self, replies: RouteReplies, header: str) -> None:
+        for _ in range(2):
+            assert ask(replies, json_frame(header))[0] is None
+
+    def test_opaque_in_the_body_is_not_the_opaque(self, replies: RouteReplies) -> None:
+        whole = json_frame('{"code":105,"extFields":{"topic":"T1"}}', b'"opaque":0,')
+        for _ in range(2):
+            assert ask(replies, whole)[0] is None
+
+    def test_answer_to_another_frame_than_the_last_missed_is_not_kept(self, replies: RouteReplies) -> None:
+        """A frame too big for the fast path is answered after a small one was missed."""
+        assert replies.answer(question(7)) is None
+        replies.remember(frame.decode(question(7, topic="T2")), response(0, body=BODY))
+        assert replies.answer(question(7)) is None
+        assert replies.answer(question(7, topic="T2")) is None
+
+    def test_missed_frame_that_cannot_be_decoded_harms_nobody_else(self, replies: RouteReplies) -> None:
+        assert replies.answer(json_frame('{"opaque":7,"code":{}}')) is None
+        replies.remember(frame.decode(question(7)), response(0, body=BODY))
+        assert replies.answer(question(7)) is None
+
+    def test_remember_without_a_missed_frame_keeps_nothing(self, replies: RouteReplies) -> None:
+        replies.remember(frame.decode(question(7)), response(0, body=BODY))
+        assert replies.answer(question(7)) is None
+
+    def test_binary_question_takes_the_slow_path(self, replies: RouteReplies) -> None:
+        whole = frame.encode(Command(105, {"topic": "T1"}, opaque=7, serialize_type=SerializeType.ROCKETMQ))
+        for _ in range(2):
+            assert ask(replies, whole)[0] is None
+
+    def test_binary_replies_are_not_kept(self, sources: Sources) -> None:
+        replies = RouteReplies(sources.answers, SerializeType.ROCKETMQ)
+        for _ in range(2):
+            assert ask(replies, question(7))[0] is None
+
+    def test_every_change_drops_what_is_kept(self, sources: Sources, replies: RouteReplies) -> None:
+        changes: list[Callable[[], object]] = [
+            lambda: sources.table.delete_topic("T2"),
+            lambda: sources.kv.put("ORDER_TOPIC_CONFIG", "T1", "B:4"),
+            lambda: sources.settings.update({"orderMessageEnable": "true"}),
+        ]
+        for change in changes:
+            ask(replies, question(7))
+            assert replies.answer(question(7)) is not None
+            change()
+            assert replies.answer(question(7)) is None
+
+    def test_change_between_question_and_answer_keeps_nothing(self, sources: Sources, replies: RouteReplies) -> None:
+        assert replies.answer(question(7)) is None
+        sources.table.delete_topic("T2")
+        replies.remember(frame.decode(question(7)), response(0, body=BODY))
+        assert replies.answer(question(7)) is None
+
+    def test_unchanged_registration_drops_nothing(self, sources: Sources, replies: RouteReplies) -> None:
+        ask(replies, question(7))
+        sources.register()
+        assert replies.answer(question(7)) is not None
+
+    def test_bound_on_replies_drops_all_and_starts_again(self, sources: Sources) -> None:
+        replies = RouteReplies(sources.answers, replies_max=2)
+        for topic in ("T1", "T2", "T3"):
+            ask(replies, question(7, topic))
+        assert [replies.answer(question(7, t)) is not None for t in ("T1", "T2", "T3")] == [False, False, True]
+
+    def test_bound_on_bytes_drops_all_and_starts_again(self, sources: Sources) -> None:
+        replies = RouteReplies(sources.answers, reply_bytes_max=3000)
+        for topic in ("T1", "T2"):
+            ask(replies, question(7, topic), b"x" * 2000)
+        assert [replies.answer(question(7, t)) is not None for t in ("T1", "T2")] == [False, True]
