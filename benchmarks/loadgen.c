@@ -32,7 +32,8 @@ enum {
     VERSION_5_5_0 = 513, /* a current client, which is answered in strict JSON */
     RESPONSE_FLAG = 1,
     PREFIX_BYTES = 8,
-    BINARY_HEADER_BYTES = 21 /* of a binary header with neither remark nor fields */
+    BINARY_HEADER_BYTES = 21, /* of a binary header with neither remark nor fields */
+    BINARY_OPAQUE_BYTES = 4
 };
 
 enum {
@@ -84,14 +85,21 @@ static void put32(uint8_t *at, uint32_t value) { value = htonl(value), memcpy(at
 static uint16_t get16(const uint8_t *at) { uint16_t v; return memcpy(&v, at, 2), ntohs(v); }
 static uint32_t get32(const uint8_t *at) { uint32_t v; return memcpy(&v, at, 4), ntohl(v); }
 
-static void put_ten_digits(uint8_t *at, uint32_t value) {
-    for (int i = 9; i >= 0; i--, value /= 10) at[i] = (uint8_t)('0' + value % 10);
+/* Decimal digits; how many they are. */
+static size_t put_digits(uint8_t *at, uint32_t value) {
+    uint8_t digits[10], *first = digits + sizeof digits;
+    do *--first = (uint8_t)('0' + value % 10);
+    while (value /= 10);
+    size_t count = (size_t)(digits + sizeof digits - first);
+    memcpy(at, first, count);
+    return count;
 }
 
 /* ---- Requests: each kind is encoded once; only the opaque changes from one sending to the next ------------------ */
 
 typedef struct { const char *name, *value; } field;
 
+/* A frame without its opaque, which belongs at `opaque_at`. */
 typedef struct {
     uint8_t *bytes;
     size_t size, opaque_at;
@@ -106,16 +114,16 @@ static size_t write_json_header(char *out, int code, const field *fields, size_t
         n += (size_t)sprintf(out + n, "%s\"%s\":\"%s\"", f == fields ? "" : ",", f->name, f->value);
     n += (size_t)sprintf(out + n, "},\"flag\":0,\"language\":\"JAVA\",\"opaque\":");
     *opaque_at = n;
-    n += (size_t)sprintf(out + n, "0000000000,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":%d}", VERSION_5_5_0);
-    return n;
+    return n + (size_t)sprintf(out + n, ",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":%d}", VERSION_5_5_0);
 }
 
 static size_t write_binary_header(uint8_t *out, int code, const field *fields, size_t *opaque_at) {
-    memset(out, 0, BINARY_HEADER_BYTES); /* language JAVA, no flag, no remark */
+    size_t n = BINARY_HEADER_BYTES - BINARY_OPAQUE_BYTES;
+    memset(out, 0, n); /* language JAVA, no flag, no remark */
     put16(out, (uint16_t)code);
     put16(out + 3, VERSION_5_5_0);
     *opaque_at = 5;
-    size_t n = BINARY_HEADER_BYTES;
+    uint8_t *fields_bytes = out + n - 4;
     for (const field *f = fields; f->name; f++) {
         size_t name = strlen(f->name), value = strlen(f->value);
         put16(out + n, (uint16_t)name);
@@ -124,7 +132,7 @@ static size_t write_binary_header(uint8_t *out, int code, const field *fields, s
         memcpy(out + n + 6 + name, f->value, value);
         n += 6 + name + value;
     }
-    put32(out + 17, (uint32_t)(n - BINARY_HEADER_BYTES));
+    put32(fields_bytes, (uint32_t)(out + n - fields_bytes - 4));
     return n;
 }
 
@@ -133,15 +141,21 @@ static request make_request(int code, const field *fields) {
     size_t opaque_at, header_bytes = is_binary() ? write_binary_header(header, code, fields, &opaque_at)
                                                  : write_json_header((char *)header, code, fields, &opaque_at);
     request r = {NULL, PREFIX_BYTES + header_bytes, PREFIX_BYTES + opaque_at};
-    put32(frame, (uint32_t)(r.size - 4));
-    put32(frame + 4, (uint32_t)header_bytes | (uint32_t)is_binary() << 24);
     r.bytes = memcpy(allocate(1, r.size), frame, r.size);
     return r;
 }
 
-static void write_request(uint8_t *out, const request *r, uint32_t opaque) {
-    memcpy(out, r->bytes, r->size);
-    is_binary() ? put32(out + r->opaque_at, opaque) : put_ten_digits(out + r->opaque_at, opaque);
+/* The whole frame; its size. */
+static size_t write_request(uint8_t *out, const request *r, uint32_t opaque) {
+    memcpy(out, r->bytes, r->opaque_at);
+    uint8_t *rest = out + r->opaque_at;
+    if (is_binary()) put32(rest, opaque), rest += BINARY_OPAQUE_BYTES;
+    else rest += put_digits(rest, opaque);
+    memcpy(rest, r->bytes + r->opaque_at, r->size - r->opaque_at);
+    size_t size = r->size + (size_t)(rest - out) - r->opaque_at;
+    put32(out, (uint32_t)(size - 4));
+    put32(out + 4, (uint32_t)(size - PREFIX_BYTES) | (uint32_t)is_binary() << 24);
+    return size;
 }
 
 /* ---- Replies ---------------------------------------------------------------------------------------------------- */
@@ -268,8 +282,8 @@ static const mode *find_mode(const char *name) {
 
 /* ---- Connections ------------------------------------------------------------------------------------------------ */
 
-/* One of the places for an open request. Place p uses the opaques p, p + in_flight, p + 2 in_flight …, above a base that
- * gives them all ten digits: so the opaque of a reply names its place, in whatever order replies come. */
+/* One of the places for an open request. Place p uses the opaques p, p + in_flight, p + 2 in_flight …: small numbers that
+ * grow, as clients do, and each names its place, in whatever order the replies come. */
 typedef struct {
     uint32_t opaque;
     uint64_t asked_ns; /* 0: nothing is open here */
@@ -283,8 +297,6 @@ typedef struct {
     place *places;
     int *idle; /* the first idle_count are places without an open request */
 } connection;
-
-enum { OPAQUE_BASE = 1000000000 };
 
 static const mode *active;
 static int poller;
@@ -309,7 +321,7 @@ static void open_connection(connection *c) {
     c->out = allocate((size_t)options.in_flight, REQUEST_BYTES_MAX);
     c->places = allocate((size_t)options.in_flight, sizeof *c->places);
     c->idle = allocate((size_t)options.in_flight, sizeof *c->idle);
-    for (int i = 0; i < options.in_flight; i++) c->idle[i] = i, c->places[i].opaque = OPAQUE_BASE + (uint32_t)i;
+    for (int i = 0; i < options.in_flight; i++) c->idle[i] = i, c->places[i].opaque = (uint32_t)i;
     struct epoll_event interest = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &interest) < 0) die(CANNOT_RUN, "epoll: %s", strerror(errno));
 }
@@ -343,16 +355,15 @@ static void ask(connection *c) {
     uint64_t now = now_ns();
     while (c->idle_count) {
         place *p = &c->places[c->idle[--c->idle_count]];
-        const request *r = active->next();
         p->opaque += (uint32_t)options.in_flight, p->asked_ns = now;
-        write_request(c->out + c->out_bytes, r, p->opaque);
-        c->out_bytes += r->size, asked++;
+        c->out_bytes += write_request(c->out + c->out_bytes, active->next(), p->opaque);
+        asked++;
     }
     send_out(c);
 }
 
 static void take_reply(connection *c, const reply *r, uint64_t now) {
-    int index = (int)((r->opaque - OPAQUE_BASE) % options.in_flight);
+    int index = (int)(r->opaque % options.in_flight);
     place *p = index < 0 ? NULL : &c->places[index];
     if (!p || !p->asked_ns || p->opaque != r->opaque)
         die(REQUEST_FAILED, "a reply answers %ld, which nobody asked or which was answered before", r->opaque);
