@@ -114,5 +114,5 @@ def _listen_problem(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return "this host name is not known"
     if error.errno == errno.EADDRINUSE:
-        return "another program listens there already: stop it, or choose another port"
+        return "another program listens there already"
     return os.strerror(error.errno) if error.errno else str(error)
