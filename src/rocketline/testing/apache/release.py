@@ -45,7 +45,15 @@ class Release:
 
     def command(self, main_class: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
         """The command line that runs a main class, ours or Apache's."""
-        return ["java", *jvm, "-cp", f"{self.classes}{os.pathsep}{self.jars}/*", main_class, *arguments]
+        return [
+            "java",
+            "-Dfile.encoding=UTF-8",
+            *jvm,
+            "-cp",
+            f"{self.classes}{os.pathsep}{self.jars}/*",
+            main_class,
+            *arguments,
+        ]
 
 
 def fetch(version: str = VERSION, *, cache: Path | None = None) -> Release:

@@ -6,7 +6,6 @@ them at their best passes its own `jvm` options.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from rocketline.settings.properties import format_properties
 from rocketline.testing.apache.release import Release
+from rocketline.testing.exchange import ask
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
-from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 
@@ -133,13 +132,4 @@ class ApacheBroker(_ApacheServer):
 
 def cluster_info(name_server: str) -> str:
     """The JSON text of GET_BROKER_CLUSTER_INFO from any name server."""
-    host, _, port = name_server.rpartition(":")
-    reader = frame.FrameReader()
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
-        connection.sendall(frame.encode(Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
-        while (answer := reader.take()) is None:
-            data = connection.recv(65_536)
-            if not data:
-                raise ConnectionError(f"{name_server} closed the connection instead of answering")
-            reader.feed(data)
-    return frame.decode(answer).body.decode("utf-8", "replace")
+    return ask(name_server, Command(RequestCode.GET_BROKER_CLUSTER_INFO)).body.decode("utf-8", "replace")
