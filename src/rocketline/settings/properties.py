@@ -56,21 +56,19 @@ def format_properties(pairs: Mapping[str, str]) -> str:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with their number: comments and empty ones left out, continued ones joined."""
-    parts: list[str] = []
-    start = 0
+    content, start, is_continued = "", 0, False
     for number, natural in enumerate(_LINE_END.split(text), 1):
-        content = natural.lstrip(_BLANKS)
-        if not parts:
-            if not content or content[0] in "#!":
-                continue
-            start = number
-        is_continued = (len(content) - len(content.rstrip("\\"))) % 2 == 1
-        parts.append(content[:-1] if is_continued else content)
+        part = natural.lstrip(_BLANKS)
         if not is_continued:
-            yield start, "".join(parts)
-            parts = []
-    if parts:
-        yield start, "".join(parts)
+            if part.startswith(("#", "!")):
+                continue
+            content, start = "", number
+        is_continued = (len(part) - len(part.rstrip("\\"))) % 2 == 1
+        content += part[:-1] if is_continued else part
+        if content and not is_continued:
+            yield start, content
+    if is_continued:
+        yield start, content
 
 
 def _parse_line(content: str, line: int) -> Property:
