@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from rocketline.errors import ConfigError
 
+BYTES_MAX = 1024 * 1024
+"""Settings are a few kilobytes. Whoever sends more over the network would only keep the server busy with it."""
+
 _LINE_END = re.compile(r"\r\n|\n|\r")  # not str.splitlines: it also splits where Java does not
 _BLANKS = " \t\f"
 _KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
@@ -33,11 +36,15 @@ class Property(NamedTuple):
 
 
 def parse_properties(data: bytes) -> list[Property]:
-    """Every pair in order; of a repeated key the last one counts. Raises `ConfigError` for a broken `\\u` escape.
+    """Every pair in order; of a repeated key the last one counts.
+
+    Raises `ConfigError` for a broken `\\u` escape, and for more than 1 MiB.
 
     >>> parse_properties(b"# a comment\\nlistenPort = 9876\\n")
     [Property(key='listenPort', value='9876', line=2)]
     """
+    if len(data) > BYTES_MAX:
+        raise ConfigError([f"{len(data)} bytes are too many: at most {BYTES_MAX} are read"])
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -59,10 +66,10 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     content, start, is_continued = "", 0, False
     for number, natural in enumerate(_LINE_END.split(text), 1):
         part = natural.lstrip(_BLANKS)
-        if not is_continued:
+        if not (is_continued and content):
+            content, start, is_continued = "", number, False
             if part.startswith(("#", "!")):
                 continue
-            content, start = "", number
         is_continued = (len(part) - len(part.rstrip("\\"))) % 2 == 1
         content += part[:-1] if is_continued else part
         if content and not is_continued:

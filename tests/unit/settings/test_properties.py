@@ -54,7 +54,7 @@ def test_parse_accepts_every_way_to_write_a_pair(text: str) -> None:
         ("k=a\\\n# b", {"k": "a# b"}),
         ("k=a\\", {"k": "a"}),
         ("\\\n\nk=v", {"k": "v"}),
-        ("\\\n#k=v", {"#k": "v"}),
+        ("\\\n#k=v", {}),
         ("\\", {"": ""}),
         ("k=1\nk=2", {"k": "2"}),
         ("k=a\x0bb\u2028c", {"k": "a\x0bb\u2028c"}),
@@ -77,6 +77,12 @@ def test_parse_tells_the_line_where_a_pair_starts() -> None:
 def test_parse_refuses_a_broken_escape_and_names_its_line(text: bytes) -> None:
     with pytest.raises(ConfigError, match=r"line 2: \\u must be followed by four hexadecimal digits"):
         parse_properties(text)
+
+
+def test_parse_refuses_more_than_a_megabyte() -> None:
+    assert pairs(b"k=" + b"v" * (1024 * 1024 - 2))
+    with pytest.raises(ConfigError, match="1048577 bytes are too many"):
+        parse_properties(b"k=" + b"v" * (1024 * 1024 - 1))
 
 
 def test_format_writes_sorted_lines_without_needless_escapes() -> None:
