@@ -24,7 +24,8 @@ class KvConfig:
         self.version = 0
         """Changes with every change."""
         self._path = path
-        self._namespaces: Mapping[str, Mapping[str, str]] = namespaces or {}
+        self.namespaces: Mapping[str, Mapping[str, str]] = namespaces or {}
+        """Replaced by every change, never edited."""
 
     @classmethod
     def load(cls, path: Path) -> KvConfig:
@@ -38,29 +39,29 @@ class KvConfig:
         return cls(path, _parse(path, content) if content.strip() else None)
 
     def get(self, namespace: str, key: str) -> str | None:
-        return self._namespaces.get(namespace, {}).get(key)
+        return self.namespaces.get(namespace, {}).get(key)
 
     def table(self, namespace: str) -> Mapping[str, str] | None:
         """All of a namespace; None if it was never used. One whose keys were all deleted is empty."""
-        return self._namespaces.get(namespace)
+        return self.namespaces.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Set a value. Raises `OSError` if it cannot be saved."""
-        table = self._namespaces.get(namespace, {})
+        table = self.namespaces.get(namespace, {})
         if table.get(key) != value:
             self._replace(namespace, {**table, key: value})
 
     def delete(self, namespace: str, key: str) -> None:
         """Remove a key if it is there; its namespace stays. Raises `OSError` if that cannot be saved."""
-        table = self._namespaces.get(namespace, {})
+        table = self.namespaces.get(namespace, {})
         if key in table:
             self._replace(namespace, {k: v for k, v in table.items() if k != key})
 
     def _replace(self, namespace: str, table: Mapping[str, str]) -> None:
-        namespaces = {**self._namespaces, namespace: table}
+        namespaces = {**self.namespaces, namespace: table}
         text = json.dumps({"configTable": namespaces}, ensure_ascii=False, separators=(",", ":"))
         replace_file(self._path, text.encode("utf-8", "replace"))
-        self._namespaces = namespaces
+        self.namespaces = namespaces
         self.version += 1
 
 

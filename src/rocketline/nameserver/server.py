@@ -1,0 +1,147 @@
+"""The name server as a whole: tables, handlers, a listening socket, and the clockwork between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from rocketline.clock import Clock, SystemClock
+from rocketline.logs import Log, Throttle
+from rocketline.nameserver.config import NameServerConfig
+from rocketline.nameserver.handlers.brokers import BrokerHandlers
+from rocketline.nameserver.handlers.configuration import ConfigurationHandlers
+from rocketline.nameserver.handlers.kv import KvHandlers
+from rocketline.nameserver.handlers.routes import RouteHandlers
+from rocketline.nameserver.handlers.topics import TopicHandlers
+from rocketline.nameserver.kv_config import KvConfig
+from rocketline.nameserver.notices import Notices
+from rocketline.nameserver.registration import MinBrokerIdChange
+from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
+from rocketline.nameserver.route_table import RouteTable
+from rocketline.nameserver.unregistration import Unregistrations
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Dispatcher, Handler
+from rocketline.net.server import Server
+from rocketline.net.tls import client_context
+from rocketline.settings import Settings
+
+_log = Log(__name__)
+
+_KV_LOG_FIRST_S, _KV_LOG_PERIOD_S = 60.0, 600.0
+_LOG_FLUSH_S = 1.0
+
+
+class NameServer:
+    """A name server from entering to leaving its `async with`. Java: NamesrvController.
+
+    Raises `ConfigError` for a KV file that cannot be read and `ListenError` for a taken port, when entered.
+    """
+
+    def __init__(self, settings: Settings[NameServerConfig], *, clock: Clock | None = None) -> None:
+        self._settings, self._clock = settings, clock or SystemClock()
+        self._stack = AsyncExitStack()
+        self._throttle = Throttle(self._clock, name=__name__)
+        self.table = RouteTable()
+
+    async def __aenter__(self) -> NameServer:
+        config = self._settings.value
+        self._kv = KvConfig.load(config.kv_config_path)
+        async with AsyncExitStack() as stack:
+            self._notices = await stack.enter_async_context(
+                Notices(
+                    unsent_max=config.network.oneway_in_flight_max,
+                    tls=client_context(config.tls) if config.tls.client_enable else None,
+                    clock=self._clock,
+                    log=self._throttle,
+                )
+            )
+            self._server = await stack.enter_async_context(self._make_server())
+            scan_s = config.scan_not_active_broker_interval_ms / 1000
+            for timer in (
+                _Timer(self.scan, first_s=scan_s, period_s=scan_s),
+                _Timer(self._log_kv, first_s=_KV_LOG_FIRST_S, period_s=_KV_LOG_PERIOD_S),
+                _Timer(self._throttle.flush_due, first_s=_LOG_FLUSH_S, period_s=_LOG_FLUSH_S),
+            ):
+                stack.callback(timer.cancel)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, `host:port`."""
+        return self._server.address
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    def _make_server(self) -> Server:
+        config = self._settings.value
+        self._unregistrations = Unregistrations(
+            self.table,
+            config.unregister_broker_queue_capacity,
+            call_soon=asyncio.get_running_loop().call_soon,
+            on_change=self._tell_change,
+        )
+        answers = RouteAnswers(self.table, self._kv, self._settings)
+        replies = RouteReplies(answers, config.network.serialize_type)
+        return Server(
+            config.network,
+            config.tls,
+            Dispatcher(self._handlers(answers, replies), self._throttle),
+            log=self._throttle,
+            fast_path=replies.answer,
+            on_close=self._connection_lost,
+            clock=self._clock,
+        )
+
+    def _handlers(self, answers: RouteAnswers, replies: RouteReplies) -> dict[int, Handler]:
+        settings, clock, table = self._settings, self._clock, self.table
+        return {
+            **RouteHandlers(answers, replies, settings, clock).by_code(),
+            **BrokerHandlers(table, self._kv, settings, self._unregistrations, self._tell_change, clock).by_code(),
+            **TopicHandlers(table, settings).by_code(),
+            **KvHandlers(self._kv).by_code(),
+            **ConfigurationHandlers(settings).by_code(),
+        }
+
+    def scan(self) -> None:
+        """Drop the brokers that were silent for too long, with their connections."""
+        expired = self.table.live.expired(int(self._clock.monotonic() * 1000))
+        self._unregistrations.add(broker.unregistration for broker in expired)
+        for broker in expired:
+            _log.warning("broker expired", broker=broker.unregistration.broker_name)
+            assert isinstance(broker.connection, Channel)
+            broker.connection.close()
+
+    def _connection_lost(self, channel: Channel) -> None:
+        self._unregistrations.add(self.table.live.registered_over(channel))
+
+    def _tell_change(self, change: MinBrokerIdChange) -> None:
+        if self._settings.value.notify_min_broker_id_changed:
+            self._notices.send(change)
+
+    def _log_kv(self) -> None:
+        for namespace, table in self._kv.namespaces.items():
+            _log.info("kv configuration", namespace=namespace, table=table)
+
+
+class _Timer:
+    """Calls `action` after `first_s` and then every `period_s`, until cancelled."""
+
+    def __init__(self, action: Callable[[], None], *, first_s: float, period_s: float) -> None:
+        self._action, self._period_s = action, period_s
+        self._loop = asyncio.get_running_loop()
+        self._handle = self._loop.call_later(first_s, self._tick)
+
+    def _tick(self) -> None:
+        # Before the action: should that fail, which the loop logs, the next time comes all the same.
+        self._handle = self._loop.call_later(self._period_s, self._tick)
+        self._action()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
