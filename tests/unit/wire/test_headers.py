@@ -37,7 +37,7 @@ from rocketline.wire.headers import (
 BROKER = {"brokerName": "a", "brokerAddr": "127.0.0.1:10911", "clusterName": "c", "haServerAddr": "", "brokerId": "0"}
 SHARED = {"ns", "nsd", "bname", "oway", "lo"}
 TYPES = {
-    "String": "str", "int": "Int32", "Integer": "Int32", "long": "Int64", "Long": "Int64",
+    "String": "str", "int": "Int32", "Integer": "Int32", "long": "int", "Long": "int",
     "boolean": "bool", "Boolean": "bool", "BoundaryType": "BoundaryType",
 }  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketline.wire.headers.fields import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader, header, wire
+from rocketline.model.integers import Int32
+from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, header, wire
 
 
 @header
@@ -170,7 +171,7 @@ class QueryConsumeQueueRequestHeader(TopicRequestHeader):
 
     topic: str | None = None
     queue_id: Int32 = 0
-    index: Int64 = 0
+    index: int = 0
     count: Int32 = 0
     consumer_group: str | None = None
 
@@ -224,7 +225,7 @@ class CheckRocksdbCqWriteProgressRequestHeader(Header):
     """CHECK_ROCKSDB_CQ_WRITE_PROGRESS (354)."""
 
     topic: str
-    check_store_time: Int64 = 0
+    check_store_time: int = 0
 
 
 @header
@@ -240,7 +241,7 @@ class ExchangeHaInfoRequestHeader(Header):
     """EXCHANGE_BROKER_HA_INFO (906), between brokers. Java: ExchangeHAInfoRequestHeader."""
 
     master_ha_address: str | None = None
-    master_flush_offset: Int64 | None = None
+    master_flush_offset: int | None = None
     master_address: str | None = None
 
 
@@ -249,7 +250,7 @@ class ExchangeHaInfoResponseHeader(Header):
     """The answer to EXCHANGE_BROKER_HA_INFO. Java: ExchangeHAInfoResponseHeader."""
 
     master_ha_address: str | None = None
-    master_flush_offset: Int64 | None = None
+    master_flush_offset: int | None = None
     master_address: str | None = None
 
 
@@ -257,7 +258,7 @@ class ExchangeHaInfoResponseHeader(Header):
 class ResetMasterFlushOffsetHeader(Header):
     """RESET_MASTER_FLUSH_OFFSET (908)."""
 
-    master_flush_offset: Int64
+    master_flush_offset: int
 
 
 @header
@@ -267,7 +268,7 @@ class NotifyBrokerRoleChangedRequestHeader(Header):
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
-    master_broker_id: Int64 | None = None
+    master_broker_id: int | None = None
 
 
 @header

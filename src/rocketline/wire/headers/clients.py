@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketline.wire.headers.fields import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader, header, wire
+from rocketline.model.integers import Int32
+from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, header, wire
 
 
 @header
@@ -59,8 +60,8 @@ class ResetOffsetRequestHeader(TopicRequestHeader):
     group: str
     topic: str
     queue_id: Int32 = -1
-    offset: Int64 | None = None
-    timestamp: Int64
+    offset: int | None = None
+    timestamp: int
     """-1: the largest offset."""
     is_force: bool
 

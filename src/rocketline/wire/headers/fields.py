@@ -2,7 +2,7 @@
 
 A header is a frozen dataclass whose annotations are the table: a field without a default is required, one that may be
 None is left out when it is None, any other is always written. The name on the wire is the attribute in camelCase, or
-what `wire` says. On the wire every value is text (`Command.ext`).
+what `wire` says. On the wire every value is text (`Command.ext`); a plain `int` has 64 bits, an `Int32` half of them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,9 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
-
-Int32: TypeAlias = int
-"""A whole number of 32 bits, signed. Java: int, Integer."""
-Int64: TypeAlias = int
-"""A whole number of 64 bits, signed. Java: long, Long."""
 
 
 class BoundaryType(StrEnum):
@@ -182,7 +177,7 @@ def _parse_boundary(text: str) -> BoundaryType:
 _FIELD_TYPES = {
     "str": _FieldType(None, None, "text"),
     "Int32": _integer_type(32),
-    "Int64": _integer_type(64),
+    "int": _integer_type(64),
     "bool": _FieldType(_parse_bool, _format_bool, "a boolean"),
     "BoundaryType": _FieldType(_parse_boundary, str, "a boundary type"),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketline.wire.headers.fields import Header, Int32, Int64, TopicRequestHeader, header, wire
+from rocketline.model.integers import Int32
+from rocketline.wire.headers.fields import Header, TopicRequestHeader, header, wire
 
 
 @header
@@ -45,8 +46,8 @@ class RegisterBrokerRequestHeader(Header):
     broker_addr: str
     cluster_name: str
     ha_server_addr: str
-    broker_id: Int64
-    heartbeat_timeout_millis: Int64 | None = None
+    broker_id: int
+    heartbeat_timeout_millis: int | None = None
     enable_acting_master: bool | None = None
     """That it is there at all, true or false, says that the broker knows about acting masters."""
     compressed: bool = False
@@ -70,7 +71,7 @@ class UnRegisterBrokerRequestHeader(Header):
     broker_name: str
     broker_addr: str
     cluster_name: str
-    broker_id: Int64
+    broker_id: int
 
 
 @header
@@ -147,7 +148,7 @@ class QueryDataVersionRequestHeader(Header):
     broker_name: str
     broker_addr: str
     cluster_name: str
-    broker_id: Int64
+    broker_id: int
 
 
 @header
@@ -172,11 +173,11 @@ class BrokerHeartbeatRequestHeader(Header):
     cluster_name: str
     broker_addr: str
     broker_name: str
-    broker_id: Int64 | None = None
+    broker_id: int | None = None
     epoch: Int32 | None = None
-    max_offset: Int64 | None = None
-    confirm_offset: Int64 | None = None
-    heartbeat_timeout_millis: Int64 | None = wire("heartbeatTimeoutMills", default=None)
+    max_offset: int | None = None
+    confirm_offset: int | None = None
+    heartbeat_timeout_millis: int | None = wire("heartbeatTimeoutMills", default=None)
     election_priority: Int32 | None = None
 
 
@@ -184,7 +185,7 @@ class BrokerHeartbeatRequestHeader(Header):
 class NotifyMinBrokerIdChangeRequestHeader(Header):
     """NOTIFY_MIN_BROKER_ID_CHANGE (905), from the name server to the members of a broker group, oneway."""
 
-    min_broker_id: Int64 | None = None
+    min_broker_id: int | None = None
     broker_name: str | None = None
     min_broker_addr: str | None = None
     offline_broker_addr: str | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketline.wire.headers.fields import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader, header, wire
+from rocketline.model.integers import Int32
+from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, header, wire
 
 
 @header
@@ -14,9 +15,9 @@ class PopMessageRequestHeader(TopicRequestHeader):
     queue_id: Int32
     """-1: all queues."""
     max_msg_nums: Int32
-    invisible_time: Int64
-    poll_time: Int64
-    born_time: Int64
+    invisible_time: int
+    poll_time: int
+    born_time: int
     init_mode: Int32
     """Where a group without an offset starts: 0 at the smallest, 1 at the largest."""
     expression_type: str | None = wire("expType", default=None)
@@ -29,10 +30,10 @@ class PopMessageRequestHeader(TopicRequestHeader):
 class PopMessageResponseHeader(Header):
     """The answer to POP_MESSAGE and PEEK_MESSAGE."""
 
-    pop_time: Int64
-    invisible_time: Int64
+    pop_time: int
+    invisible_time: int
     revive_qid: Int32
-    rest_num: Int64
+    rest_num: int
     start_offset_info: str | None = None
     msg_offset_info: str | None = None
     order_count_info: str | None = None
@@ -47,7 +48,7 @@ class AckMessageRequestHeader(TopicRequestHeader):
     queue_id: Int32
     extra_info: str
     """What the message's property POP_CK says."""
-    offset: Int64
+    offset: int
     lite_topic: str | None = None
 
 
@@ -69,8 +70,8 @@ class ChangeInvisibleTimeRequestHeader(TopicRequestHeader):
     topic: str
     queue_id: Int32
     extra_info: str
-    offset: Int64
-    invisible_time: Int64
+    offset: int
+    invisible_time: int
     lite_topic: str | None = None
     suspend: bool = False
 
@@ -79,8 +80,8 @@ class ChangeInvisibleTimeRequestHeader(TopicRequestHeader):
 class ChangeInvisibleTimeResponseHeader(Header):
     """The answer to CHANGE_MESSAGE_INVISIBLETIME."""
 
-    pop_time: Int64
-    invisible_time: Int64
+    pop_time: int
+    invisible_time: int
     revive_qid: Int32
 
 
@@ -91,8 +92,8 @@ class NotificationRequestHeader(TopicRequestHeader):
     consumer_group: str
     topic: str
     queue_id: Int32
-    poll_time: Int64
-    born_time: Int64
+    poll_time: int
+    born_time: int
     order: bool = False
     attempt_id: str | None = None
     expression_type: str | None = wire("expType", default=None)
@@ -131,9 +132,9 @@ class PopLiteMessageRequestHeader(RpcRequestHeader):
     consumer_group: str
     topic: str
     max_msg_num: Int32
-    invisible_time: Int64
-    poll_time: Int64
-    born_time: Int64
+    invisible_time: int
+    poll_time: int
+    born_time: int
     attempt_id: str | None = None
 
 
@@ -141,8 +142,8 @@ class PopLiteMessageRequestHeader(RpcRequestHeader):
 class PopLiteMessageResponseHeader(Header):
     """The answer to POP_LITE_MESSAGE."""
 
-    pop_time: Int64
-    invisible_time: Int64
+    pop_time: int
+    invisible_time: int
     revive_qid: Int32
     start_offset_info: str | None = None
     msg_offset_info: str | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketline.wire.headers.fields import BoundaryType, Header, Int32, Int64, TopicRequestHeader, header, wire
+from rocketline.model.integers import Int32
+from rocketline.wire.headers.fields import BoundaryType, Header, TopicRequestHeader, header, wire
 
 
 @header
@@ -13,13 +14,13 @@ class PullMessageRequestHeader(TopicRequestHeader):
     topic: str
     lite_topic: str | None = None
     queue_id: Int32
-    queue_offset: Int64
+    queue_offset: int
     max_msg_nums: Int32
     sys_flag: Int32
-    commit_offset: Int64
-    suspend_timeout_millis: Int64
+    commit_offset: int
+    suspend_timeout_millis: int
     subscription: str | None = None
-    sub_version: Int64
+    sub_version: int
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
@@ -30,11 +31,11 @@ class PullMessageRequestHeader(TopicRequestHeader):
 class PullMessageResponseHeader(Header):
     """The answer to a pull, whether it found messages (0) or not (19, 20, 21)."""
 
-    suggest_which_broker_id: Int64
-    next_begin_offset: Int64
-    min_offset: Int64
-    max_offset: Int64
-    offset_delta: Int64 | None = None
+    suggest_which_broker_id: int
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    offset_delta: int | None = None
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
     forbidden_type: Int32 | None = None
@@ -54,7 +55,7 @@ class QueryConsumerOffsetRequestHeader(TopicRequestHeader):
 class QueryConsumerOffsetResponseHeader(Header):
     """The answer to QUERY_CONSUMER_OFFSET."""
 
-    offset: Int64
+    offset: int
 
 
 @header
@@ -64,7 +65,7 @@ class UpdateConsumerOffsetRequestHeader(TopicRequestHeader):
     consumer_group: str
     topic: str
     queue_id: Int32
-    commit_offset: Int64
+    commit_offset: int
 
 
 @header
@@ -74,7 +75,7 @@ class SearchOffsetRequestHeader(TopicRequestHeader):
     topic: str
     lite_topic: str | None = None
     queue_id: Int32
-    timestamp: Int64
+    timestamp: int
     boundary_type: BoundaryType | None = None
 
 
@@ -82,7 +83,7 @@ class SearchOffsetRequestHeader(TopicRequestHeader):
 class SearchOffsetResponseHeader(Header):
     """The answer to SEARCH_OFFSET_BY_TIMESTAMP."""
 
-    offset: Int64
+    offset: int
 
 
 @header
@@ -98,7 +99,7 @@ class GetMaxOffsetRequestHeader(TopicRequestHeader):
 class GetMaxOffsetResponseHeader(Header):
     """The answer to GET_MAX_OFFSET: the offset that will be written next."""
 
-    offset: Int64
+    offset: int
 
 
 @header
@@ -113,7 +114,7 @@ class GetMinOffsetRequestHeader(TopicRequestHeader):
 class GetMinOffsetResponseHeader(Header):
     """The answer to GET_MIN_OFFSET."""
 
-    offset: Int64
+    offset: int
 
 
 @header
@@ -128,7 +129,7 @@ class GetEarliestMsgStoretimeRequestHeader(TopicRequestHeader):
 class GetEarliestMsgStoretimeResponseHeader(Header):
     """The answer to GET_EARLIEST_MSG_STORETIME."""
 
-    timestamp: Int64
+    timestamp: int
 
 
 @header
@@ -138,8 +139,8 @@ class QueryMessageRequestHeader(TopicRequestHeader):
     topic: str
     key: str
     max_num: Int32
-    begin_timestamp: Int64
-    end_timestamp: Int64
+    begin_timestamp: int
+    end_timestamp: int
     index_type: str | None = None
     """K by key, U by unique id, T by tag."""
     last_key: str | None = None
@@ -150,8 +151,8 @@ class QueryMessageRequestHeader(TopicRequestHeader):
 class QueryMessageResponseHeader(Header):
     """The answer to QUERY_MESSAGE."""
 
-    index_last_update_timestamp: Int64
-    index_last_update_phyoffset: Int64
+    index_last_update_timestamp: int
+    index_last_update_phyoffset: int
 
 
 @header
@@ -159,5 +160,5 @@ class ViewMessageRequestHeader(Header):
     """VIEW_MESSAGE_BY_ID (33)."""
 
     topic: str | None = None
-    offset: Int64
+    offset: int
     """The message's place in the commit log."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketline.wire.headers.fields import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader, header, wire
+from rocketline.model.integers import Int32
+from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, header, wire
 
 
 @header
@@ -17,7 +18,7 @@ class SendMessageRequestHeader(TopicRequestHeader):
     queue_id: Int32
     """-1: any."""
     sys_flag: Int32
-    born_timestamp: Int64
+    born_timestamp: int
     flag: Int32
     properties: str | None = None
     reconsume_times: Int32 | None = None
@@ -36,7 +37,7 @@ class SendMessageRequestHeaderV2(Header):
     default_topic_queue_nums: Int32 = wire("d")
     queue_id: Int32 = wire("e")
     sys_flag: Int32 = wire("f")
-    born_timestamp: Int64 = wire("g")
+    born_timestamp: int = wire("g")
     flag: Int32 = wire("h")
     properties: str | None = wire("i", default=None)
     reconsume_times: Int32 | None = wire("j", default=None)
@@ -65,7 +66,7 @@ class SendMessageResponseHeader(Header):
 
     msg_id: str
     queue_id: Int32
-    queue_offset: Int64
+    queue_offset: int
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
@@ -77,7 +78,7 @@ class SendMessageResponseHeader(Header):
 class ConsumerSendMsgBackRequestHeader(RpcRequestHeader):
     """CONSUMER_SEND_MSG_BACK (36)."""
 
-    offset: Int64
+    offset: int
     """The message's place in the commit log."""
     group: str
     delay_level: Int32
@@ -94,8 +95,8 @@ class EndTransactionRequestHeader(RpcRequestHeader):
 
     topic: str | None = None
     producer_group: str
-    tran_state_table_offset: Int64
-    commit_log_offset: Int64
+    tran_state_table_offset: int
+    commit_log_offset: int
     commit_or_rollback: Int32
     """8 commit, 12 rollback, 0 not known yet."""
     from_transaction_check: bool = False
@@ -108,8 +109,8 @@ class CheckTransactionStateRequestHeader(RpcRequestHeader):
     """CHECK_TRANSACTION_STATE (39), from the broker to a producer, oneway."""
 
     topic: str | None = None
-    tran_state_table_offset: Int64
-    commit_log_offset: Int64
+    tran_state_table_offset: int
+    commit_log_offset: int
     msg_id: str | None = None
     transaction_id: str | None = None
     offset_msg_id: str | None = None
@@ -142,7 +143,7 @@ class ReplyMessageRequestHeader(TopicRequestHeader):
     default_topic_queue_nums: Int32
     queue_id: Int32
     sys_flag: Int32
-    born_timestamp: Int64
+    born_timestamp: int
     flag: Int32
     properties: str | None = None
     reconsume_times: Int32 | None = None
@@ -150,4 +151,4 @@ class ReplyMessageRequestHeader(TopicRequestHeader):
     born_host: str
     """As text, ip:port; so is `store_host`."""
     store_host: str
-    store_timestamp: Int64
+    store_timestamp: int
