@@ -6,13 +6,14 @@ object that occurs twice by a reference to its first place, `{"$ref":"$.path"}`.
 
 `parse` reads all of that, and what fastjson tolerates besides: comments, single quotes, names without quotes, a comma
 too many, numbers like `+1`, `01`, `1.` and `1L`. Most bodies are plain JSON; the standard library reads them, and only
-what it refuses goes to the tolerant parser here. Where both can read, both give the same value.
+what it refuses goes to the tolerant parser. Where both can read, both give the same value.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -20,28 +21,40 @@ from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire.dialect_parser import Pairs, parse_tolerantly
 from rocketline.wire.dialect_references import resolve
 
+_BARE_KEY = re.compile(r"(?<=[{,])(-?\d+)(?=:)", re.ASCII)
 _CONSTANT_TEXTS = {None: "null", True: "true", False: "false"}
 
 
 def parse(data: bytes) -> Any:
     """The value in `data`: None, bool, int, float, str, list, dict or `Pairs`. Raises `RemoteProtocolError`.
 
-    A quoted key is a str, a bare integer key an int. References are replaced by what they refer to.
+    All keys of a dict are text: `{0:1}` and `{"0":1}` are the same. References are replaced by what they refer to.
 
-    >>> parse(b'{0:"a","1":{"k":{"$ref":"$[0]"}}}')
-    {0: 'a', '1': {'k': 'a'}}
+    >>> parse(b'{0:"a",1:{"k":{"$ref":"$[0]"}}}')
+    {'0': 'a', '1': {'k': 'a'}}
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RemoteProtocolError(f"JSON body of {len(data)} bytes is no UTF-8 at byte {error.start}") from None
     try:
-        value = json.loads(text, strict=False, parse_constant=_no_number)
+        value = _parse_text(text)
     except RecursionError:
         raise RemoteProtocolError(f"JSON body of {len(data)} bytes is nested too deeply") from None
-    except ValueError:
-        value = parse_tolerantly(text)
     return resolve(value, values_max=max(len(text), 10_000)) if "$ref" in text else value
+
+
+def _parse_text(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False, parse_constant=_no_number)
+    except ValueError:
+        pass
+    try:
+        # Bare integer keys are the usual reason; tables of offsets have a great many, so they too are left to `json`.
+        # Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
+        return json.loads(_BARE_KEY.sub(r'"\1"', text), strict=False, parse_constant=_no_number)
+    except ValueError:
+        return parse_tolerantly(text)
 
 
 def write(value: Any) -> bytes:
@@ -54,8 +67,10 @@ def write(value: Any) -> bytes:
     """
     try:
         return _text(value).encode("utf-8", "replace")
-    except RecursionError:
-        raise LocalProtocolError("value to write is nested too deeply, or contains itself") from None
+    except LocalProtocolError:
+        raise
+    except (RecursionError, ValueError) as error:  # it contains itself, or an integer of more than 4,300 digits
+        raise LocalProtocolError(f"value cannot be written: {error}") from None
 
 
 def write_strict(value: Any) -> bytes:

@@ -17,7 +17,6 @@ _STEP = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
 def resolve(document: Any, *, values_max: int) -> Any:
@@ -57,7 +56,7 @@ class _Copy:
         self._open.remove(id(value))
         return copy
 
-    def _of_container(self, value: dict[str | int, Any] | list[Any] | Pairs) -> Any:
+    def _of_container(self, value: dict[str, Any] | list[Any] | Pairs) -> Any:
         if isinstance(value, list):
             return [self.of(entry) for entry in value]
         if isinstance(value, Pairs):
@@ -68,10 +67,10 @@ class _Copy:
         return {key: self.of(entry) for key, entry in value.items()}
 
 
-def _without_odd_keys(items: list[tuple[Any, Any]]) -> Pairs | dict[str | int, Any]:
+def _without_odd_keys(items: list[tuple[Any, Any]]) -> Pairs | dict[str, Any]:
     """The entries whose key was found; a plain object again if no key is an object any more."""
     known = [item for item in items if item[0] is not None]
-    return Pairs(known) if any(not isinstance(key, str | int) for key, _ in known) else dict(known)
+    return Pairs(known) if any(not isinstance(key, str) for key, _ in known) else dict(known)
 
 
 def _find(value: Any, path: str) -> Any:
@@ -92,6 +91,4 @@ def _take(value: Any, step: re.Match[str]) -> Any:
         return value[int(index)] if index and 0 <= int(index) < len(value) else None
     if not isinstance(value, dict):
         return None
-    key = index or _ESCAPE.sub(r"\1", name or quoted[0] or quoted[1] or "")
-    found = value.get(key)
-    return value.get(int(key)) if found is None and _INTEGER.fullmatch(key) else found
+    return value.get(index or _ESCAPE.sub(r"\1", name or quoted[0] or quoted[1] or ""))

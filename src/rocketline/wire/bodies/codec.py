@@ -8,7 +8,7 @@ order, leave nulls out, and keep maps as they are except that integer keys are s
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire import dialect
@@ -23,9 +23,8 @@ def decode(cls: type[Body], data: bytes) -> Body:
     try:
         return from_value(cls, dialect.parse(data))
     except RemoteProtocolError as error:
-        raise RemoteProtocolError(
-            f"{getattr(cls, '__name__', cls)} of {len(data)} bytes cannot be read: {error}"
-        ) from None
+        name = f"list of {get_args(cls)[0].__name__}" if get_args(cls) else cls.__name__
+        raise RemoteProtocolError(f"{name} of {len(data)} bytes cannot be read: {error}") from None
 
 
 def from_value(cls: type[Body], value: Any) -> Body:
