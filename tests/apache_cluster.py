@@ -10,7 +10,6 @@ from pathlib import Path
 
 import mqadmin_output
 from mqadmin_output import Shown
-
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, ClientJvm, Release, running
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import apache_cluster
 import pytest
-from apache_cluster import Cluster, NameServers
 
+import apache_cluster
+from apache_cluster import Cluster, NameServers
 from rocketline.testing.apache import ClientJvm, Release, fetch
 
 

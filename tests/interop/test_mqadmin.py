@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import pytest
+
 from apache_cluster import Cluster, NameServers
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120, func_only=True)]

@@ -13,7 +13,9 @@ from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
 class NameServerProcess(ServerProcess):
     """`rocketline nameserver -c FILE`. `settings` are lines of the file, which is Apache's `namesrv.conf`."""
 
-    def __init__(self, home: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, *, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         config, port = home / "server.conf", free_port()
         own = {"listenPort": str(port), "bindAddress": LOOPBACK, "kvConfigPath": f"{home}/kvConfig.json"}
@@ -23,5 +25,5 @@ class NameServerProcess(ServerProcess):
             [sys.executable, "-m", "rocketline", "nameserver", "-c", str(config)],
             port=port,
             output=home / "output.txt",
-            environment={"ROCKETMQ_HOME": str(home)},
+            environment={"ROCKETMQ_HOME": str(home), **(environment or {})},
         )

@@ -84,9 +84,13 @@ class ServerProcess:
         """Return once it accepts connections."""
         self.wait_until(lambda: accepts_connections(self.port), f"listening on port {self.port}", timeout_s=timeout_s)
 
+    def log(self) -> str:
+        """Everything that it wrote so far."""
+        return self.output.read_text("utf-8", "replace")
+
     def tail(self, lines: int = _TAIL_LINES) -> str:
         """The last lines that it wrote."""
-        return "\n".join(self.output.read_text("utf-8", "replace").splitlines()[-lines:])
+        return "\n".join(self.log().splitlines()[-lines:])
 
     def pause(self) -> None:
         """SIGSTOP: it does nothing any more, and its connections stay open."""
@@ -96,6 +100,10 @@ class ServerProcess:
         """SIGCONT: it goes on."""
         self._process.send_signal(signal.SIGCONT)
 
+    def terminate(self) -> None:
+        """SIGTERM: it was asked to end."""
+        self._process.terminate()
+
     def kill(self) -> None:
         """SIGKILL: gone without a word. The kernel closes its connections."""
         self._process.kill()
@@ -104,7 +112,7 @@ class ServerProcess:
     def close(self, *, timeout_s: float = 20) -> int:
         """SIGTERM, and SIGKILL if that does not help in time. Gives the exit status. Does nothing the second time."""
         if self.is_running:
-            self._process.terminate()
+            self.terminate()
             self.resume()  # a paused process gets no SIGTERM
             try:
                 self._process.wait(timeout_s)

@@ -46,10 +46,10 @@ class ClientJvm:
         home.mkdir(parents=True, exist_ok=True)
         self._output = home / "output.txt"
         own = {"user.home": str(home), "rocketline.output": str(self._output), **(properties or {})}
-        jvm = ["-Xmx256m", *SMALL_JVM, *(f"-D{key}={value}" for key, value in own.items())]
+        command = release.command("ClientDriver", jvm=["-Xmx256m", *SMALL_JVM], properties=own)
         with self._output.open("ab") as sink:
             self._process = subprocess.Popen(
-                release.command("ClientDriver", jvm=jvm),
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,

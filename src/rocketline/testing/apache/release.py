@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,17 +43,13 @@ class Release:
     jars: Path
     classes: Path
 
-    def command(self, main_class: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """The command line that runs a main class, ours or Apache's."""
-        return [
-            "java",
-            "-Dfile.encoding=UTF-8",
-            *jvm,
-            "-cp",
-            f"{self.classes}{os.pathsep}{self.jars}/*",
-            main_class,
-            *arguments,
-        ]
+    def command(
+        self, main_class: str, *arguments: str, jvm: Sequence[str] = (), properties: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The command line that runs a main class, ours or Apache's, with options and system properties of its JVM."""
+        own = {"file.encoding": "UTF-8", **(properties or {})}
+        class_path = f"{self.classes}{os.pathsep}{self.jars}/*"
+        return ["java", *jvm, *(f"-D{key}={own[key]}" for key in own), "-cp", class_path, main_class, *arguments]
 
 
 def fetch(version: str = VERSION, *, cache: Path | None = None) -> Release:

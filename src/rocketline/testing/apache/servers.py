@@ -44,6 +44,7 @@ class _ApacheServer(ServerProcess):
         home: Path,
         settings: Mapping[str, str],
         *,
+        properties: Mapping[str, str] | None,
         heap: str,
         jvm: Sequence[str],
     ) -> None:
@@ -51,8 +52,9 @@ class _ApacheServer(ServerProcess):
         config, output, port = home / "server.conf", home / "output.txt", int(settings["listenPort"])
         config.write_text(format_properties(settings), "ascii")
         memory = [f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}"]
-        options = [*memory, f"-Duser.home={home}", f"-Drocketline.output={output}", *jvm]
-        command = release.command("ServerLauncher", main_class, "-c", str(config), jvm=options)
+        own = {"user.home": str(home), "rocketline.output": str(output), **(properties or {})}
+        arguments = (main_class, "-c", str(config))
+        command = release.command("ServerLauncher", *arguments, jvm=[*memory, *jvm], properties=own)
         environment = {"ROCKETMQ_HOME": str(home)}
         super().__init__(f"{name} on {port}", command, port=port, output=output, environment=environment)
 
@@ -62,7 +64,7 @@ class _ApacheServer(ServerProcess):
 
 
 class ApacheNameServer(_ApacheServer):
-    """Apache's name server. `settings` are lines of its `namesrv.conf`."""
+    """Apache's name server. `settings` are lines of its `namesrv.conf`, `properties` are Java system properties."""
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class ApacheNameServer(_ApacheServer):
         home: Path,
         *,
         settings: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         heap: str = "256m",
         jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
@@ -80,11 +83,13 @@ class ApacheNameServer(_ApacheServer):
             **(settings or {}),
         }
         main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        super().__init__("Apache's name server", release, main_class, home, own, heap=heap, jvm=jvm)
+        super().__init__(
+            "Apache's name server", release, main_class, home, own, properties=properties, heap=heap, jvm=jvm
+        )
 
 
 class ApacheBroker(_ApacheServer):
-    """Apache's broker. `settings` are lines of its `broker.conf`.
+    """Apache's broker. `settings` are lines of its `broker.conf`, `properties` are Java system properties.
 
     Ready means registered: it listens, and each of its name servers shows its address. That may come 10 s after its
     start, because a broker often makes its first try before it has found a name server, and the next one 10 s later.
@@ -99,6 +104,7 @@ class ApacheBroker(_ApacheServer):
         broker_name: str = "broker-a",
         broker_id: int = 0,
         settings: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
@@ -118,7 +124,9 @@ class ApacheBroker(_ApacheServer):
             **(settings or {}),
         }
         main_class = "org.apache.rocketmq.broker.BrokerStartup"
-        super().__init__(f"Apache's broker {broker_name}", release, main_class, home, own, heap=heap, jvm=jvm)
+        super().__init__(
+            f"Apache's broker {broker_name}", release, main_class, home, own, properties=properties, heap=heap, jvm=jvm
+        )
 
     def wait_until_ready(self, *, timeout_s: float = 60) -> None:
         """Return once it listens and each of its name servers shows its address."""
