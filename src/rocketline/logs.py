@@ -4,7 +4,7 @@
     log.info("broker registered", broker="broker-a", topics=12)
 
 A library never sets logging up; a program calls `configure` once. Peers' text may stand in a field or an event:
-whatever it holds, one event stays one line.
+whatever it holds, one event stays one line of bounded length.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from textwrap import indent
 from typing import TextIO
 
 from rocketline.clock import Clock
+
+TEXT_CHARACTERS_MAX = 1000
+"""An event or a field is cut here: peers may have written it."""
 
 _FIELDS = "rocketline_fields"
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
@@ -122,7 +125,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={_text(value)}" for name, value in _fields(record).items())
-        line = f"{_time(record)} {record.levelname:<7} {_one_line(record.getMessage())}{fields}"
+        line = f"{_time(record)} {record.levelname:<7} {_one_line(_event(record))}{fields}"
         return f"{line}\n{indent(self.formatException(record.exc_info), '    ')}" if record.exc_info else line
 
 
@@ -134,11 +137,11 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _event(record),
         }
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(_fields(record) | entry, default=str)
+        return json.dumps(_fields(record) | entry)
 
 
 def configure(level: str, log_format: LogFormat, stream: TextIO) -> None:
@@ -148,8 +151,24 @@ def configure(level: str, log_format: LogFormat, stream: TextIO) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
+def _event(record: logging.LogRecord) -> str:
+    return _cut(record.getMessage())
+
+
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    return dict(getattr(record, _FIELDS, {}))
+    """Numbers stay numbers; everything else becomes text, of which a list is its parts."""
+    fields: Mapping[str, object] = getattr(record, _FIELDS, {})
+    return {
+        name: value if isinstance(value, bool | int | float) else _cut(_joined(value)) for name, value in fields.items()
+    }
+
+
+def _joined(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple | set | frozenset) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[:TEXT_CHARACTERS_MAX]}… ({len(text)} characters)"
 
 
 def _time(record: logging.LogRecord) -> str:

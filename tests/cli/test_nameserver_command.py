@@ -102,8 +102,17 @@ def test_taken_port_is_one_clear_line_with_status_1(tmp_path: Path) -> None:
     assert output == ""
     (line,) = errors.splitlines()
     assert line.startswith(f"rocketline: cannot listen on 127.0.0.1:{port}: ")
-    assert "in use" in line
+    assert "another program listens there already" in line
     assert "--port" in line
+
+
+def test_unknown_event_loop_is_one_clear_line_with_status_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETLINE_LOOP", "twisted")
+    with running(tmp_path, "--port", "0") as process:
+        _, errors = process.communicate()
+
+    assert process.returncode == 2
+    assert errors == "rocketline: ROCKETLINE_LOOP=twisted: the loops are asyncio and uvloop\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -76,6 +76,21 @@ def test_text_of_a_peer_cannot_start_a_line_or_fake_a_field(lines: Lines, evil: 
     assert lines.objects[0]["topic"] == evil
 
 
+def test_long_text_of_a_peer_is_cut(lines: Lines) -> None:
+    Log("rocketline").warning("e" * 5000, topic="t" * 5000)
+
+    assert lines.objects[0]["event"] == "e" * 1000 + "… (5000 characters)"
+    assert lines.objects[0]["topic"] == "t" * 1000 + "… (5000 characters)"
+    assert len(lines.texts[0]) < 2100
+
+
+def test_list_is_written_as_its_parts_and_a_number_as_a_number(lines: Lines) -> None:
+    Log("rocketline").info("updated", keys=("a", "b"), none=(), count=2, ratio=0.5, live=True, what=None)
+
+    assert lines.texts == ['INFO    updated keys="a, b" none="" count=2 ratio=0.5 live=True what=None']
+    assert lines.objects[0].items() >= {"keys": "a, b", "count": 2, "ratio": 0.5, "live": True, "what": "None"}.items()
+
+
 def test_error_is_written_with_its_traceback(lines: Lines) -> None:
     try:
         raise RuntimeError("boom\nsecond")

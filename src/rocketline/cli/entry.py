@@ -6,6 +6,8 @@ import sys
 
 from rocketline.errors import MissingExtraError
 
+_INTERRUPTED = 130
+"""The status that shells give a command ended by Ctrl-C: here, one that had not begun."""
 _PACKAGES = {"click": "Click", "rich": "Rich"}
 
 
@@ -19,4 +21,6 @@ def main() -> None:
         if error.name not in _PACKAGES:
             raise
         sys.exit(str(MissingExtraError("The rocketline command", _PACKAGES[error.name], "cli")))
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     rocketline()

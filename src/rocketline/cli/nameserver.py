@@ -66,7 +66,7 @@ def nameserver(
     try:
         run(_serve(settings))
     except ListenError as error:
-        remedy = "choose another address with --host and --port, or end who has this one"
+        remedy = "choose another address with --host and --port"
         click.echo(f"rocketline: cannot listen on {error.address}: {error.problem}; {remedy}", err=True)
         sys.exit(1)
 

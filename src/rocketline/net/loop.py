@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from rocketline.errors import ConfigError, MissingExtraError
+from rocketline.errors import ConfigError, MissingExtraError, RocketlineError
 
 Result = TypeVar("Result")
 
@@ -36,5 +36,10 @@ def loop_factory(environ: Mapping[str, str]) -> Callable[[], asyncio.AbstractEve
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Run `main` to its end on the best loop there is."""
-    with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
+    try:
+        factory = loop_factory(os.environ)
+    except RocketlineError:
+        main.close()  # it will never run; unclosed it would warn of that
+        raise
+    with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(main)
