@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketline.errors import LocalProtocolError, MissingExtraError, RemoteProtocolError
 from rocketline.model.sys_flags import CompressionType
-
-if TYPE_CHECKING:
-    import zstandard
 
 EXPANDED_BYTES_MAX = 128 * 1024 * 1024
 """The most that is expanded at once unless a caller says otherwise: a full pull, 32 bodies of 4 MiB."""
@@ -23,7 +20,8 @@ LEVEL_DEFAULT = 5
 """What Java clients use: quick rather than small."""
 
 _LEVELS = {CompressionType.ZLIB: range(10), CompressionType.ZSTD: range(1, 23)}
-_RLE_BLOCK = 1
+_BLOCK_BYTES_MIN, _BLOCK_EXPANDED_BYTES_MAX = 4, 128 * 1024
+"""Of ZSTD: the shortest block that expands to anything, and the most that any block expands to."""
 _WINDOW_BYTES_MIN = 8 * 1024 * 1024
 """A ZSTD window that every decoder should accept (RFC 8878); writers choose it by their level, not by the body."""
 
@@ -44,6 +42,7 @@ def decompress(data: bytes, kind: CompressionType, expanded_bytes_max: int = EXP
     >>> decompress(compress(b"hello " * 100, CompressionType.ZLIB), CompressionType.ZLIB, expanded_bytes_max=600)[:11]
     b'hello hello'
     """
+    assert expanded_bytes_max >= 0
     pieces: list[bytes] = []
     expanded_bytes = 0
     for piece in _EXPAND[kind](data, expanded_bytes_max):
@@ -52,11 +51,6 @@ def decompress(data: bytes, kind: CompressionType, expanded_bytes_max: int = EXP
             raise RemoteProtocolError(f"{kind.name} body expands beyond {expanded_bytes_max} bytes: raise the bound?")
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _step_bytes(data: bytes, expanded_bytes_max: int) -> int:
-    # The decoders copy what they have not yet used at every step, so the steps grow with the input.
-    return min(max(65536, 4 * len(data)), expanded_bytes_max + 1)
 
 
 def _broken(kind: CompressionType, problem: object) -> RemoteProtocolError:
@@ -108,7 +102,9 @@ def _compress_lz4(body: bytes, _level: int) -> bytes:
 
 def _expand_lz4(data: bytes, expanded_bytes_max: int) -> Iterator[bytes]:
     stream = _lz4_frame().LZ4FrameDecompressor()
-    step_bytes, rest = _step_bytes(data, expanded_bytes_max), data
+    # The decoder copies what it has not yet used at every step, so the steps grow with the input.
+    step_bytes = min(max(65536, 4 * len(data)), expanded_bytes_max + 1)
+    rest = data
     while not stream.eof:
         try:
             piece = stream.decompress(rest, step_bytes)
@@ -139,29 +135,21 @@ def _compress_zstd(body: bytes, level: int) -> bytes:
 
 def _expand_zstd(data: bytes, expanded_bytes_max: int) -> Iterator[bytes]:
     library = _zstandard()
-    step_bytes = _step_bytes(data, expanded_bytes_max)
-    try:
-        end = _zstd_frame_end(data, library.frame_header_size(data), library.get_frame_parameters(data))
-        _check_whole(CompressionType.ZSTD, end <= len(data), data[end:])
-        # A stream of unknown size keeps its whole window, so the window has the same bound.
-        window_bytes_max = max(expanded_bytes_max, _WINDOW_BYTES_MIN)
-        reader = library.ZstdDecompressor(max_window_size=window_bytes_max).stream_reader(data)
-        while piece := reader.read(step_bytes):
-            yield piece
-    except library.ZstdError as error:
-        raise _broken(CompressionType.ZSTD, error) from None
-
-
-def _zstd_frame_end(data: bytes, at: int, parameters: zstandard.FrameParameters) -> int:
-    """Where the frame ends, by the headers of its blocks: the library's reader does not tell an end from a cut."""
-    is_last = False
-    while not is_last:
-        head = int.from_bytes(data[at : at + 3], "little")
-        is_last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-        at += 3 + (1 if kind == _RLE_BLOCK else size)
-        if at > len(data):
-            break
-    return at + 4 if parameters.has_checksum else at
+    # A stream of unknown size keeps its whole window, so the window has the same bound.
+    window_bytes_max = max(expanded_bytes_max, _WINDOW_BYTES_MIN)
+    stream = library.ZstdDecompressor(max_window_size=window_bytes_max).decompressobj()
+    at, room_bytes = 0, expanded_bytes_max
+    while at < len(data) and not stream.eof:
+        # This decoder has no bound of its own: feed it no more blocks than there is room for what they may become.
+        step_bytes = _BLOCK_BYTES_MIN * max(1, room_bytes // _BLOCK_EXPANDED_BYTES_MAX)
+        try:
+            piece = stream.decompress(data[at : at + step_bytes])
+        except library.ZstdError as error:
+            raise _broken(CompressionType.ZSTD, error) from None
+        yield piece
+        at += step_bytes
+        room_bytes -= len(piece)
+    _check_whole(CompressionType.ZSTD, stream.eof, stream.unused_data + data[at:])
 
 
 _COMPRESS: dict[CompressionType, Callable[[bytes, int], bytes]] = {

@@ -253,6 +253,9 @@ def encode_record(message: StoredMessage) -> bytes:
 
 def _encode_fixed(message: StoredMessage, magic: int, tail_bytes: int) -> bytes:
     born, store = message.born_host, message.store_host
+    for host in (born, store):
+        if len(host.ip) not in (4, 16) or not 0 <= host.port <= _PORT_MAX:
+            raise LocalProtocolError(f"a record cannot carry the host {host.ip.hex()} with port {host.port}")
     sys_flag = message.sys_flag & ~(BORN_HOST_IS_IPV6 | STORE_HOST_IS_IPV6)
     sys_flag |= BORN_HOST_IS_IPV6 * born.is_ipv6 | STORE_HOST_IS_IPV6 * store.is_ipv6
     middle = _MIDDLES[sys_flag >> 4 & 3]
@@ -281,4 +284,5 @@ def _encode_fixed(message: StoredMessage, magic: int, tail_bytes: int) -> bytes:
 
 def encode_blank(size: int) -> bytes:
     """The first bytes of the blank record that fills the last `size` bytes of a log file."""
+    assert size >= BLANK_BYTES_MIN
     return _PREFIX.pack(size, MAGIC_BLANK)

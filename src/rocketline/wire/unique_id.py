@@ -27,7 +27,7 @@ class UniqueIdGenerator:
     loader. `zone` is the machine's own unless given: an id counts from the first of the month, local time.
     """
 
-    __slots__ = ("_clock", "_counter", "_month_end_ms", "_month_start_ms", "_prefix", "_zone")
+    __slots__ = ("_clock", "_counter", "_month_ms", "_prefix", "_zone")
 
     def __init__(self, ip: bytes, pid: int, process_number: int, clock: Clock, zone: tzinfo | None = None) -> None:
         if len(ip) not in (4, 16):
@@ -36,14 +36,15 @@ class UniqueIdGenerator:
         self._clock = clock
         self._zone = zone
         self._counter = itertools.count()
-        self._month_start_ms = self._month_end_ms = 0
+        self._month_ms = (0, 0)
 
     def make(self) -> str:
         """The next id. May be called from any thread."""
         now_ms = self._clock.wall_ms()
-        if not self._month_start_ms <= now_ms < self._month_end_ms:
-            self._month_start_ms, self._month_end_ms = month_span_ms(now_ms, self._zone)
-        return f"{self._prefix}{now_ms - self._month_start_ms:08X}{next(self._counter) & 0xFFFF:04X}"
+        start_ms, end_ms = self._month_ms
+        if not start_ms <= now_ms < end_ms:
+            start_ms, _ = self._month_ms = month_span_ms(now_ms, self._zone)
+        return f"{self._prefix}{now_ms - start_ms:08X}{next(self._counter) & 0xFFFF:04X}"
 
 
 def month_span_ms(wall_ms: int, zone: tzinfo | None = None) -> tuple[int, int]:

@@ -359,6 +359,8 @@ def test_flags_of_hosts_follow_the_hosts() -> None:
         replace(MESSAGE_F, queue_offset=QueueOffset(2**63)),
         replace(MESSAGE_F, sys_flag=2**31),
         replace(MESSAGE_F, reconsume_times=-(2**31) - 1),
+        replace(MESSAGE_F, born_host=HostAddress(bytes(5), 1)),
+        replace(MESSAGE_F, store_host=HostAddress(bytes(4), 65536)),
         replace(MESSAGE_F, topic="t" * 32768),
         replace(MESSAGE_F, properties={"a": "b" * 32765}),
         replace(MESSAGE_F, properties={"": "b"}),
