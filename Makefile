@@ -48,7 +48,7 @@ bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs 
 	@$(BIN)/python -m benchmarks.nameserver
 
 fuzz: $(READY)  ## FUZZ_SECONDS of random bytes at every decoder
-	@$(BIN)/python -m benchmarks.fuzz --seconds $(FUZZ_SECONDS)
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 serve: $(READY)  ## a name server on PORT
 	@$(BIN)/rocketline nameserver --port $(PORT)

@@ -19,7 +19,7 @@ def decode(header: bytes, body: bytes) -> Command:
     try:
         code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(header)
         at = _FIXED.size
-        remark = _text(header, at, remark_bytes, "remark") if remark_bytes else None
+        remark = _text(header, at, remark_bytes, len(header), "remark") if remark_bytes else None
         at += remark_bytes
         (ext_bytes,) = _INT.unpack_from(header, at)
         at += 4
@@ -36,10 +36,10 @@ def _decode_pairs(header: bytes, at: int, end: int) -> dict[str, str]:
     ext: dict[str, str] = {}
     while at < end:
         (key_bytes,) = _SHORT.unpack_from(header, at)
-        key = _text(header, at + 2, key_bytes, "field name", end)
+        key = _text(header, at + 2, key_bytes, end, "field name")
         at += 2 + key_bytes
         (value_bytes,) = _INT.unpack_from(header, at)
-        value = _text(header, at + 4, value_bytes, f"field {key}", end)
+        value = _text(header, at + 4, value_bytes, end, "field value")
         at += 4 + value_bytes
         # Of a repeated name the last counts, and an empty text is read as null, which we do not keep.
         if key and value:
@@ -49,14 +49,13 @@ def _decode_pairs(header: bytes, at: int, end: int) -> dict[str, str]:
     return ext
 
 
-def _text(header: bytes, at: int, size: int, what: str, end: int | None = None) -> str:
-    end = len(header) if end is None else end
+def _text(header: bytes, at: int, size: int, end: int, what: str) -> str:
     if size < 0 or at + size > end:
-        raise RemoteProtocolError(f"binary header: {what} of {size} bytes, {max(end - at, 0)} left")
+        raise RemoteProtocolError(f"binary header: {what} of {size} bytes at byte {at}, {max(end - at, 0)} left")
     try:
         return header[at : at + size].decode()
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"binary header: {what} is not UTF-8: {error}") from None
+        raise RemoteProtocolError(f"binary header: {what} at byte {at} is not UTF-8: {error}") from None
 
 
 def encode(command: Command) -> bytes:
