@@ -30,6 +30,8 @@ from rocketline.testing import apache
 _CACHE = Path(__file__).parents[1] / ".cache"
 _RESULTS = Path(__file__).with_name("results")
 _PREFIX = "bench"
+_SETTLED = 0.95
+"""A turn of the warm-up that costs more than this share of the best one before was the last."""
 _SETTLE_S = 1
 """Load before each measurement, so that it begins with everything connected and running."""
 
@@ -40,15 +42,17 @@ class Plan:
 
     rounds: int = 3
     measure_s: float = 5
-    warm_up_s: float = 30
-    """Load on Apache's before the first measurement, for its compiler. Ours has none and gets a tenth."""
+    warm_up_s: float = 5
+    """Load in each shape, again and again, until a server gets no better at it."""
+    warm_up_turns_min: int = 3
+    warm_up_turns_max: int = 12
     shapes: tuple[Shape, ...] = (Shape(16, 8), Shape(64, 1), Shape(1, 64))
     topics: int = 1_000
     registered_topics: int = 10_000
     registration_warm_ups: int = 5
 
 
-QUICK = Plan(rounds=1, measure_s=2, warm_up_s=6, registration_warm_ups=1)
+QUICK = Plan(rounds=1, measure_s=2, warm_up_s=2, warm_up_turns_min=1, warm_up_turns_max=1, registration_warm_ups=1)
 """To see that it works, not to quote from."""
 
 
@@ -87,12 +91,16 @@ class Contest:
                 raise LoadError(f"the servers give different routes for {topic}: {routes}")
 
     def warm_up(self) -> None:
-        """Load without a measurement, in all shapes."""
-        for number, contestant in enumerate(self.contestants):
-            seconds = self.plan.warm_up_s if number == 0 else self.plan.warm_up_s / 10
-            self._say(f"{contestant.server.label}: warming up for {seconds:.0f} s")
-            for shape in self.plan.shapes:
-                self._load(contestant.server, shape, seconds / len(self.plan.shapes))
+        """Load without a measurement, until the CPU per query no longer falls: a JVM is still compiling before that."""
+        for contestant in self.contestants:
+            best_us = float("inf")
+            for turn in range(self.plan.warm_up_turns_max):
+                results = [self._load(contestant.server, shape, self.plan.warm_up_s) for shape in self.plan.shapes]
+                cost_us = results[0].server_cpu_us_per_request
+                self._say(f"warming up, {contestant.server.label}: {report.summary(results[0])}")
+                if turn + 1 >= self.plan.warm_up_turns_min and cost_us > best_us * _SETTLED:
+                    break
+                best_us = min(best_us, cost_us)
 
     def measure_loads(self) -> None:
         """Route queries, all shapes, all servers in turn."""
@@ -204,13 +212,17 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     try:
         measured = run(plan, console)
-    except (LoadError, RocketlineError) as error:
+    except (LoadError, RocketlineError, OSError) as error:
         sys.exit(f"The benchmark could not be finished. {error}")
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")
     lines = list(report.rows(measured, plan.registered_topics))
     console.print(report.table(lines, [server.label for server in measured]))
-    for line in (*report.goal_lines(measured), report.noise_line(measured)):
-        console.print(line, highlight=False)
-    if not asked.quick:
+    if asked.quick:
+        console.print("A quick run shows that everything works. It is too short to compare anything.")
+    else:
+        for line in (*report.goal_lines(measured), report.noise_line(measured)):
+            console.print(line, highlight=False)
         date = dt.datetime.now(tz=dt.UTC).date().isoformat()
         path = _RESULTS / f"nameserver-{date}.json"
         report.save(path, date=date, plan=asdict(plan), measured=measured, lines=lines)
