@@ -32,7 +32,6 @@ from rocketline.wire.codes import ResponseCode, SerializeType
 from rocketline.wire.command import Command, response
 from rocketline.wire.connection import Answer, Connection
 
-READ_BUFFER_BYTES: Final = 256 * 1024
 _TURN_BYTES_MAX: Final = 256 * 1024
 _SMALL_FRAME_BYTES: Final = 1024
 

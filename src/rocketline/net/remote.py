@@ -9,7 +9,7 @@ from dataclasses import replace
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError
 from rocketline.net.address import parse_address
-from rocketline.net.channel import READ_BUFFER_BYTES, Channel, ChannelLimits, Dispatch, Outcome
+from rocketline.net.channel import Channel, ChannelLimits, Dispatch, Outcome
 from rocketline.net.open_channels import OpenChannels
 from rocketline.net.tls import TlsLayer
 from rocketline.wire.codes import ResponseCode, SerializeType
@@ -17,6 +17,8 @@ from rocketline.wire.command import Command, response
 
 IDLE_S = 120.0
 _CLOSE_S = 1.0
+_READ_BUFFER_BYTES = 64 * 1024
+"""Smaller than a server's: there may be many remotes."""
 
 
 class Remote:
@@ -46,7 +48,7 @@ class Remote:
         self.clock = clock or SystemClock()
         self.limits = limits or ChannelLimits()
         self.serialize_type = serialize_type
-        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._tls, self._connect_timeout_s = tls, connect_timeout_s
         self._channel: Channel | None = None
         self._channels = OpenChannels(self.clock, IDLE_S)

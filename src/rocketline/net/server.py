@@ -12,13 +12,14 @@ from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ConfigError, ListenError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
-from rocketline.net.channel import READ_BUFFER_BYTES, Channel, ChannelLimits, FastPath
+from rocketline.net.channel import Channel, ChannelLimits, FastPath
 from rocketline.net.config import NetworkConfig, TlsConfig, TlsMode
 from rocketline.net.dispatch import Dispatcher
 from rocketline.net.entry import Entry
 from rocketline.net.open_channels import OpenChannels
 from rocketline.net.tls import ServerTls
 
+_READ_BUFFER_BYTES = 256 * 1024
 _CLOSE_S = 1.0
 """How long a closing server waits for peers to take what was written to them."""
 
@@ -44,7 +45,7 @@ class Server:
         self.dispatch = dispatch
         self.fast_path = fast_path
         self.serialize_type = network.serialize_type
-        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self.limits = _limits(network)
         self.channels = OpenChannels(self.clock, network.idle_close_s)
         self._network, self._tls_mode, self._tls = network, tls.server_mode, ServerTls(tls)
