@@ -18,7 +18,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
-from rocketline.wire.dialect_parser import Pairs, parse_tolerantly
+from rocketline.wire.dialect_parser import Pairs, parse_standard, parse_tolerantly
 from rocketline.wire.dialect_references import resolve
 
 _BARE_KEY = re.compile(r"(?<=[{,])(-?\d+)(?=:)", re.ASCII)
@@ -46,13 +46,13 @@ def parse(data: bytes) -> Any:
 
 def _parse_text(text: str) -> Any:
     try:
-        return json.loads(text, strict=False, parse_constant=_no_number)
+        return parse_standard(text)
     except ValueError:
         pass
     try:
         # Bare integer keys are the usual reason; tables of offsets have a great many, so they too are left to `json`.
         # Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
-        return json.loads(_BARE_KEY.sub(r'"\1"', text), strict=False, parse_constant=_no_number)
+        return parse_standard(_BARE_KEY.sub(r'"\1"', text))
     except ValueError:
         return parse_tolerantly(text)
 
@@ -83,10 +83,6 @@ def write_strict(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalProtocolError(f"value cannot be written as standard JSON: {error}") from None
-
-
-def _no_number(name: str) -> None:
-    """NaN and the infinities. Java writes null in their place, so that is how they are read as well."""
 
 
 def _text(value: Any) -> str:

@@ -90,7 +90,7 @@ class SetMessageRequestModeRequestBody:
 
     topic: str | None = None
     consumer_group: str | None = None
-    mode: MessageRequestMode | None = MessageRequestMode.PULL
+    mode: MessageRequestMode = MessageRequestMode.PULL
     pop_share_queue_num: Int32 = 0
 
 
