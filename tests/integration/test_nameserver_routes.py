@@ -236,3 +236,30 @@ async def test_kept_answer_follows_every_change_at_once(tmp_path: Path) -> None:
             pass
         await peer.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T1"})
         assert (await peer.ask_route("T1")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_server_that_goes_away_says_so_even_where_an_answer_is_kept(tmp_path: Path) -> None:
+    started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    going = asyncio.Event()
+
+    async def serve_until_going() -> None:
+        async with name_server(tmp_path, enableShutdownGracefully="true") as server:
+            started.set_result(server.port)
+            await going.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(serve_until_going())
+        reader, writer = await asyncio.open_connection("127.0.0.1", await started)
+        writer.write(frame.encode(registration("T1", "T2")))
+        assert (await read_command(reader)).code == OK
+        codes = []
+        for _ in range(3):
+            writer.write(frame.encode(Command(105, {"topic": "T1"}, opaque=5)))
+            codes.append((await read_command(reader)).code)
+        going.set()
+        while codes[-1] == OK:
+            writer.write(frame.encode(Command(105, {"topic": "T1"}, opaque=5)))
+            codes.append((await read_command(reader)).code)
+        assert codes[-1] == ResponseCode.GO_AWAY
+        writer.close()
+        await writer.wait_closed()

@@ -42,6 +42,7 @@ class Notices:
         await self._group.__aexit__(None, None, None)
 
     def send(self, change: MinBrokerIdChange) -> None:
+        """Start telling every recipient; once closed, tell nobody."""
         header = headers.NotifyMinBrokerIdChangeRequestHeader(
             min_broker_id=change.min_broker_id,
             min_broker_addr=change.min_broker_address,
@@ -49,8 +50,10 @@ class Notices:
             ha_broker_addr=change.ha_address,
         )
         for address in change.recipients:
-            if self._is_closed or len(self._unsent) >= self._unsent_max:
-                self._log.warning("notice dropped", "too many are on their way", broker=address)
+            if self._is_closed:
+                return
+            if len(self._unsent) >= self._unsent_max:
+                self._log.warning("notice dropped", f"{self._unsent_max} are on their way", broker=address)
                 return
             notice = Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, headers.encode(header))
             task = self._group.create_task(self._tell(address, notice))

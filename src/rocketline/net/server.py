@@ -83,7 +83,8 @@ class Server:
         self._listener.close()
         self._listener = None
         if self._network.goes_away_gracefully:
-            self.dispatch.is_going_away = True
+            # The fast path knows nothing of going away.
+            self.dispatch.is_going_away, self.fast_path = True, None
             await self.channels.wait_empty(self._network.shutdown_wait_s)
         await self.channels.close(_CLOSE_S)
         self._log.flush()
