@@ -18,7 +18,6 @@ from rocketline.nameserver.route_view import with_acting_masters
 from rocketline.settings import Settings
 from rocketline.wire import frame
 from rocketline.wire.bodies.routes import encode_route
-from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.connection import Connection
 
@@ -69,21 +68,19 @@ class RouteReplies:
     through decoder and handler, who then calls `remember`. Nothing is kept that was not answered that way first.
 
     A frame's key is all of it but the digits of its opaque. It has their number in its length field, so the reply to
-    another frame with the same key differs in the digits only. Replies with binary headers are not kept.
+    another frame with the same key differs in the digits only. All this is for servers that write JSON headers.
     """
 
     def __init__(
         self,
         answers: RouteAnswers,
-        serialize_type: SerializeType = SerializeType.JSON,
         *,
         replies_max: int = REPLIES_MAX,
         reply_bytes_max: int = REPLY_BYTES_MAX,
     ) -> None:
         self._answers = answers
-        self._is_enabled = serialize_type is SerializeType.JSON
         self._replies_max, self._reply_bytes_max = replies_max, reply_bytes_max
-        self._connection: Connection[None] = Connection("", serialize_type=serialize_type)
+        self._connection: Connection[None] = Connection("")
         self._version = -1
         self._replies: dict[bytes, tuple[bytes, bytes]] = {}
         self._bytes = 0
@@ -109,7 +106,7 @@ class RouteReplies:
         at = asked.find(_OPAQUE) + len(_OPAQUE)
         end = asked.find(b",", at)
         digits = asked[at:end]
-        if not self._is_enabled or end < 0 or digits != b"%d" % request.opaque or len(digits) > _DIGITS_MAX:
+        if end < 0 or digits != b"%d" % request.opaque or len(digits) > _DIGITS_MAX:
             return
         if not _is_question(asked, at, end, request):
             return

@@ -25,6 +25,7 @@ from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.server import Server
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
+from rocketline.wire.codes import SerializeType
 
 _log = Log(__name__)
 
@@ -88,13 +89,14 @@ class NameServer:
             on_change=self._tell_change,
         )
         answers = RouteAnswers(self.table, self._kv, self._settings)
-        replies = RouteReplies(answers, config.network.serialize_type)
+        replies = RouteReplies(answers)
+        writes_json = config.network.serialize_type is SerializeType.JSON
         return Server(
             config.network,
             config.tls,
             Dispatcher(self._handlers(answers, replies), self._throttle),
             log=self._throttle,
-            fast_path=replies.answer,
+            fast_path=replies.answer if writes_json else None,
             on_close=self._connection_lost,
             clock=self._clock,
         )

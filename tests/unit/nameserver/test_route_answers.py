@@ -175,11 +175,6 @@ class TestReplies:
         for _ in range(2):
             assert ask(replies, whole)[0] is None
 
-    def test_binary_replies_are_not_kept(self, sources: Sources) -> None:
-        replies = RouteReplies(sources.answers, SerializeType.ROCKETMQ)
-        for _ in range(2):
-            assert ask(replies, question(7))[0] is None
-
     def test_every_change_drops_what_is_kept(self, sources: Sources, replies: RouteReplies) -> None:
         changes: list[Callable[[], object]] = [
             lambda: sources.table.delete_topic("T2"),
