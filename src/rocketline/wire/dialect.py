@@ -21,6 +21,9 @@ from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire.dialect_parser import Pairs, parse_standard, parse_tolerantly
 from rocketline.wire.dialect_references import resolve
 
+TOLERATED_CHARACTERS_MAX = 4 * 1024 * 1024
+"""What Python itself reads, at up to a second for a million characters. The offsets of 25,000 queues still fit."""
+
 _BARE_KEY = re.compile(r"(?<=[{,])(-?\d+)(?=:)", re.ASCII)
 _CONSTANT_TEXTS = {None: "null", True: "true", False: "false"}
 
@@ -41,7 +44,10 @@ def parse(data: bytes) -> Any:
         value = _parse_text(text)
     except RecursionError:
         raise RemoteProtocolError(f"JSON body of {len(data)} bytes is nested too deeply") from None
-    return resolve(value, values_max=max(len(text), 10_000)) if "$ref" in text else value
+    if '"$ref"' in text:
+        _check_length(text, "references")
+        value = resolve(value, values_max=2 * len(text))
+    return value
 
 
 def _parse_text(text: str) -> Any:
@@ -54,7 +60,15 @@ def _parse_text(text: str) -> Any:
         # Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
         return parse_standard(_BARE_KEY.sub(r'"\1"', text))
     except ValueError:
+        _check_length(text, "objects for keys, or mistakes")
         return parse_tolerantly(text)
+
+
+def _check_length(text: str, content: str) -> None:
+    if len(text) > TOLERATED_CHARACTERS_MAX:
+        raise RemoteProtocolError(
+            f"JSON body with {content} has {len(text)} characters; {TOLERATED_CHARACTERS_MAX} are allowed"
+        )
 
 
 def write(value: Any) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
-from rocketline.wire.dialect import parse, write, write_strict
+from rocketline.wire.dialect import TOLERATED_CHARACTERS_MAX, parse, write, write_strict
 from rocketline.wire.dialect_parser import DEPTH_MAX, Pairs, parse_tolerantly
 
 QUEUE = {"brokerName": "b", "queueId": 0, "topic": "T"}
@@ -103,6 +103,18 @@ def test_nesting_up_to_the_limit_when_parsed_is_read() -> None:
 def test_a_megabyte_without_an_end_when_parsed_is_refused(start: str, unit: str) -> None:
     with pytest.raises(RemoteProtocolError):
         parse((start + unit * (1_000_000 // len(unit))).encode())
+
+
+@pytest.mark.parametrize("text", ["{{}:1,%s}", '{"a":{"$ref":"$.b"},%s}'])
+def test_long_text_that_only_python_can_read_when_parsed_is_refused(text: str) -> None:
+    entries = '"a":1,' * (TOLERATED_CHARACTERS_MAX // 6)
+    with pytest.raises(RemoteProtocolError, match="4194304 are allowed"):
+        parse((text % (entries + '"a":1')).encode())
+
+
+def test_long_table_with_integer_keys_when_parsed_is_read() -> None:
+    text = "{" + ",".join(f"{key}:1" for key in range(TOLERATED_CHARACTERS_MAX // 8)) + "}"
+    assert len(parse(text.encode())) == TOLERATED_CHARACTERS_MAX // 8
 
 
 @pytest.mark.parametrize("text", ["[{}]", "{{0:{}}}"])

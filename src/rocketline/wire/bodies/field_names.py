@@ -7,12 +7,14 @@ from typing import Any
 
 
 def wire_name(field: Field[Any]) -> str:
+    """The key to write: the field's name in camel case, unless its metadata has another under "java"."""
     head, *tail = field.name.split("_")
     name: str = field.metadata.get("java") or head + "".join(word.capitalize() for word in tail)
     return name
 
 
 def read_names(field: Field[Any]) -> tuple[str, ...]:
+    """All keys to read: that one, and those of other peers and releases under "also"."""
     return (wire_name(field), *field.metadata.get("also", ()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -21,6 +21,7 @@ Read = Callable[[Any], Any]
 
 @cache
 def reader(hint: Any) -> Read:
+    """The reader of a dataclass, an enum, a scalar, or a list, map or option of those."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in _SCALAR_READERS:
         return _SCALAR_READERS[hint]
@@ -139,27 +140,22 @@ def _integer_reader(bits: int) -> Read:
 
 def _as_integer(value: Any) -> int | None:
     """Of text or of a double without a fraction."""
-    try:
-        if isinstance(value, str) and len(value) <= 20:
-            return int(value)
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-    except ValueError:
-        pass
-    return None
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def _read_double(value: Any) -> float:
-    try:
-        if isinstance(value, str | int | float):
+    if isinstance(value, int | float) or (isinstance(value, str) and _DOUBLE.fullmatch(value)):
+        try:
             return float(value)
-    except (ValueError, OverflowError):
-        pass
+        except OverflowError:  # an integer beyond all doubles
+            pass
     raise _unexpected("a number", value)
 
 
 def _read_bool(value: Any) -> bool:
-    truth = _TRUTHS.get(value.lower() if isinstance(value, str) else value) if isinstance(value, str | int) else None
+    truth = _TRUTHS.get(str(value).lower()) if isinstance(value, str | int) else None
     if truth is None:
         raise _unexpected("true or false", value)
     return truth
@@ -175,8 +171,8 @@ def _read_text(value: Any) -> str:
 
 def _read_base64(value: Any) -> bytes:
     try:
-        return base64.b64decode(value if isinstance(value, str) else b"!", validate=True)
-    except (binascii.Error, ValueError):
+        return base64.b64decode(_read_text(value), validate=True)
+    except ValueError:
         raise _unexpected("Base64", value) from None
 
 
@@ -185,7 +181,9 @@ def _unexpected(expected: str, value: Any) -> RemoteProtocolError:
     return RemoteProtocolError(f"expected {expected}, found {found}")
 
 
-_TRUTHS = {"true": True, "false": False, 1: True, 0: False, "1": True, "0": False}
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+", re.ASCII)
+_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 _SCALAR_READERS: dict[Any, Read] = {
     str: _read_text,
     int: _integer_reader(64),

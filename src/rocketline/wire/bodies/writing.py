@@ -18,6 +18,7 @@ Write = Callable[[Any], Any]
 
 @cache
 def writer(hint: Any) -> Write:
+    """The writer of a dataclass, an enum, a scalar, or a list, map or option of those."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in _SCALAR_WRITERS:
         return _SCALAR_WRITERS[hint]

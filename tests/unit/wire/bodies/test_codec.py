@@ -107,6 +107,8 @@ def test_value_in_another_form_when_read_means_the_same(text: str, body: Everyth
         ('{"someLong":1.5}', "Everything.someLong: expected an integer of 64 bits, found 1.5"),
         ('{"someLong":9223372036854775808}', "Everything.someLong: expected an integer of 64 bits"),
         ('{"someInt":2147483648}', "Everything.someInt: expected an integer of 32 bits, found 2147483648"),
+        ('{"someLong":"1_000"}', "Everything.someLong: expected an integer of 64 bits, found '1_000'"),
+        ('{"someDouble":"nan"}', "Everything.someDouble: expected a number, found 'nan'"),
         ('{"someDouble":"fast"}', "Everything.someDouble: expected a number, found 'fast'"),
         (f'{{"someDouble":1{"0" * 400}}}', "Everything.someDouble: expected a number, found 1000"),
         ('{"isSet":"maybe"}', "Everything.isSet: expected true or false, found 'maybe'"),
@@ -115,6 +117,7 @@ def test_value_in_another_form_when_read_means_the_same(text: str, body: Everyth
         ('{"colour":2}', "Everything.colour: expected one of RED, GREEN, found 2"),
         ('{"raw":"?"}', "Everything.raw: expected Base64, found '?'"),
         ('{"raw":5}', "Everything.raw: expected Base64, found 5"),
+        ('{"raw":"é"}', "Everything.raw: expected Base64, found 'é'"),
         ('{"inner":[]}', "Everything.inner: expected an object, found a list"),
         ('{"inner":{}}', "Everything.inner: Inner lacks name"),
         ('{"inners":[{"name":[]}]}', "Everything.inners: Inner.name: expected text, found a list"),
@@ -130,7 +133,7 @@ def test_value_in_another_form_when_read_means_the_same(text: str, body: Everyth
 def test_wrong_value_when_read_is_refused_with_its_place(text: str, problem: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         read(text)
-    assert str(caught.value).startswith(f"Everything of {len(text)} bytes cannot be read: {problem}")
+    assert str(caught.value).startswith(f"Everything of {len(text.encode())} bytes cannot be read: {problem}")
 
 
 def test_list_of_bodies_when_read_and_written_is_the_same_text() -> None:
