@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.wire import dialect
 from rocketline.wire.dialect import TOLERATED_CHARACTERS_MAX, parse, write, write_strict
 from rocketline.wire.dialect_parser import DEPTH_MAX, Pairs, parse_tolerantly
 
@@ -83,10 +84,9 @@ def test_bytes_that_are_no_utf8_when_parsed_are_refused() -> None:
 
 
 @pytest.mark.parametrize("opening", ["[", "{0:", '{"a":', "{{", "[[{0:"])
-@pytest.mark.parametrize("closing", ["", "]" * 10])
-def test_deep_nesting_when_parsed_is_refused(opening: str, closing: str) -> None:
+def test_deep_nesting_when_parsed_is_refused(opening: str) -> None:
     with pytest.raises(RemoteProtocolError, match=r"nested (too deeply|deeper than 100 levels)"):
-        parse((opening * 250_000 + closing).encode())
+        parse((opening * (1_000_000 // len(opening))).encode())
 
 
 def test_nesting_up_to_the_limit_when_parsed_is_read() -> None:
@@ -97,9 +97,7 @@ def test_nesting_up_to_the_limit_when_parsed_is_read() -> None:
     assert value == {"0": 1}
 
 
-@pytest.mark.parametrize(
-    ("start", "unit"), [('{0:"', "a"), ("{0:'", r"\n"), ("{0:1", "/*"), ("{0:1", " "), ("{0:", "1,0:")]
-)
+@pytest.mark.parametrize(("start", "unit"), [('{0:"', "a"), ("{0:'", r"\n"), ("{0:1", "/*"), ("{0:1", " ")])
 def test_a_megabyte_without_an_end_when_parsed_is_refused(start: str, unit: str) -> None:
     with pytest.raises(RemoteProtocolError):
         parse((start + unit * (1_000_000 // len(unit))).encode())
@@ -112,9 +110,10 @@ def test_long_text_that_only_python_can_read_when_parsed_is_refused(text: str) -
         parse((text % (entries + '"a":1')).encode())
 
 
-def test_long_table_with_integer_keys_when_parsed_is_read() -> None:
-    text = "{" + ",".join(f"{key}:1" for key in range(TOLERATED_CHARACTERS_MAX // 8)) + "}"
-    assert len(parse(text.encode())) == TOLERATED_CHARACTERS_MAX // 8
+def test_long_table_with_integer_keys_when_parsed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialect, "TOLERATED_CHARACTERS_MAX", 100)
+    text = "{" + ",".join(f"{key}:1" for key in range(1000)) + "}"
+    assert len(parse(text.encode())) == 1000
 
 
 @pytest.mark.parametrize("text", ["[{}]", "{{0:{}}}"])

@@ -82,7 +82,7 @@ def test_references_that_multiply_when_parsed_are_refused() -> None:
 
 
 def test_many_references_to_one_great_value_when_parsed_are_refused() -> None:
-    document = {"great": [0] * 50_000, "refs": [{"$ref": "$.great"}] * 50_000}
+    document = {"great": [0] * 10_000, "refs": [{"$ref": "$.great"}] * 10_000}
     with pytest.raises(RemoteProtocolError, match="references in a JSON body lead to more than"):
         parse(json.dumps(document).encode())
 
