@@ -14,12 +14,14 @@ from rocketline.nameserver.kv_config import KvConfig
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.wire import frame
+from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command, response
 from rocketline.wire.connection import Connection
 
 OPAQUES = st.one_of(
     st.integers(0, 99).map(str),
     st.integers(-(2**33), 2**33).map(str),
+    st.integers(2**31 - 5, 2**31 + 5).map(str),
     st.sampled_from(["00", "007", "-0", "1.0", "1e1", "null", '"5"', "", "true", " 5", "5 "]),
 )
 NAMES = st.sampled_from(["code", "opaque", "extFields", "flag", "version", "x", '\\"opaque'])
@@ -80,7 +82,19 @@ def test_fast_reply_is_the_slow_reply_if_only_the_opaque_changes(header: str, bo
         check(fast_path, frame_of(f'{{"opaque":{opaque}{rest}', body))
 
 
-@given(st.integers(1, 9).flatmap(lambda n: st.lists(st.integers(10 ** (n - 1), 10**n - 1), min_size=2, max_size=2)))
+@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.sampled_from(["T", "U"]), st.binary(max_size=2))))
+def test_fast_reply_is_the_slow_reply_for_binary_frames(asked: list[tuple[int, str, bytes]]) -> None:
+    fast_path = replies()
+    for opaque, topic, body in asked:
+        kind = SerializeType.ROCKETMQ
+        check(fast_path, frame.encode(Command(105, {"topic": topic}, body, opaque, serialize_type=kind)))
+
+
+def opaques_of(length: int) -> st.SearchStrategy[int]:
+    return st.integers(10 ** (length - 1), min(10**length, 2**31) - 1)
+
+
+@given(st.integers(1, 10).flatmap(lambda n: st.lists(opaques_of(n), min_size=2, max_size=2)))
 def test_usual_question_is_fast_the_second_time(opaques: list[int]) -> None:
     fast_path = replies()
     headers = [f'{{"code":105,"extFields":{{"topic":"T"}},"opaque":{opaque},"version":513}}' for opaque in opaques]

@@ -18,14 +18,16 @@ from rocketline.nameserver.route_view import with_acting_masters
 from rocketline.settings import Settings
 from rocketline.wire import frame
 from rocketline.wire.bodies.routes import encode_route
+from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.connection import Connection
 
 REPLIES_MAX = 65_536
 REPLY_BYTES_MAX = 64 * 1024 * 1024
 _OPAQUE = b'"opaque":'
-_DIGITS_MAX = 9
-"""More digits may not fit 32 bits; such requests are left to the decoder."""
+_OPAQUE_MAX = b"2147483647"
+_NO_FRAME = bytes(8)
+_BINARY = SerializeType.ROCKETMQ.value
 
 
 class RouteAnswers:
@@ -67,8 +69,9 @@ class RouteReplies:
     `answer` is called with every small frame, before it is decoded. If it has no reply, the request takes the usual way
     through decoder and handler, who then calls `remember`. Nothing is kept that was not answered that way first.
 
-    A frame's key is all of it but the digits of its opaque. It has their number in its length field, so the reply to
-    another frame with the same key differs in the digits only. All this is for servers that write JSON headers.
+    A frame's key is all of it but its opaque, whose number of digits it tells nonetheless: by the frame's length or, if
+    the header is binary, in the opaque's place. So replies to frames with one key differ in these digits only. That is
+    true of replies with JSON headers; a server that writes binary ones does without.
     """
 
     def __init__(
@@ -84,35 +87,28 @@ class RouteReplies:
         self._version = -1
         self._replies: dict[bytes, tuple[bytes, bytes]] = {}
         self._bytes = 0
-        self._missed = b""
+        self._missed = _NO_FRAME
 
     def answer(self, request: bytes) -> bytes | None:
         """The reply to one whole frame, if one is kept and still holds."""
         if self._version != self._answers.version:
             self._forget_all()
-        at = request.find(_OPAQUE) + len(_OPAQUE)
-        end = request.find(b",", at)
-        reply = self._replies.get(request[:at] + request[end:])
-        if reply is not None:
-            digits = request[at:end]
-            if digits.isdigit() and (len(digits) == 1 or digits[0] != 0x30):
-                return reply[0] + digits + reply[1]
+        key, digits = _cut_opaque(request)
+        reply = self._replies.get(key)
+        if reply is not None and digits:
+            return reply[0] + digits + reply[1]
         self._missed = request
         return None
 
     def remember(self, request: Command, reply: Command) -> None:
         """Keep the successful `reply`, if the frame that `answer` saw last is indeed the one that asked for it."""
-        asked, self._missed = self._missed, b""
-        at = asked.find(_OPAQUE) + len(_OPAQUE)
-        end = asked.find(b",", at)
-        digits = asked[at:end]
-        if end < 0 or digits != b"%d" % request.opaque or len(digits) > _DIGITS_MAX:
-            return
-        if not _is_question(asked, at, end, request):
+        asked, self._missed = self._missed, _NO_FRAME
+        key, digits = _cut_opaque(asked)
+        if digits != b"%d" % request.opaque or not _is_question(asked, digits, request):
             return
         data = self._connection.reply(request, replace(reply))
-        reply_at = data.index(_OPAQUE) + len(_OPAQUE)
-        self._keep(asked[:at] + asked[end:], (data[:reply_at], data[reply_at + len(digits) :]))
+        at = data.index(_OPAQUE) + len(_OPAQUE)
+        self._keep(key, (data[:at], data[at + len(digits) :]))
 
     def _keep(self, key: bytes, reply: tuple[bytes, bytes]) -> None:
         size = len(key) + len(reply[0]) + len(reply[1])
@@ -128,14 +124,30 @@ class RouteReplies:
         self._bytes = 0
 
 
-def _is_question(asked: bytes, at: int, end: int, request: Command) -> bool:
-    """Whether `asked` is the frame of `request` and its opaque is taken from the digits between `at` and `end`.
+def _cut_opaque(request: bytes) -> tuple[bytes, bytes]:
+    """A frame without its opaque, and the opaque as a reply writes it; b"" if the decoder shall judge what it is."""
+    if request[4] == _BINARY:
+        digits = b"%d" % int.from_bytes(request[13:17], "big", signed=True)
+        return request[:13] + bytes((len(digits),)) + request[17:], digits
+    at = request.find(_OPAQUE) + len(_OPAQUE)
+    end = request.find(b",", at)
+    digits = request[at:end]
+    size = end - at
+    is_plain = digits.isdigit() and (size == 1 or digits[0] != 0x30) and (size < 10 or digits <= _OPAQUE_MAX)
+    return request[:at] + request[end:], digits if is_plain else b""
 
-    They might be a field of that name elsewhere, one of two, or part of a text; others in their place bring it out.
+
+def _is_question(asked: bytes, digits: bytes, request: Command) -> bool:
+    """Whether `asked` is the frame of `request`, with its opaque where `_cut_opaque` found these digits.
+
+    In JSON they might be a field of that name elsewhere, one of two, or part of a text. Others in their place prove it.
     """
-    digits = b"1" * (end - at)
-    other = digits if asked[at:end] != digits else b"2" * (end - at)
-    return _means(asked, request) and _means(asked[:at] + other + asked[end:], replace(request, opaque=int(other)))
+    if asked[4] == _BINARY:
+        return _means(asked, request)
+    ones = b"1" * len(digits)
+    other = ones if digits != ones else ones[1:] + b"2"
+    changed = asked.replace(_OPAQUE + digits + b",", _OPAQUE + other + b",", 1)
+    return _means(asked, request) and _means(changed, replace(request, opaque=int(other)))
 
 
 def _means(whole: bytes, request: Command) -> bool:

@@ -55,6 +55,10 @@ def question(opaque: object = 7, topic: str = "T1", tail: str = '"version":513')
     return json_frame(f'{{"code":105,"extFields":{{"topic":"{topic}"}},"flag":0,"opaque":{opaque},{tail}}}')
 
 
+def binary_question(opaque: int, topic: str = "T1") -> bytes:
+    return frame.encode(Command(105, {"topic": topic}, opaque=opaque, serialize_type=SerializeType.ROCKETMQ))
+
+
 def ask(replies: RouteReplies, whole: bytes, body: bytes = BODY) -> tuple[bytes | None, bytes]:
     """What the fast path says to a frame, and what the slow one does, which is then offered to be kept."""
     fast = replies.answer(whole)
@@ -108,14 +112,21 @@ class TestReplies:
             fast, slow = ask(replies, question(opaque))
             assert fast == slow
 
+    def test_opaque_may_have_all_of_its_32_bits_and_no_more(self, replies: RouteReplies) -> None:
+        for opaque, is_fast in ((1_111_111_111, False), (2_147_483_647, True), (1_000_000_000, True)):
+            fast, slow = ask(replies, question(opaque))
+            assert fast == (slow if is_fast else None)
+        for opaque in (2_147_483_648, 9_999_999_999, 99_999_999_999):
+            assert replies.answer(question(opaque)) is None
+
     def test_opaque_of_another_length_is_learnt_on_its_own(self, replies: RouteReplies) -> None:
         ask(replies, question(7))
         assert ask(replies, question(77))[0] is None
         fast, slow = ask(replies, question(99))
         assert fast == slow
 
-    @pytest.mark.parametrize("opaque", [-1, -123456789, 2147483647, 1000000000, '"77"'])
-    def test_opaque_that_is_no_short_number_always_takes_the_slow_path(
+    @pytest.mark.parametrize("opaque", [-1, -123456789, -2147483648, '"77"'])
+    def test_opaque_that_is_no_plain_number_always_takes_the_slow_path(
         self, replies: RouteReplies, opaque: object
     ) -> None:
         for _ in range(2):
@@ -170,10 +181,21 @@ class TestReplies:
         replies.remember(frame.decode(question(7)), response(0, body=BODY))
         assert replies.answer(question(7)) is None
 
-    def test_binary_question_takes_the_slow_path(self, replies: RouteReplies) -> None:
-        whole = frame.encode(Command(105, {"topic": "T1"}, opaque=7, serialize_type=SerializeType.ROCKETMQ))
-        for _ in range(2):
-            assert ask(replies, whole)[0] is None
+    def test_binary_question_is_answered_with_the_bytes_of_the_slow_path(self, replies: RouteReplies) -> None:
+        for opaque, is_fast in ((7, False), (8, True), (77, False), (-1, True), (-2_147_483_648, False)):
+            fast, slow = ask(replies, binary_question(opaque))
+            assert fast == (slow if is_fast else None)
+
+    def test_binary_question_that_differs_in_anything_else_is_another_question(self, replies: RouteReplies) -> None:
+        ask(replies, binary_question(7))
+        assert replies.answer(binary_question(7, "T2")) is None
+        assert replies.answer(question(7)) is None
+
+    @pytest.mark.parametrize("size", range(8, 30))
+    def test_binary_frame_that_is_cut_short_is_left_to_the_decoder(self, replies: RouteReplies, size: int) -> None:
+        ask(replies, binary_question(7))
+        whole = binary_question(7)[8:size]
+        assert replies.answer((4 + len(whole)).to_bytes(4, "big") + b"\1\0\0" + bytes([len(whole)]) + whole) is None
 
     def test_every_change_drops_what_is_kept(self, sources: Sources, replies: RouteReplies) -> None:
         changes: list[Callable[[], object]] = [
