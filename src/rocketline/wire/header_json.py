@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Annotated, Any
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire.codes import LANGUAGES, SerializeType
@@ -86,16 +86,17 @@ try:
 except ImportError:
     decode = decode_plain
 else:
+    _Number = Annotated[int, msgspec.Meta(ge=-_INT32, lt=_INT32)]
 
     class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-        code: int = 0
+        code: _Number = 0
         extFields: dict[str, str] | None = None  # noqa: N815  # the name on the wire
-        flag: int = 0
+        flag: _Number = 0
         language: str = "JAVA"
-        opaque: int = 0
+        opaque: _Number = 0
         remark: str | None = None
         serializeTypeCurrentRPC: str = ""  # noqa: N815
-        version: int = 0
+        version: _Number = 0
 
     _decode_header = msgspec.json.Decoder(_Header).decode
 
@@ -106,9 +107,6 @@ else:
         try:
             h = _decode_header(header)
         except (msgspec.MsgspecError, RecursionError):
-            return decode_plain(header, body)
-        numbers = (h.code, h.flag, h.opaque, h.version)
-        if min(numbers) < -_INT32 or max(numbers) >= _INT32:
             return decode_plain(header, body)
         language = h.language if h.language in LANGUAGES else None
         ext = h.extFields
