@@ -22,7 +22,7 @@ from fuzz.targets import REFUSALS, Target, all_targets
 
 INPUT_SECONDS_MAX = 2.0
 MEMORY_BYTES_MAX = 2 * 1024**3
-ROUND_SECONDS = 0.25
+TURN_SECONDS_MAX = 0.25
 CORPUS_MAX = 2000
 FINDINGS_MAX = 20
 
@@ -122,9 +122,10 @@ def main() -> int:
     campaigns = [Campaign(target) for target in all_targets() if options.only in target.name]
     random, end = Random(options.seed), time.monotonic() + options.seconds
     print(f"{len(campaigns)} decoders, {options.seconds:g} s, --seed {options.seed}", flush=True)
+    turn = min(TURN_SECONDS_MAX, options.seconds / (2 * len(campaigns) or 1))  # everyone has two turns at least
     while campaigns and (left := end - time.monotonic()) > 0:
         for campaign in campaigns:
-            campaign.run(random, min(end, time.monotonic() + ROUND_SECONDS))
+            campaign.run(random, min(end, time.monotonic() + turn))
         findings = sum(len(campaign.findings) for campaign in campaigns)
         inputs = sum(campaign.inputs for campaign in campaigns)
         print(f"{left:6.0f} s left  {inputs:>10} inputs  {findings} findings", flush=True)
