@@ -54,7 +54,7 @@ serve: $(READY)  ## a name server on PORT
 	@$(BIN)/rocketline nameserver --port $(PORT)
 
 docs: $(DOCS_READY)  ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "See site/index.html"
 
 clean:  ## remove everything that is made

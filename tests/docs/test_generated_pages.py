@@ -1,0 +1,38 @@
+"""The pages that are written by `docs/generate.py` tell what the code knows now."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import click
+import pytest
+
+from markdown_pages import ROOT, name
+from rocketline.cli.commands import rocketline
+from rocketline.nameserver.config import NameServerConfig
+from rocketline.settings.declared import declared
+
+GENERATED: dict[Path, str] = runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"]()
+SETTINGS, COMMANDS = (
+    (ROOT / "docs" / "reference" / page).read_text("utf-8") for page in ("settings.md", "commands.md")
+)
+
+
+@pytest.mark.parametrize("page", GENERATED, ids=name)
+def test_generated_page_is_fresh(page: Path) -> None:
+    assert page.read_text("utf-8") == GENERATED[page], f"run `.venv/bin/python docs/generate.py`, commit {name(page)}"
+
+
+@pytest.mark.parametrize("key", declared(NameServerConfig))
+def test_every_setting_is_documented(key: str) -> None:
+    assert f"\n| `{key}` |" in SETTINGS
+
+
+@pytest.mark.parametrize("command", rocketline.commands.values(), ids=lambda command: command.name)
+def test_every_command_and_option_is_documented(command: click.Command) -> None:
+    _, heading, section = COMMANDS.partition(f"\n## rocketline {command.name}\n")
+    options = [option for parameter in command.params for option in parameter.opts]
+
+    assert heading
+    assert [option for option in options if option not in section.partition("\n## ")[0]] == []
