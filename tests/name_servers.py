@@ -11,6 +11,7 @@ from rocketline.clock import Clock
 from rocketline.model.route import TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.nameserver.config import load_settings
+from rocketline.nameserver.route_answers import RouteReplies
 from rocketline.nameserver.server import NameServer
 from rocketline.net.remote import Remote
 from rocketline.settings import Flag
@@ -106,3 +107,10 @@ async def serving(home: Path, *, clock: Clock | None = None, **settings: str) ->
     """A name server and one peer of it."""
     async with name_server(home, clock=clock, **settings) as server, Peer(server.address) as peer:
         yield peer
+
+
+def kept_reply(replies: RouteReplies, whole: bytes) -> bytes | None:
+    """What the hot path makes of a single frame: its reply, or None if it leaves the frame alone."""
+    end, reply = replies.answer(whole, 0, 1)
+    assert end in (0, len(whole))
+    return reply if end else None

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from rocketline.clock import Clock
-from rocketline.net.channel import Channel, ChannelLimits, Dispatch, FastPath, Outcome
+from rocketline.hot import HotPath
+from rocketline.net.channel import Channel, ChannelLimits, Dispatch, Outcome
 from rocketline.wire import frame
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command, response
@@ -83,12 +84,12 @@ class RecordingOwner:
         dispatch: Dispatch | None = None,
         *,
         limits: ChannelLimits | None = None,
-        fast_path: FastPath | None = None,
+        hot_path: HotPath | None = None,
     ) -> None:
         self.clock = clock
         self.dispatch: Dispatch = dispatch or self._echo
         self.limits = limits or ChannelLimits()
-        self.fast_path = fast_path
+        self.hot_path = hot_path
         self.read_buffer = memoryview(bytearray(256 * 1024))
         self.serialize_type = SerializeType.JSON
         self.requests: list[Command] = []

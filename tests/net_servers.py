@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from rocketline.clock import Clock, SystemClock
+from rocketline.hot import HotPath
 from rocketline.logs import Throttle
-from rocketline.net.channel import Channel, FastPath, Outcome
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.config import NetworkConfig, TlsConfig
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.server import Server
@@ -32,7 +33,7 @@ def serve(
     network: NetworkConfig | None = None,
     tls: TlsConfig | None = None,
     clock: Clock | None = None,
-    fast_path: FastPath | None = None,
+    hot_path: HotPath | None = None,
     on_close: Callable[[Channel], None] | None = None,
 ) -> AbstractAsyncContextManager[Server]:
     log = Throttle(clock or SystemClock())
@@ -42,7 +43,7 @@ def serve(
         Dispatcher(handlers or {ECHO: echo, FAIL: fail}, log),
         log=log,
         clock=clock,
-        fast_path=fast_path,
+        hot_path=hot_path,
         on_close=on_close,
     )
 

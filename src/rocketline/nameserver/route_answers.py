@@ -27,6 +27,7 @@ REPLY_BYTES_MAX = 64 * 1024 * 1024
 _OPAQUE = b'"opaque":'
 _OPAQUE_MAX = b"2147483647"
 _NO_FRAME = bytes(8)
+_QUESTION_BYTES_MAX = 1024
 _BINARY = SerializeType.ROCKETMQ.value
 
 
@@ -64,10 +65,10 @@ class RouteAnswers:
 
 
 class RouteReplies:
-    """Whole replies by the frames that asked for them: what a server's fast path is made of.
+    """Whole replies by the frames that asked for them: the name server's hot path.
 
-    `answer` is called with every small frame, before it is decoded. If it has no reply, the request takes the usual way
-    through decoder and handler, who then calls `remember`. Nothing is kept that was not answered that way first.
+    `answer` is a hot path: it sees what was read before it is decoded. A frame that it has no reply for takes the usual
+    way through decoder and handler, who then calls `remember`. Nothing is kept that was not answered that way first.
 
     A frame's key is all of it but its opaque, whose number of digits it tells nonetheless: by the frame's length or, if
     the header is binary, in the opaque's place. So replies to frames with one key differ in these digits only. That is
@@ -89,16 +90,26 @@ class RouteReplies:
         self._bytes = 0
         self._missed = _NO_FRAME
 
-    def answer(self, request: bytes) -> bytes | None:
-        """The reply to one whole frame, if one is kept and still holds."""
+    def answer(self, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+        """The replies to the frames from `start` on, up to the first without a kept one; and where that begins."""
         if self._version != self._answers.version:
             self._forget_all()
-        key, digits = _cut_opaque(request)
-        reply = self._replies.get(key)
-        if reply is not None and digits:
-            return reply[0] + digits + reply[1]
-        self._missed = request
-        return None
+        replies: list[bytes] = []
+        kept, size = self._replies, 0
+        # A whole frame ends within the data. Long ones are not kept, and the shortest has a prefix and a binary opaque.
+        while size < reply_bytes_max and 17 <= (length := _length(data, start)) <= _QUESTION_BYTES_MAX:
+            if start + length > len(data):
+                break
+            request = data[start : start + length]
+            key, digits = _cut_opaque(request)
+            reply = kept.get(key)
+            if reply is None or not digits:
+                self._missed = request
+                break
+            replies += (reply[0], digits, reply[1])
+            size += len(reply[0]) + len(digits) + len(reply[1])
+            start += length
+        return start, b"".join(replies)
 
     def remember(self, request: Command, reply: Command) -> None:
         """Keep the successful `reply`, if the frame that `answer` saw last is indeed the one that asked for it."""
@@ -122,6 +133,11 @@ class RouteReplies:
         self._version = self._answers.version
         self._replies.clear()
         self._bytes = 0
+
+
+def _length(data: bytes, start: int) -> int:
+    """What the frame at `start` says of its length, that field included."""
+    return 4 + int.from_bytes(data[start : start + 4], "big")
 
 
 def _cut_opaque(request: bytes) -> tuple[bytes, bytes]:

@@ -96,7 +96,7 @@ class NameServer:
             config.tls,
             Dispatcher(self._handlers(answers, replies), self._throttle),
             log=self._throttle,
-            fast_path=replies.answer if writes_json else None,
+            hot_path=replies.answer if writes_json else None,
             on_close=self._connection_lost,
             clock=self._clock,
         )

@@ -25,6 +25,7 @@ from rocketline.errors import (
     RequestTimeoutError,
     RocketlineError,
 )
+from rocketline.hot import HotPath
 from rocketline.net.entry import Entry
 from rocketline.net.tls import TlsLayer
 from rocketline.wire import frame
@@ -33,7 +34,6 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.connection import Answer, Connection
 
 _TURN_BYTES_MAX: Final = 256 * 1024
-_SMALL_FRAME_BYTES: Final = 1024
 
 
 class Later(Enum):
@@ -46,8 +46,6 @@ LATER: Final = Later.LATER
 Outcome: TypeAlias = "Command | Later | None"
 """A handler's answer now, a promise of one, or deliberate silence."""
 Dispatch: TypeAlias = "Callable[[Channel, Command], Outcome]"
-FastPath: TypeAlias = Callable[[bytes], bytes | None]
-"""One whole small frame in, the frame that answers it out; None leaves it to the slow path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +53,8 @@ class ChannelLimits:
     """The bounds of one connection."""
 
     frame_bytes_max: int = frame.FRAME_BYTES_MAX
+    header_bytes_max: int = frame.FRAME_BYTES_MAX
+    """Reading a header takes twenty times its size, and the loop's time; whoever serves strangers wants less."""
     in_flight_max: int = 65_535
     """Requests of ours that wait for an answer; one more raises `OverloadedError`."""
     unanswered_max: int = 4096
@@ -81,7 +81,7 @@ class Owner(Protocol):
     def dispatch(self) -> Dispatch: ...
 
     @property
-    def fast_path(self) -> FastPath | None: ...
+    def hot_path(self) -> HotPath | None: ...
 
     @property
     def serialize_type(self) -> SerializeType: ...
@@ -121,7 +121,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, *, entry: Entry | None = None, tls: TlsLayer | None = None) -> None:
         self._owner = owner
         self._entry, self._tls = entry, tls
-        self._reader = frame.FrameReader(owner.limits.frame_bytes_max)
+        self._reader = frame.FrameReader(owner.limits.frame_bytes_max, owner.limits.header_bytes_max)
         self._connection: Connection[asyncio.Future[Command]] = Connection(
             "", in_flight_max=owner.limits.in_flight_max, serialize_type=owner.serialize_type
         )
@@ -227,16 +227,19 @@ class Channel(asyncio.BufferedProtocol):
 
     def _handle_frames(self) -> None:
         """Handle the frames that are whole, until a bound is reached; write what that brought about in one go."""
-        take, out, fast_path = self._reader.take, self._out, self._owner.fast_path
+        reader, hot_path = self._reader, self._owner.hot_path
         self._is_handling = True
         try:
-            while not self._is_stopped and (whole := take()) is not None:
-                reply = fast_path(whole) if fast_path is not None and len(whole) <= _SMALL_FRAME_BYTES else None
-                if reply is None:
+            while not self._is_stopped:
+                if hot_path is not None:
+                    reader.at, replies = hot_path(reader.data, reader.at, _TURN_BYTES_MAX - self._out_bytes)
+                    self._out.append(replies)
+                    self._out_bytes += len(replies)
+                if self._out_bytes < _TURN_BYTES_MAX:
+                    whole = reader.take()
+                    if whole is None:
+                        break
                     self._handle(frame.decode(whole))
-                else:
-                    out.append(reply)
-                    self._out_bytes += len(reply)
                 if self._out_bytes >= _TURN_BYTES_MAX:
                     self._end_turn()
         except ProtocolError as error:
@@ -353,9 +356,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._is_flush_due = False
-        if not self._out:
+        if not self._out_bytes:
             return
-        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        data = b"".join(self._out)
         self._out.clear()
         self._out_bytes = 0
         self.last_active = self._owner.clock.monotonic()

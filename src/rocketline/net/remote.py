@@ -28,7 +28,7 @@ class Remote:
     connection stays for the answers that are still due on it, until it falls idle.
     """
 
-    fast_path = None
+    hot_path = None
 
     def __init__(
         self,

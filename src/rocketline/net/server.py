@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ConfigError, ListenError, RocketlineError
+from rocketline.hot import HotPath
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
-from rocketline.net.channel import Channel, ChannelLimits, FastPath
+from rocketline.net.channel import Channel, ChannelLimits
 from rocketline.net.config import NetworkConfig, TlsConfig, TlsMode
 from rocketline.net.dispatch import Dispatcher
 from rocketline.net.entry import Entry
@@ -20,6 +21,8 @@ from rocketline.net.open_channels import OpenChannels
 from rocketline.net.tls import ServerTls
 
 _READ_BUFFER_BYTES = 256 * 1024
+_HEADER_BYTES_MAX = 1024 * 1024
+"""Five times the longest header of a request: 32 KB of message properties, each byte escaped."""
 _CLOSE_S = 1.0
 """How long a closing server waits for peers to take what was written to them."""
 
@@ -37,13 +40,13 @@ class Server:
         dispatch: Dispatcher,
         *,
         log: Throttle,
-        fast_path: FastPath | None = None,
+        hot_path: HotPath | None = None,
         on_close: Callable[[Channel], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.dispatch = dispatch
-        self.fast_path = fast_path
+        self.hot_path = hot_path
         self.serialize_type = network.serialize_type
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self.limits = _limits(network)
@@ -83,8 +86,8 @@ class Server:
         self._listener.close()
         self._listener = None
         if self._network.goes_away_gracefully:
-            # The fast path knows nothing of going away.
-            self.dispatch.is_going_away, self.fast_path = True, None
+            # The hot path knows nothing of going away.
+            self.dispatch.is_going_away, self.hot_path = True, None
             await self.channels.wait_empty(self._network.shutdown_wait_s)
         await self.channels.close(_CLOSE_S)
         self._log.flush()
@@ -106,6 +109,7 @@ def _limits(network: NetworkConfig) -> ChannelLimits:
     """What the settings say; a zero leaves the default."""
     default = ChannelLimits()
     return ChannelLimits(
+        header_bytes_max=_HEADER_BYTES_MAX,
         in_flight_max=network.async_in_flight_max,
         write_high_bytes=network.write_buffer_high_bytes or default.write_high_bytes,
         write_low_bytes=network.write_buffer_low_bytes or default.write_low_bytes,

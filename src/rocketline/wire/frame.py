@@ -41,7 +41,7 @@ def decode(frame: bytes) -> Command:
     return decode_header(frame[8:header_end], frame[header_end:])
 
 
-def next_frame_end(data: bytes, start: int, frame_bytes_max: int) -> int:
+def next_frame_end(data: bytes, start: int, frame_bytes_max: int, header_bytes_max: int) -> int:
     """Where the frame that begins at `start` ends, which may lie beyond `data`; 0 if even its prefix is cut short.
 
     Raises `RemoteProtocolError` as soon as the eight bytes of the prefix break a rule.
@@ -52,11 +52,14 @@ def next_frame_end(data: bytes, start: int, frame_bytes_max: int) -> int:
             _check_size(int.from_bytes(data[start : start + 4], "big"), frame_bytes_max)
         return 0
     size, word = _PREFIX.unpack_from(data, start)
-    if size + 4 > frame_bytes_max or (word & 0xFFFFFF) + 4 > size or word >> 24 > _BINARY:
+    header_bytes = word & 0xFFFFFF
+    if size + 4 > frame_bytes_max or header_bytes + 4 > size or header_bytes > header_bytes_max or word >> 24 > _BINARY:
         _check_size(size, frame_bytes_max)
         if word >> 24 > _BINARY:
             raise RemoteProtocolError(f"header type {word >> 24}: 0 (JSON) and 1 (ROCKETMQ) are known")
-        raise RemoteProtocolError(f"header of {word & 0xFFFFFF} bytes in a frame of {size + 4}")
+        if header_bytes + 4 > size:
+            raise RemoteProtocolError(f"header of {header_bytes} bytes in a frame of {size + 4}")
+        raise RemoteProtocolError(f"header of {header_bytes} bytes announced, at most {header_bytes_max} are accepted")
     return start + 4 + int(size)
 
 
@@ -80,40 +83,42 @@ class FrameReader:
     ([1, 2], None)
     """
 
-    __slots__ = ("_at", "_data", "_end", "_frame_bytes_max", "_partial")
+    __slots__ = ("_end", "_frame_bytes_max", "_header_bytes_max", "_partial", "at", "data")
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._frame_bytes_max = frame_bytes_max
-        self._data = b""  # what is being cut, from _at on
-        self._at = 0
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, header_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max, self._header_bytes_max = frame_bytes_max, header_bytes_max
+        self.data = b""
+        """What is being cut; frames before `at` are taken. Whoever answers frames right here moves `at` on."""
+        self.at = 0
         self._partial = bytearray()  # the head of a frame whose rest is still to come
         self._end = 0  # how long _partial must be before another look pays
 
     @property
     def waiting_bytes(self) -> int:
         """How many bytes were fed and not yet taken."""
-        return len(self._data) - self._at + len(self._partial)
+        return len(self.data) - self.at + len(self._partial)
 
     def feed(self, data: bytes) -> None:
         """Append what came in. Memory grows with the bytes that came, never with a length that a peer announces."""
-        if self._at < len(self._data):
-            data = self._data[self._at :] + data
+        if self.at < len(self.data):
+            data = self.data[self.at :] + data
         elif self._partial:
             self._partial += data
             if len(self._partial) < self._end:
                 return
             data, self._partial = bytes(self._partial), bytearray()
-        self._data, self._at = data, 0
+        self.data, self.at = data, 0
 
     def take(self) -> bytes | None:
         """The next whole frame, or None until more is fed. Raises `RemoteProtocolError`, and again if called again."""
-        start, data = self._at, self._data
+        start, data = self.at, self.data
         if start == len(data):
+            self.data, self.at = b"", 0  # an idle connection holds nothing
             return None
-        end = next_frame_end(data, start, self._frame_bytes_max)
+        end = next_frame_end(data, start, self._frame_bytes_max, self._header_bytes_max)
         if 0 < end <= len(data):
-            self._at = end
+            self.at = end
             return data[start:end]
         self._partial, self._end = bytearray(data[start:]), end - start if end else 4
-        self._data, self._at = b"", 0
+        self.data, self.at = b"", 0
         return None

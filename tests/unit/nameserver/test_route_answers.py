@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from name_servers import kept_reply
 from rocketline.model.topic_config import TopicConfig
 from rocketline.nameserver.config import NameServerConfig, load_settings
 from rocketline.nameserver.kv_config import KvConfig
@@ -60,8 +61,8 @@ def binary_question(opaque: int, topic: str = "T1") -> bytes:
 
 
 def ask(replies: RouteReplies, whole: bytes, body: bytes = BODY) -> tuple[bytes | None, bytes]:
-    """What the fast path says to a frame, and what the slow one does, which is then offered to be kept."""
-    fast = replies.answer(whole)
+    """What the hot path says to a frame, and what the slow one does, which is then offered to be kept."""
+    fast = kept_reply(replies, whole)
     request = frame.decode(whole)
     slow = Connection[None]("").reply(request, response(0, body=body))
     if fast is None:
@@ -117,7 +118,7 @@ class TestReplies:
             fast, slow = ask(replies, question(opaque))
             assert fast == (slow if is_fast else None)
         for opaque in (2_147_483_648, 9_999_999_999, 99_999_999_999):
-            assert replies.answer(question(opaque)) is None
+            assert kept_reply(replies, question(opaque)) is None
 
     def test_opaque_of_another_length_is_learnt_on_its_own(self, replies: RouteReplies) -> None:
         ask(replies, question(7))
@@ -138,12 +139,27 @@ class TestReplies:
     ) -> None:
         size = len(opaque.encode())
         ask(replies, question("7" * size) if size else question(7))
-        assert replies.answer(question(opaque)) is None
+        assert kept_reply(replies, question(opaque)) is None
 
     def test_question_that_differs_in_anything_else_is_another_question(self, replies: RouteReplies) -> None:
         ask(replies, question(7))
-        for other in (question(7, topic="T2"), question(7, tail='"version":317'), question(7)[:-1] + b"} "):
-            assert replies.answer(other) is None
+        longer = json_frame(question(7)[8:].decode() + " ")
+        for other in (question(7, topic="T2"), question(7, tail='"version":317'), longer):
+            assert kept_reply(replies, other) is None
+
+    def test_run_of_known_questions_is_answered_in_one_call(self, replies: RouteReplies) -> None:
+        ask(replies, question(7))
+        run = question(1) + question(2) + question(3)
+        for rest in (b"", b"\0\0", question(9, topic="T2"), question(4)[:-1], b"\0\0\0\0" * 8, b"\xff" * 64):
+            end, answered = replies.answer(b"before" + run + rest, 6, 1 << 20)
+            assert end == 6 + len(run)
+            assert answered == b"".join(kept_reply(replies, question(n)) or b"" for n in (1, 2, 3))
+
+    def test_run_ends_once_the_replies_are_many_enough(self, replies: RouteReplies) -> None:
+        ask(replies, question(7))
+        one = len(kept_reply(replies, question(1)) or b"")
+        end, answered = replies.answer(question(1) * 10, 0, one + 1)
+        assert (end, len(answered)) == (2 * len(question(1)), 2 * one)
 
     @pytest.mark.parametrize(
         "header",
@@ -166,20 +182,20 @@ class TestReplies:
             assert ask(replies, whole)[0] is None
 
     def test_answer_to_another_frame_than_the_last_missed_is_not_kept(self, replies: RouteReplies) -> None:
-        """A frame too big for the fast path is answered after a small one was missed."""
-        assert replies.answer(question(7)) is None
+        """A frame too big for the hot path is answered after a small one was missed."""
+        assert kept_reply(replies, question(7)) is None
         replies.remember(frame.decode(question(7, topic="T2")), response(0, body=BODY))
-        assert replies.answer(question(7)) is None
-        assert replies.answer(question(7, topic="T2")) is None
+        assert kept_reply(replies, question(7)) is None
+        assert kept_reply(replies, question(7, topic="T2")) is None
 
     def test_missed_frame_that_cannot_be_decoded_harms_nobody_else(self, replies: RouteReplies) -> None:
-        assert replies.answer(json_frame('{"opaque":7,"code":{}}')) is None
+        assert kept_reply(replies, json_frame('{"opaque":7,"code":{}}')) is None
         replies.remember(frame.decode(question(7)), response(0, body=BODY))
-        assert replies.answer(question(7)) is None
+        assert kept_reply(replies, question(7)) is None
 
     def test_remember_without_a_missed_frame_keeps_nothing(self, replies: RouteReplies) -> None:
         replies.remember(frame.decode(question(7)), response(0, body=BODY))
-        assert replies.answer(question(7)) is None
+        assert kept_reply(replies, question(7)) is None
 
     def test_binary_question_is_answered_with_the_bytes_of_the_slow_path(self, replies: RouteReplies) -> None:
         for opaque, is_fast in ((7, False), (8, True), (77, False), (-1, True), (-2_147_483_648, False)):
@@ -188,14 +204,16 @@ class TestReplies:
 
     def test_binary_question_that_differs_in_anything_else_is_another_question(self, replies: RouteReplies) -> None:
         ask(replies, binary_question(7))
-        assert replies.answer(binary_question(7, "T2")) is None
-        assert replies.answer(question(7)) is None
+        assert kept_reply(replies, binary_question(7, "T2")) is None
+        assert kept_reply(replies, question(7)) is None
 
     @pytest.mark.parametrize("size", range(8, 30))
     def test_binary_frame_that_is_cut_short_is_left_to_the_decoder(self, replies: RouteReplies, size: int) -> None:
         ask(replies, binary_question(7))
         whole = binary_question(7)[8:size]
-        assert replies.answer((4 + len(whole)).to_bytes(4, "big") + b"\1\0\0" + bytes([len(whole)]) + whole) is None
+        assert (
+            kept_reply(replies, (4 + len(whole)).to_bytes(4, "big") + b"\1\0\0" + bytes([len(whole)]) + whole) is None
+        )
 
     def test_every_change_drops_what_is_kept(self, sources: Sources, replies: RouteReplies) -> None:
         changes: list[Callable[[], object]] = [
@@ -205,29 +223,29 @@ class TestReplies:
         ]
         for change in changes:
             ask(replies, question(7))
-            assert replies.answer(question(7)) is not None
+            assert kept_reply(replies, question(7)) is not None
             change()
-            assert replies.answer(question(7)) is None
+            assert kept_reply(replies, question(7)) is None
 
     def test_change_between_question_and_answer_keeps_nothing(self, sources: Sources, replies: RouteReplies) -> None:
-        assert replies.answer(question(7)) is None
+        assert kept_reply(replies, question(7)) is None
         sources.table.delete_topic("T2")
         replies.remember(frame.decode(question(7)), response(0, body=BODY))
-        assert replies.answer(question(7)) is None
+        assert kept_reply(replies, question(7)) is None
 
     def test_unchanged_registration_drops_nothing(self, sources: Sources, replies: RouteReplies) -> None:
         ask(replies, question(7))
         sources.register()
-        assert replies.answer(question(7)) is not None
+        assert kept_reply(replies, question(7)) is not None
 
     def test_bound_on_replies_drops_all_and_starts_again(self, sources: Sources) -> None:
         replies = RouteReplies(sources.answers, replies_max=2)
         for topic in ("T1", "T2", "T3"):
             ask(replies, question(7, topic))
-        assert [replies.answer(question(7, t)) is not None for t in ("T1", "T2", "T3")] == [False, False, True]
+        assert [kept_reply(replies, question(7, t)) is not None for t in ("T1", "T2", "T3")] == [False, False, True]
 
     def test_bound_on_bytes_drops_all_and_starts_again(self, sources: Sources) -> None:
         replies = RouteReplies(sources.answers, reply_bytes_max=3000)
         for topic in ("T1", "T2"):
             ask(replies, question(7, topic), b"x" * 2000)
-        assert [replies.answer(question(7, t)) is not None for t in ("T1", "T2")] == [False, True]
+        assert [kept_reply(replies, question(7, t)) is not None for t in ("T1", "T2")] == [False, True]

@@ -52,12 +52,43 @@ async def test_binary_request_is_answered_in_the_servers_own_encoding(clock: Fak
     assert (answer.serialize_type, answer.opaque) == (SerializeType.JSON, 3)
 
 
-async def test_fast_path_answers_small_frames_and_leaves_the_rest(clock: FakeClock) -> None:
-    owner = RecordingOwner(clock, fast_path=lambda whole: b"FAST" if b'"opaque":1' in whole else None)
+async def test_hot_path_answers_what_it_knows_and_leaves_the_rest(clock: FakeClock) -> None:
+    known, asked = request(1), []
+
+    def hot_path(data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+        asked.append(data[start:])
+        count = 0
+        while data.startswith(known, start):
+            start, count = start + len(known), count + 1
+        return start, b"HOT!" * count
+
+    owner = RecordingOwner(clock, hot_path=hot_path)
     channel, transport = connected(owner)
-    feed(channel, request(1) + request(2) + request(1, body=b"z" * 2000))
-    assert transport.written[0].startswith(b"FAST")
-    assert [r.opaque for r in owner.requests] == [2, 1]
+    feed(channel, known + known + request(2) + known + request(3)[:20])
+    (written,) = transport.written
+    assert written.startswith(b"HOT!HOT!")
+    assert written.endswith(b"HOT!")
+    assert [r.opaque for r in owner.requests] == [2]
+    assert len(asked) == 2, "one call for a run of known frames"
+    feed(channel, request(3)[20:])
+    assert [r.opaque for r in owner.requests] == [2, 3]
+
+
+async def test_hot_path_is_told_how_many_bytes_this_turn_may_still_make(clock: FakeClock) -> None:
+    known, budgets = request(1), []
+
+    def hot_path(data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+        budgets.append(reply_bytes_max)
+        is_known = data.startswith(known, start)
+        return (start + len(known), bytes(100_000)) if is_known else (start, b"")
+
+    channel, transport = connected(RecordingOwner(clock, hot_path=hot_path))
+    feed(channel, (known + request(2)) * 3)
+    assert budgets[0] == 256 * 1024
+    assert budgets[1] < budgets[0] - 100_000
+    assert not transport.is_reading()
+    await turn()
+    assert transport.is_reading()
 
 
 async def test_frame_over_the_limit_closes_without_an_answer(clock: FakeClock) -> None:
