@@ -1,22 +1,52 @@
-"""One request and its answer over a blocking socket of their own: enough to look into any server."""
+"""Requests and their answers over a blocking socket: enough to look into any server."""
 
 from __future__ import annotations
 
 import socket
+from types import TracebackType
+from typing import Self
 
 from rocketline.wire import frame
 from rocketline.wire.command import Command
 
 
-def ask(address: str, request: Command, *, timeout_s: float = 5) -> Command:
-    """The answer of the server at `address` (`host:port`). Raises `OSError` if it gives none."""
-    host, _, port = address.rpartition(":")
-    reader = frame.FrameReader()
-    with socket.create_connection((host, int(port)), timeout_s) as connection:
-        connection.sendall(frame.encode(request))
-        while (answer := reader.take()) is None:
-            data = connection.recv(65_536)
+class Exchange:
+    """One connection, on which each request waits for its answer. `address` is `host:port`."""
+
+    def __init__(self, address: str, *, timeout_s: float = 5) -> None:
+        self.address = address
+        host, _, port = address.rpartition(":")
+        self._connection = socket.create_connection((host, int(port)), timeout_s)
+        self._reader = frame.FrameReader()
+        self._opaque = 0
+
+    def ask(self, request: Command) -> Command:
+        """The answer to `request`. Raises `OSError` if none comes."""
+        self._opaque += 1
+        request.opaque = self._opaque
+        self._connection.sendall(frame.encode(request))
+        while (answer := self._reader.take()) is None:
+            data = self._connection.recv(65_536)
             if not data:
-                raise ConnectionError(f"{address} closed the connection instead of answering")
-            reader.feed(data)
-    return frame.decode(answer)
+                raise ConnectionError(f"{self.address} closed the connection instead of answering")
+            self._reader.feed(data)
+        response = frame.decode(answer)
+        assert response.opaque == self._opaque, f"asked {self._opaque}, answered {response.opaque}"
+        return response
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def ask(address: str, request: Command) -> Command:
+    """The answer of the server at `address`, over a connection of its own. Raises `OSError` if none comes."""
+    with Exchange(address) as exchange:
+        return exchange.ask(request)
