@@ -54,6 +54,7 @@ serve: $(READY)  ## a name server on PORT
 	@$(BIN)/rocketline nameserver --port $(PORT)
 
 docs: $(DOCS_READY)  ## build the documentation into site/
+	@$(BIN)/python docs/generate.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "See site/index.html"
 

@@ -234,6 +234,23 @@ async def test_on_close_is_called_once_per_connection() -> None:
     assert len(closed) == 1
 
 
+async def test_socket_buffers_are_set_where_the_settings_say_so() -> None:
+    sizes: list[int] = []
+
+    def note(channel: Channel, request: Command) -> Outcome:
+        assert channel._transport is not None
+        sock = channel._transport.get_extra_info("socket")
+        sizes.extend(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF))
+        return response(0)
+
+    network = NetworkConfig(
+        bind_address="127.0.0.1", listen_port=0, send_buffer_bytes=20_000, receive_buffer_bytes=30_000
+    )
+    async with serve({1: note}, network=network) as server, Remote(server.address) as remote:
+        await remote.request(Command(1), 5)
+    assert sizes in ([20_000, 30_000], [40_000, 60_000])  # Linux doubles what it is told
+
+
 async def test_proxy_preamble_names_the_client() -> None:
     peers: list[str] = []
 

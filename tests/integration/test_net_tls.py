@@ -176,6 +176,31 @@ async def test_renewed_certificate_serves_new_connections(authority: Authority, 
         assert await ask(server.address, renewed.client()) == 0
 
 
+async def test_renewed_pair_in_one_file_serves_new_connections(authority: Authority, tmp_path: Path) -> None:
+    (tmp_path / "renewed").mkdir()
+    renewed = Authority(tmp_path / "renewed")
+    both = tmp_path / "both.pem"
+    _join(both, *authority.issue("server", "127.0.0.1"))
+    async with serve(tls=TlsConfig(server_cert_path=str(both))) as server:
+        assert await ask(server.address, authority.client()) == 0
+        _join(both, *renewed.issue("server", "127.0.0.1"))
+        assert await ask(server.address, renewed.client()) == 0
+
+
+async def test_renewal_that_cannot_be_loaded_leaves_the_old_one(authority: Authority, tmp_path: Path) -> None:
+    both = tmp_path / "both.pem"
+    _join(both, *authority.issue("server", "127.0.0.1"))
+    async with serve(tls=TlsConfig(server_cert_path=str(both))) as server:
+        both.write_bytes(b"no certificate")
+        with pytest.raises(ConnectError):
+            await ask(server.address, authority.client())
+        assert await ask(server.address, authority.client()) == 0
+
+
+def _join(target: Path, *sources: str) -> None:
+    target.write_bytes(b"".join(Path(source).read_bytes() for source in sources) + b"\n")
+
+
 def _copy(source: str, target: str) -> None:
     Path(target).write_bytes(Path(source).read_bytes() + b"\n")  # one byte more: the clock of files may be coarse
 

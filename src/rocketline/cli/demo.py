@@ -28,7 +28,7 @@ Apache's brokers, clients and mqadmin work with it as with their own:
   [cyan]mqadmin clusterList -n 127.0.0.1:9876[/cyan]"""
 
 
-@click.command()
+@click.command(short_help="See Rocketline at work, in seconds.")
 def demo() -> None:
     """Start a name server, register brokers with it, and ask it for routes. Takes a second and leaves nothing."""
     with tempfile.TemporaryDirectory(prefix="rocketline-demo-") as folder:

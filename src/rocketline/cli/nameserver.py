@@ -33,7 +33,7 @@ SIGTERM and Ctrl-C close it cleanly.
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(short_help="Run a name server.", epilog=_EXAMPLES)
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Settings to load.")
 @click.option("--host", metavar="HOST", help="Address to listen on (bindAddress).")
 @click.option("--port", metavar="PORT", help="Port to listen on (listenPort); 0 takes a free one.")

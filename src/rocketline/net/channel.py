@@ -12,6 +12,7 @@ Flow control, so that no peer can make us hold more than a bounded amount for it
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -157,6 +158,13 @@ class Channel(asyncio.BufferedProtocol):
         self._owner.channel_opened(self)
         if self._tls is not None:
             self._receive(b"")  # in TLS the client speaks first
+
+    def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
+        """The sizes of the system's own buffers; 0 leaves what it chose."""
+        sock = cast("asyncio.Transport", self._transport).get_extra_info("socket")
+        for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
+            if size:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_stopped = True

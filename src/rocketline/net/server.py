@@ -95,6 +95,7 @@ class Server:
     # --- what a channel tells its owner
 
     def channel_opened(self, channel: Channel) -> None:
+        channel.set_socket_buffers(self._network.send_buffer_bytes, self._network.receive_buffer_bytes)
         self.channels.add(channel)
 
     def channel_closed(self, channel: Channel, reason: Exception | None) -> None:

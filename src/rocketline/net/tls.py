@@ -87,24 +87,24 @@ class ServerTls:
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config
-        self._paths = [path for path in (config.server_cert_path, config.server_key_path) if path]
-        self._stamps = self._read_stamps()
-        self._context = self._load() if self._paths else None
+        self._pair = [path for path in (config.server_cert_path, config.server_key_path) if path]
+        self._trust = [path for path in (config.server_trust_cert_path,) if path]
+        self._pair_stamps, self._trust_stamps = _stamps(self._pair), _stamps(self._trust)
+        self._context = self._load() if self._pair else None
 
     def context(self) -> ssl.SSLContext | None:
-        """The context for a new connection; None if no certificate is configured. Raises `ConfigError`."""
-        stamps = self._read_stamps()
-        if self._context is not None and stamps != self._stamps:
-            pair_changed = all(now != then for now, then in zip(stamps[:2], self._stamps[:2], strict=True))
-            if pair_changed or stamps[2] != self._stamps[2]:
-                self._context, self._stamps = self._load(), stamps
-        return self._context
+        """The context for a new connection; None if no certificate is configured.
 
-    def _read_stamps(self) -> tuple[tuple[int, int] | None, ...]:
-        config = self._config
-        return tuple(
-            _stamp(path) for path in (config.server_cert_path, config.server_key_path, config.server_trust_cert_path)
-        )
+        Raises `ConfigError` once if changed files cannot be loaded; after that the old ones go on until they change.
+        """
+        if self._context is None:
+            return None
+        pair, trust = _stamps(self._pair), _stamps(self._trust)
+        is_pair_changed = all(now != then for now, then in zip(pair, self._pair_stamps, strict=True))
+        if is_pair_changed or trust != self._trust_stamps:
+            self._pair_stamps, self._trust_stamps = pair, trust
+            self._context = self._load()
+        return self._context
 
     def _load(self) -> ssl.SSLContext:
         config = self._config
@@ -139,7 +139,8 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, passw
         # A password is always passed: without one OpenSSL would ask for it at the terminal.
         context.load_cert_chain(certificate, key or None, password)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError([f"TLS certificate {certificate} with key {key or certificate}: {error}"]) from error
+        paths = f"certificate {certificate}, key {key or 'in the same file'}"
+        raise ConfigError([f"TLS cannot use {paths} (tls.server.* or tls.client.*): {error}"]) from error
 
 
 def _load_trust(context: ssl.SSLContext, path: str) -> None:
@@ -149,9 +150,14 @@ def _load_trust(context: ssl.SSLContext, path: str) -> None:
         raise ConfigError([f"TLS trust file {path}: {error}"]) from error
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
+def _stamps(paths: list[str]) -> list[tuple[int, int] | None]:
+    """What tells a file from its successor: time and size; None where there is none at the moment."""
+    return [_stamp(Path(path)) for path in paths]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        status = Path(path).stat()
+        status = path.stat()
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
