@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+import mqadmin_output
 from apache_cluster import Cluster
-from rocketline.testing.apache import ApacheBroker, ClientJvm, Release, Traffic, running
+from rocketline.testing.apache import ApacheBroker, ClientJvm, Release, Traffic, fetch, running
 from rocketline.testing.name_server import NameServerProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 BINARY_HEADERS = {"rocketmq.serialize.type": "ROCKETMQ"}
+RARE_REGISTRATION = {
+    "compressedRegister": "true",
+    "enableSingleTopicRegister": "true",
+    "forceRegister": "false",
+    "registerNameServerPeriod": "10000",
+}
+"""Compressed bodies, REGISTER_TOPIC_IN_NAMESRV for a new topic, and QUERY_DATA_VERSION before each registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encodings:
-    """A broker that writes binary headers, two name servers that write the one and the other, and such clients."""
+    """A broker that writes binary headers, two name servers that write one and the other, and such clients."""
 
     name_servers: dict[str, NameServerProcess]
     clients: dict[str, ClientJvm]
@@ -57,3 +66,18 @@ def test_header_encodings_mix(encodings: Encodings, name_server: str, client: st
     topic = f"{client}-through-{name_server}"
     clients.mqadmin(address, "updateTopic", "-c", "DefaultCluster", "-t", topic)
     assert clients.traffic(address, topic, group=topic, count=100) == Traffic(sent=100, received=100, distinct=100)
+
+
+def test_release_5_3_3_works_through_our_name_server(tmp_path: Path) -> None:
+    """It reads bodies with another JSON library than 5.5.0 does."""
+    release = fetch("5.3.3")
+    with (
+        NameServerProcess(tmp_path / "ours") as ours,
+        ApacheBroker(release, tmp_path / "broker", name_servers=(ours.address,)) as broker,
+        ClientJvm(release, tmp_path / "clients") as clients,
+    ):
+        shown = mqadmin_output.read(clients.mqadmin(ours.address, "clusterList"), ours.address)
+        assert shown.printed == [["DefaultCluster", "broker-a", "0", broker.address, "V5_3_3", "true"]]
+        clients.mqadmin(ours.address, "updateTopic", "-c", "DefaultCluster", "-t", "Older")
+        traffic = clients.traffic(ours.address, "Older", group="older", count=100)
+        assert traffic == Traffic(sent=100, received=100, distinct=100)

@@ -1,7 +1,7 @@
 """The real Apache RocketMQ as a peer: fetched from Maven once, started on free ports, asked through its own clients."""
 
 from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
-from rocketline.testing.apache.release import MissingToolError, Release, fetch
+from rocketline.testing.apache.release import Release, ToolError, fetch
 from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info, running
 from rocketline.testing.server_process import free_port
 
@@ -9,9 +9,9 @@ __all__ = [
     "ApacheBroker",
     "ApacheNameServer",
     "ClientJvm",
-    "MissingToolError",
     "MqadminOutput",
     "Release",
+    "ToolError",
     "Traffic",
     "cluster_info",
     "fetch",

@@ -27,7 +27,7 @@ _SOURCES = Path(__file__).parent / "java"
 _LOGGING = _SOURCES / "rmq.logback-test.xml"
 
 
-class MissingToolError(RocketlineError):
+class ToolError(RocketlineError):
     """A program that Apache RocketMQ needs is missing, too old, or failed."""
 
     def __init__(self, tool: str, problem: str) -> None:
@@ -56,7 +56,7 @@ def fetch(version: str = VERSION, *, cache: Path | None = None) -> Release:
     """The release, from Maven the first time and from the cache folder ever after.
 
     The folder is `cache`, or what the environment variable ROCKETLINE_APACHE_CACHE names, or `rocketline` in the
-    user's cache folder. Raises `MissingToolError` for a missing JDK or Maven. Several processes may call it at once.
+    user's cache folder. Raises `ToolError` for a missing JDK or Maven. Several processes may call it at once.
     """
     cache = cache or _cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
@@ -120,9 +120,7 @@ def _check_java() -> None:
     text = _run("java", "-version")
     found = re.search(r'version "(\d+)', text)
     if found is None or int(found[1]) < _JAVA_VERSION_MIN:
-        raise MissingToolError(
-            "java", f"version {_JAVA_VERSION_MIN} or newer is needed, this is {text.splitlines()[0]}"
-        )
+        raise ToolError("java", f"version {_JAVA_VERSION_MIN} or newer is needed, this is {text.splitlines()[0]}")
 
 
 def _run(tool: str, *arguments: str) -> str:
@@ -131,8 +129,8 @@ def _run(tool: str, *arguments: str) -> str:
         done = subprocess.run([tool, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     except FileNotFoundError:
         what = "install Maven" if tool == "mvn" else f"install a JDK, version {_JAVA_VERSION_MIN} or newer"
-        raise MissingToolError(tool, f"it is not on the PATH; {what}") from None
+        raise ToolError(tool, f"it is not on the PATH; {what}") from None
     text = done.stdout + done.stderr
     if done.returncode:
-        raise MissingToolError(tool, f"it failed with code {done.returncode}:\n{text[-4000:]}")
+        raise ToolError(tool, f"it failed with code {done.returncode}:\n{text[-4000:]}")
     return text

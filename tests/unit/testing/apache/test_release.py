@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.testing.apache import MissingToolError, fetch
+from rocketline.testing.apache import ToolError, fetch
 
 TOOLS = {
     "java": """echo 'openjdk version "17.0.1"' >&2""",
@@ -56,7 +56,7 @@ def test_fetch_by_several_at_once_downloads_once(tools: Path, tmp_path: Path) ->
 
 def test_fetch_that_fails_halfway_leaves_nothing_that_looks_complete(tools: Path, tmp_path: Path) -> None:
     write_tool(tools, "mvn", TOOLS["mvn"] + "\necho no such host; exit 1")
-    with pytest.raises(MissingToolError, match="no such host"):
+    with pytest.raises(ToolError, match="no such host"):
         fetch(cache=tmp_path / "cache")
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["apache-5.5.0.lock"]
     write_tool(tools, "mvn", TOOLS["mvn"])
@@ -66,13 +66,13 @@ def test_fetch_that_fails_halfway_leaves_nothing_that_looks_complete(tools: Path
 @pytest.mark.parametrize(("tool", "remedy"), [("java", "a JDK"), ("javac", "a JDK"), ("mvn", "Maven")])
 def test_fetch_without_a_tool_names_it(tools: Path, tmp_path: Path, tool: str, remedy: str) -> None:
     (tools / tool).unlink()
-    with pytest.raises(MissingToolError, match=f"`{tool}`.*install {remedy}"):
+    with pytest.raises(ToolError, match=f"`{tool}`.*install {remedy}"):
         fetch(cache=tmp_path / "cache")
 
 
 def test_fetch_with_an_old_java_names_its_version(tools: Path, tmp_path: Path) -> None:
     write_tool(tools, "java", """echo 'openjdk version "11.0.2" 2019-01-15' >&2""")
-    with pytest.raises(MissingToolError, match=r"17 or newer.*11\.0\.2"):
+    with pytest.raises(ToolError, match=r"17 or newer.*11\.0\.2"):
         fetch(cache=tmp_path / "cache")
 
 
