@@ -19,6 +19,8 @@ from benchmarks.loadgen import LoadResult, Shape
 
 RATE_RATIO_MIN = 1.2
 CPU_RATIO_MAX = 0.6
+QUIET_CORES_MAX = 0.2
+"""Beyond this, a server of many threads wins rate from one of few, whatever they cost: the scheduler shares by thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +168,8 @@ def noise_line(measured: Sequence[Measured]) -> str:
     """How much of the machine was not ours while we measured."""
     others = [run.other_cores for server in measured for runs in server.loads.values() for run in runs]
     share = f"Other work took {median(others):.2f} of {os.cpu_count()} cores meanwhile, at most {max(others):.2f}."
+    if median(others) > QUIET_CORES_MAX:
+        return f"{share} [red]Too much: only the CPU per query means anything. Repeat on a quiet machine.[/]"
     return f"{share} Compare the servers with each other, never with another run."
 
 
