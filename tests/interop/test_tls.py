@@ -66,9 +66,13 @@ def secured(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Itera
         running(permissive, enforcing),
         ApacheBroker(
             release, home / "broker", name_servers=(permissive.address,), settings=known_to, properties=properties
-        ),
+        ) as broker,
         ClientJvm(release, home / "clients", properties=properties) as tls_clients,
     ):
+        broker.wait_until(
+            lambda: tls_clients.mqadmin(enforcing.address, "topicRoute", "-t", "TBW102").status == 0,
+            "registered with the enforcing name server",
+        )
         yield Secured(permissive, enforcing, tls_clients)
 
 

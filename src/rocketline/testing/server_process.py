@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -137,6 +138,17 @@ class ServerProcess:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def running(*servers: ServerProcess) -> Iterator[None]:
+    """Servers that start side by side: all are ready in the block, all are gone after it."""
+    with ExitStack() as stack:
+        for server in servers:
+            stack.push(server)
+        for server in servers:
+            server.wait_until_ready()
+        yield
 
 
 def accepts_connections(port: int) -> bool:

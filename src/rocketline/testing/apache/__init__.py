@@ -2,8 +2,8 @@
 
 from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
 from rocketline.testing.apache.release import Release, ToolError, fetch
-from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info, running
-from rocketline.testing.server_process import free_port
+from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info
+from rocketline.testing.server_process import free_port, running
 
 __all__ = [
     "ApacheBroker",

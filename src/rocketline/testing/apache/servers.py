@@ -6,8 +6,7 @@ them at their best passes its own `jvm` options.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,17 +19,6 @@ from rocketline.wire.command import Command
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dtls.server.mode=disabled")
 """Quick to start and light on memory and cores. Without TLS, because to make up a certificate takes seconds."""
-
-
-@contextmanager
-def running(*servers: ServerProcess) -> Iterator[None]:
-    """Servers that start side by side: all are ready in the block, all are gone after it."""
-    with ExitStack() as stack:
-        for server in servers:
-            stack.push(server)
-        for server in servers:
-            server.wait_until_ready()
-        yield
 
 
 class _ApacheServer(ServerProcess):
