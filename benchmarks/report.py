@@ -20,7 +20,7 @@ from benchmarks.loadgen import LoadResult, Shape
 RATE_RATIO_MIN = 1.2
 CPU_RATIO_MAX = 0.6
 QUIET_CORES_MAX = 0.2
-"""Beyond this, a server of many threads wins rate from one of few, whatever they cost: the scheduler shares by thread."""
+"""Beyond this, many threads win rate from few, whatever they cost: the scheduler shares by thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
