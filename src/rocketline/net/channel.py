@@ -2,10 +2,12 @@
 
 Flow control, so that no peer can make us hold more than a bounded amount for it:
 
-- What we write waits in the transport up to its high-water mark. Above it we neither handle further requests nor read.
-- One turn of the loop handles requests until 256 KiB of answers are made; the rest waits for the next turn, so that
-  the transport can tell us that it is full, and so that other connections get theirs.
-- Requests whose answers come later (`LATER`) are counted; at the bound we stop reading until one is answered.
+- What we write waits in the transport up to its high-water mark. Above it we handle no further request of the peer.
+- Requests whose answers come later (`LATER`) are counted; at the bound we handle no further one until one is answered.
+- A request that must not be handled yet stops the reading. Until one comes we read on, because the peer may be stuck
+  with its answers to our own requests: if both ends waited for the other to read, neither ever would.
+- One turn of the loop handles frames until 256 KiB of answers are made or 10 ms are over; the rest waits for the next
+  turn, so that the transport can tell us that it is full, and so that other connections get theirs.
 - Requests of our own are bounded by `Connection`.
 """
 
@@ -35,6 +37,7 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.connection import Answer, Connection
 
 _TURN_BYTES_MAX: Final = 256 * 1024
+_TURN_S_MAX: Final = 0.01
 
 
 class Later(Enum):
@@ -59,7 +62,7 @@ class ChannelLimits:
     in_flight_max: int = 65_535
     """Requests of ours that wait for an answer; one more raises `OverloadedError`."""
     unanswered_max: int = 4096
-    """Requests of the peer whose answers come later; at the bound we stop reading."""
+    """Requests of the peer whose answers come later; with one more we stop reading."""
     write_high_bytes: int = 64 * 1024
     write_low_bytes: int = 32 * 1024
 
@@ -191,7 +194,6 @@ class Channel(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
-        self._stop()
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
@@ -235,11 +237,12 @@ class Channel(asyncio.BufferedProtocol):
 
     def _handle_frames(self) -> None:
         """Handle the frames that are whole, until a bound is reached; write what that brought about in one go."""
-        reader, hot_path = self._reader, self._owner.hot_path
+        reader, hot_path, clock = self._reader, self._owner.hot_path, self._owner.clock
+        end_s = clock.monotonic() + _TURN_S_MAX
         self._is_handling = True
         try:
             while not self._is_stopped:
-                if hot_path is not None:
+                if hot_path is not None and not self._is_full:
                     reader.at, replies = hot_path(reader.data, reader.at, _TURN_BYTES_MAX - self._out_bytes)
                     self._out.append(replies)
                     self._out_bytes += len(replies)
@@ -247,8 +250,8 @@ class Channel(asyncio.BufferedProtocol):
                     whole = reader.take()
                     if whole is None:
                         break
-                    self._handle(frame.decode(whole))
-                if self._out_bytes >= _TURN_BYTES_MAX:
+                    self._handle(whole)
+                if self._out_bytes >= _TURN_BYTES_MAX or clock.monotonic() >= end_s:
                     self._end_turn()
         except ProtocolError as error:
             self._fail(error)
@@ -256,23 +259,32 @@ class Channel(asyncio.BufferedProtocol):
             self._is_handling = False
         self._flush()
 
-    def _handle(self, command: Command) -> None:
-        event = self._connection.receive(command)
+    def _handle(self, whole: bytes) -> None:
+        event = self._connection.receive(frame.decode(whole))
         if isinstance(event, Answer):
             if not event.waiter.done():
                 event.waiter.set_result(event.response)
-        elif event is not None:
-            outcome = self._owner.dispatch(self, event)
-            if event.is_oneway or outcome is None:
-                return
-            if isinstance(outcome, Command):
-                self._send(self._encode_reply(event, outcome))
-            else:
-                self._unanswered += 1
-                if self._unanswered >= self._owner.limits.unanswered_max:
-                    self._stop()
+        elif event is None:
+            pass  # an answer that nobody waits for any more
+        elif self._is_full:
+            self._reader.put_back(whole)
+            self._stop()
+        else:
+            self._handle_request(event)
+
+    def _handle_request(self, request: Command) -> None:
+        outcome = self._owner.dispatch(self, request)
+        if outcome is LATER:
+            self._unanswered += 1
+        elif isinstance(outcome, Command) and not request.is_oneway:
+            self._send(self._encode_reply(request, outcome))
 
     # --- flow control
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the peer's requests have to wait: it does not take our answers, or too many are still due."""
+        return self._is_write_paused or self._unanswered >= self._owner.limits.unanswered_max
 
     def _end_turn(self) -> None:
         self._is_turn_over = True
@@ -290,13 +302,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """One reason to stop is gone. If it was the last, handle what was read already, then read on."""
-        if (
-            not self._is_stopped
-            or self._is_write_paused
-            or self._is_turn_over
-            or self._unanswered >= self._owner.limits.unanswered_max
-            or self.is_closed
-        ):
+        if not self._is_stopped or self._is_full or self._is_turn_over or self.is_closed:
             return
         self._is_stopped = False
         if not self._is_handling:
@@ -330,10 +336,11 @@ class Channel(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 await self._writable()
                 self._send(self._connection.request(command, answer))
+                opaque = command.opaque  # the same command may be sent, and numbered, elsewhere meanwhile
                 try:
                     return await answer
                 finally:
-                    self._connection.forget(command.opaque)
+                    self._connection.forget(opaque)
         except TimeoutError:
             raise RequestTimeoutError(self.peer, f"no answer to request {command.code} in {timeout_s:g} s") from None
 
@@ -355,10 +362,14 @@ class Channel(asyncio.BufferedProtocol):
             raise ConnectionLostError(self.peer, "the connection is closed")
 
     def _send(self, data: bytes) -> None:
-        """Write together with whatever else this turn of the loop produces."""
+        """Write together with whatever else this turn of the loop produces, unless that is much already."""
         self._out.append(data)
         self._out_bytes += len(data)
-        if not self._is_handling and not self._is_flush_due:
+        if self._is_handling:
+            return
+        if self._out_bytes >= _TURN_BYTES_MAX:
+            self._flush()
+        elif not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 

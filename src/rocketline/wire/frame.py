@@ -122,3 +122,7 @@ class FrameReader:
         self._partial, self._end = bytearray(data[start:]), end - start if end else 4
         self.data, self.at = b"", 0
         return None
+
+    def put_back(self, whole: bytes) -> None:
+        """Undo the `take` that just gave `whole`: the next one gives it again."""
+        self.at -= len(whole)

@@ -276,3 +276,97 @@ async def test_waiting_sender_is_woken_when_the_connection_is_lost(clock: FakeCl
         await turn()
         transport.close()
     assert "closed" in task.result()
+
+
+async def test_answers_are_read_while_the_peer_takes_nothing_and_a_request_stops_the_reading(clock: FakeClock) -> None:
+    """Two ends that both wait for the other to read would wait for ever."""
+    owner = RecordingOwner(clock)
+    channel, transport = connected(owner)
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(channel.request(Command(105), 5))
+        await turn()
+        await turn()
+        channel.pause_writing()
+        answer = response(0, "mine")
+        answer.opaque = transport.commands()[0].opaque
+        feed(channel, frame.encode(answer))
+    assert asked.result().remark == "mine"
+    assert transport.is_reading()
+    feed(channel, request(8) + request(9))
+    assert owner.requests == []
+    assert not transport.is_reading()
+    channel.resume_writing()
+    assert [r.opaque for r in owner.requests] == [8, 9]
+    assert transport.is_reading()
+
+
+async def test_hot_path_answers_nothing_while_the_peer_takes_nothing(clock: FakeClock) -> None:
+    known = request(1)
+
+    def hot_path(data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+        return (start + len(known), b"HOT!") if data.startswith(known, start) else (start, b"")
+
+    channel, transport = connected(RecordingOwner(clock, hot_path=hot_path))
+    channel.pause_writing()
+    feed(channel, known)
+    assert transport.written == []
+    channel.resume_writing()
+    assert transport.written == [b"HOT!"]
+
+
+async def test_oneway_requests_that_are_answered_later_count_towards_the_bound(clock: FakeClock) -> None:
+    parked: list[Command] = []
+
+    def park(channel: Channel, request: Command) -> Outcome:
+        parked.append(request)
+        return LATER
+
+    channel, transport = connected(RecordingOwner(clock, park, limits=ChannelLimits(unanswered_max=2)))
+    feed(channel, b"".join(request(n, flag=ONEWAY_FLAG) for n in range(3)))
+    assert len(parked) == 2
+    for command in parked[:2]:
+        channel.reply(command, response(0))
+    assert len(parked) == 3
+    channel.reply(parked[2], response(0))
+    feed(channel, b"".join(request(n) for n in range(3)))
+    assert len(parked) == 3 + 2
+    await turn()
+    assert transport.written == []
+
+
+async def test_turn_ends_when_its_time_is_over_and_goes_on_after_the_others(clock: FakeClock) -> None:
+    def slow(channel: Channel, request: Command) -> Outcome:
+        clock.advance(0.004)
+        return response(0)
+
+    channel, transport = connected(RecordingOwner(clock, slow))
+    feed(channel, b"".join(request(n) for n in range(7)))
+    assert [c.opaque for c in transport.commands()] == [0, 1, 2]
+    assert not transport.is_reading()
+    while not transport.is_reading():
+        await turn()
+    assert [c.opaque for c in transport.commands()] == list(range(7))
+
+
+async def test_one_command_to_two_peers_leaves_nothing_waiting_on_either(clock: FakeClock) -> None:
+    channels = [connected(RecordingOwner(clock))[0] for _ in range(2)]
+    with pytest.raises(RequestTimeoutError):
+        await channels[0].request(Command(105), 0.01)
+    asked = Command(105)
+    outcomes = await asyncio.gather(*(channel.request(asked, 0.01) for channel in channels), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [RequestTimeoutError] * 2
+    assert [channel._connection.in_flight for channel in channels] == [0, 0]
+
+
+async def test_senders_of_one_turn_wait_once_the_connection_is_full(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    transport.takes_bytes = False
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(channel.send_oneway(Command(905, body=bytes(100_000)), 5))
+        await turn()
+        await turn()
+        assert sum(map(len, transport.written)) < 400_000
+        while len(transport.commands()) < 50:
+            transport.drain()
+            await turn()
