@@ -88,13 +88,14 @@ def write(value: Any) -> bytes:
 
 
 def write_strict(value: Any) -> bytes:
-    """`value` in standard JSON, all ASCII, without blanks: every key quoted, map keys in order.
+    """`value` in standard JSON without blanks: every key quoted, map keys in order, UTF-8 unescaped as 5.5.0 has it.
 
-    >>> write_strict({"addrs": {1: "b", 0: "é"}})
-    b'{"addrs":{"0":"\\\\u00e9","1":"b"}}'
+    >>> write_strict({"addrs": {1: "b", 0: "é"}}).decode()
+    '{"addrs":{"0":"é","1":"b"}}'
     """
     try:
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+        text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False, ensure_ascii=False)
+        return text.encode("utf-8", "replace")
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalProtocolError(f"value cannot be written as standard JSON: {error}") from None
 

@@ -203,12 +203,12 @@ def test_sample_when_read_and_written_is_the_same_text(cls: Any, text: str) -> N
     assert encode(decode(cls, text.encode())) == text.encode()
 
 
-def test_strict_route_when_written_has_quoted_sorted_keys_and_only_ascii() -> None:
+def test_strict_route_when_written_has_quoted_sorted_keys() -> None:
     """H.3 38: broker ids are quoted for those who read standard JSON only."""
     text = ROUTE.replace('0:"10.0.0.1:10911",1:', '10:"10.0.0.1:10911",2:').replace("DefaultCluster", "Größe")
     strict = encode_route(decode(TopicRouteData, text.encode()), strict=True)
     assert b'"brokerAddrs":{"2":"10.0.0.2:10911","10":"10.0.0.1:10911"}' in strict
-    assert b'"cluster":"Gr\\u00f6\\u00dfe"' in strict
+    assert '"cluster":"Größe"'.encode() in strict
     assert decode(TopicRouteData, strict) == decode(TopicRouteData, text.encode())
 
 
