@@ -1,7 +1,8 @@
-"""The command with and without the packages that it needs."""
+"""The command with and without the packages and the streams that it needs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -31,6 +32,35 @@ def test_command_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "rocketline", "--version"], capture_output=True, text=True, check=True)
 
     assert done.stdout.endswith(f"{__version__}\n")
+
+
+def run_in_shell(redirection: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "rocketline", *arguments]
+    return subprocess.run(shell, capture_output=True, text=True, check=False, env={**os.environ, **environ})
+
+
+@pytest.mark.parametrize("arguments", [["nameserver", "-p"], ["demo"]])
+def test_command_started_with_closed_streams_works(arguments: list[str]) -> None:
+    assert run_in_shell("<&- >&- 2>&-", *arguments).returncode == 0
+
+
+def test_output_that_the_terminal_cannot_show_is_replaced() -> None:
+    done = run_in_shell("", "demo", PYTHONIOENCODING="latin-1", COLUMNS="100")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0?7" in done.stdout
+
+
+def test_output_that_cannot_be_written_is_one_line_with_status_1() -> None:
+    done = run_in_shell(">/dev/full", "nameserver", "-p")
+
+    assert (done.returncode, done.stderr) == (1, "rocketline: no space left on device\n")
+
+
+def test_output_that_nobody_reads_ends_quietly() -> None:
+    done = run_in_shell("| :", "nameserver", "-p")
+
+    assert done.stderr == ""
 
 
 def test_version_is_told() -> None:

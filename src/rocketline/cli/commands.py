@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import click
 
 from rocketline import __version__
@@ -29,6 +31,11 @@ class Commands(click.Group):
             ctx.exit(2)
         except RocketlineError as error:
             click.echo(f"rocketline: {error}", err=True)
+            ctx.exit(1)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # Click ends quietly when nobody reads on
+            click.echo(f"rocketline: {(error.strerror or str(error)).lower()}", err=True)
             ctx.exit(1)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from pathlib import Path
 
 from rocketline.errors import MissingExtraError
 
@@ -13,6 +16,7 @@ _PACKAGES = {"click": "Click", "rich": "Rich"}
 
 def main() -> None:
     """Run the command line; without the extra `cli`, say in one line how to install it."""
+    _prepare_streams()
     try:
         import rich  # noqa: F401  # named here rather than in the middle of a command
 
@@ -24,3 +28,15 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     rocketline()
+
+
+def _prepare_streams() -> None:
+    """Give a program that was started without standard streams some, and print what a terminal cannot show as "?".
+
+    The number of a missing stream would go to a socket, and the loop of uvloop aborts when it is to close such a one.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # open as long as the process is
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
