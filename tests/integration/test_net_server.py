@@ -78,9 +78,8 @@ async def test_body_near_the_frame_limit_passes_both_ways() -> None:
 async def test_both_ends_have_more_to_send_than_fits_and_all_of_it_arrives() -> None:
     """Neither end may stop reading answers because the other does not take its requests."""
     body = bytes(12 * 1024 * 1024)
-    async with serve() as server, Remote(server.address) as remote:
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(remote.request(Command(ECHO, body=body), 20)) for _ in range(4)]
+    async with serve() as server, Remote(server.address) as remote, asyncio.TaskGroup() as group:
+        asked = [group.create_task(remote.request(Command(ECHO, body=body), 20)) for _ in range(4)]
     assert all(task.result().body == body for task in asked)
 
 

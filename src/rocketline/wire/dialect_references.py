@@ -24,7 +24,7 @@ def resolve(document: Any, *, values_max: int) -> Any:
 
     The copy is a tree. A reference to something around it (`..`, `@` and `$` are always that) or to nothing at all
     becomes None. As references to references multiply, a copy of more than `values_max` values is refused with
-    `RemoteProtocolError`.
+    `RemoteProtocolError`; each character of a path that is followed counts like a value.
 
     >>> resolve({"a": [{"x": 1}], "b": {"$ref": "$.a[0]"}, "c": {"$ref": ".."}}, values_max=100)
     {'a': [{'x': 1}], 'b': {'x': 1}, 'c': None}
@@ -42,9 +42,7 @@ class _Copy:
         """The ids of the containers that are being copied, all still alive in the document."""
 
     def of(self, value: Any) -> Any:
-        self._values_left -= 1
-        if self._values_left < 0:
-            raise RemoteProtocolError(f"references in a JSON body lead to more than {self._values_max} values")
+        self._count(1)
         if not isinstance(value, dict | list | Pairs):
             return value
         if id(value) in self._open:
@@ -56,6 +54,11 @@ class _Copy:
         self._open.remove(id(value))
         return copy
 
+    def _count(self, values: int) -> None:
+        self._values_left -= values
+        if self._values_left < 0:
+            raise RemoteProtocolError(f"references in a JSON body lead to more than {self._values_max} values")
+
     def _of_container(self, value: dict[str, Any] | list[Any] | Pairs) -> Any:
         if isinstance(value, list):
             return [self.of(entry) for entry in value]
@@ -63,6 +66,7 @@ class _Copy:
             return _without_odd_keys([(self.of(key), self.of(entry)) for key, entry in value.items])
         path = value.get("$ref") if len(value) == 1 else None
         if isinstance(path, str) and (path[:1] == "$" or path in ("..", "@")):
+            self._count(len(path))
             return self.of(_find(self._document, path))
         return {key: self.of(entry) for key, entry in value.items()}
 

@@ -71,7 +71,12 @@ def _ext_fields(fields: Any) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     """Fields are text; C++ clients send numbers among them, others booleans."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError:  # what could just be read may be too deep to be written, a few calls further down
+        raise RemoteProtocolError("JSON header: a field is nested too deeply") from None
 
 
 def _language(value: Any) -> str | None:

@@ -91,3 +91,10 @@ def test_references_in_a_long_chain_when_parsed_are_refused() -> None:
     chain = {f"a{link}": [{"$ref": f"$.a{link + 1}"}] for link in range(2_000)}
     with pytest.raises(RemoteProtocolError, match="references in a JSON body lead deeper than"):
         parse(json.dumps(chain).encode())
+
+
+def test_many_references_by_way_of_a_long_path_when_parsed_are_refused() -> None:
+    """Each of the short ones would have the long one followed anew."""
+    document = [[], {"$ref": "$" + "[0]" * 1000}, *[{"$ref": "$[1]"}] * 10_000]
+    with pytest.raises(RemoteProtocolError, match="references in a JSON body lead to more than"):
+        parse(json.dumps(document).encode())

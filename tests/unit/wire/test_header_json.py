@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -139,3 +142,10 @@ def test_encode_when_text_has_half_a_surrogate_pair_writes_a_question_mark() -> 
 
 def test_encode_when_language_is_unknown_says_other() -> None:
     assert b'"language":"OTHER"' in header_json.encode(Command(1, language=None))
+
+
+def test_decode_when_a_field_can_be_read_but_is_too_deep_to_be_written_is_a_protocol_error() -> None:
+    """How deep that is depends on the calls above, so all depths around Python's own limit are tried."""
+    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit() + 20):
+        with suppress(RemoteProtocolError):
+            header_json.decode(b'{"extFields":{"a":' + b"[" * depth + b"]" * depth + b"}}", b"")

@@ -18,8 +18,11 @@ from rocketline.wire.bodies.codec import decode, encode, from_value
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import CURRENT_VERSION
 
-PLAIN_BYTES_MAX = 64 * 1024 * 1024
-"""How far a compressed body may expand: room for some 800,000 topics."""
+PLAIN_BYTES_MAX = 16 * 1024 * 1024
+"""How far a compressed body may expand: to what a frame may carry, room for some 300,000 topics.
+
+Repeated lines shrink a thousandfold, so more would let a few hundred kilobytes keep a server busy for half a minute.
+"""
 
 _WITH_FILTER_SERVERS = 37
 """3.0.11: before it, the body was the topics alone."""
