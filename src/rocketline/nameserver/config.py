@@ -15,9 +15,17 @@ ENVIRONMENT_PREFIX = "ROCKETLINE_NAMESERVER_"
 _NO_POOL = "Accepted for Apache's sake and without effect: requests wait in no thread pool."
 
 
+def _home() -> Path:
+    """The user's home directory; where we are, for a user of a container that has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path.cwd()
+
+
 def _at_home(place: str) -> Callable[[], Path]:
     """A path below the user's home directory, looked up when a configuration is made."""
-    return lambda: Path.home() / place
+    return lambda: _home() / place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +33,7 @@ class NameServerConfig:
     """What a name server can be told. Java: NamesrvConfig, with NettyServerConfig and TlsSystemConfig as sections."""
 
     rocketmq_home: Path = setting(
-        factory=Path.home,
+        factory=_home,
         key="rocketmqHome",
         protected=True,
         environment=("ROCKETMQ_HOME",),

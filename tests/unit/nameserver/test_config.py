@@ -159,3 +159,11 @@ def test_low_water_mark_above_the_high_one_is_refused() -> None:
     flags = (Flag("--high", "writeBufferHighWaterMark", "10"), Flag("--low", "writeBufferLowWaterMark", "11"))
 
     assert problems_of(*flags) == ("writeBufferLowWaterMark=11 must not be above writeBufferHighWaterMark=10",)
+
+
+def test_user_without_a_home_keeps_its_files_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    monkeypatch.chdir(tmp_path)
+
+    assert load_settings().value.kv_config_path == tmp_path / "namesrv/kvConfig.json"
