@@ -6,6 +6,7 @@ import asyncio
 import zlib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,10 +14,11 @@ from name_servers import MASTER, OTHER, SLAVE, Peer, broker_header, name_server,
 from net_servers import read_command, serve
 from rocketline.model.route import QueueData, TopicQueueMappingInfo, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.nameserver.handlers import brokers
 from rocketline.net.channel import Channel
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
-from rocketline.wire.bodies import RegisterBrokerBody, decode, encode, encode_register_body
+from rocketline.wire.bodies import RegisterBrokerBody, decode, decode_register_body, encode, encode_register_body
 from rocketline.wire.bodies.routes import BrokerMemberGroupBody
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -107,6 +109,18 @@ async def test_changed_queue_counts_show_with_a_changed_data_version_only(tmp_pa
         for counter, count in ((1, 4), (2, 8)):
             await peer.register(*wider, data_version=DataVersion(counter))
             assert (await peer.route("T1")).queue_datas == [QueueData("B", count, count, 6)]
+
+
+async def test_body_that_was_read_before_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Mock(wraps=decode_register_body)
+    monkeypatch.setattr(brokers, "decode_register_body", read)
+    async with serving(tmp_path) as peer:
+        for address, times in ((MASTER, 1), (MASTER, 1), (SLAVE, 2), (SLAVE, 2)):
+            await peer.register("T1", "T2", address=address)
+            assert read.call_count == times
+            assert await peer.addresses("T1") == {0: address}
+        await peer.register("T1", "T2", address=SLAVE, data_version=DataVersion(2))
+        assert read.call_count == 3
 
 
 @pytest.mark.parametrize(("is_deleting", "code"), [("false", OK), ("true", ResponseCode.TOPIC_NOT_EXIST)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocketline.model.topic_config import DataVersion
 from rocketline.nameserver.registration import Registration, Unregistration
 
 HEARTBEAT_TIMEOUT_MS_DEFAULT = 120_000
@@ -18,12 +17,10 @@ BrokerKey = tuple[str, str]
 class LiveBroker:
     """The last registration of one address. Java: BrokerLiveInfo."""
 
-    broker_name: str
+    registration: Registration
+    connection: object
     last_update_ms: int
     heartbeat_timeout_ms: int
-    data_version: DataVersion
-    connection: object
-    ha_address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +49,8 @@ class LiveBrokers:
         key = broker.cluster, broker.address
         self.forget(key)
         timeout_ms = broker.heartbeat_timeout_ms
-        self._live[key] = LiveBroker(
-            broker.broker_name,
-            now_ms,
-            HEARTBEAT_TIMEOUT_MS_DEFAULT if timeout_ms is None else timeout_ms,
-            broker.data_version,
-            connection,
-            broker.ha_address,
-        )
+        timeout_ms = HEARTBEAT_TIMEOUT_MS_DEFAULT if timeout_ms is None else timeout_ms
+        self._live[key] = LiveBroker(broker, connection, now_ms, timeout_ms)
         self._keys_by_connection.setdefault(connection, set()).add(key)
 
     def touch(self, key: BrokerKey, now_ms: int) -> None:
@@ -93,4 +84,4 @@ class LiveBrokers:
 
 def _unregistration(key: BrokerKey, live: LiveBroker) -> Unregistration:
     cluster, address = key
-    return Unregistration(cluster, live.broker_name, address)
+    return Unregistration(cluster, live.registration.broker_name, address)

@@ -27,6 +27,8 @@ class Registration:
     enable_acting_master: bool | None = None
     """None tells a broker that knows nothing of acting masters."""
     zone_name: str | None = None
+    body_digest: bytes = b""
+    """Of the bytes that the topics, mappings, filter servers and data version were read from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class RouteTable:
         """Whether a live broker holds the same id from another address, with a greater state version."""
         holder = data.broker_addrs.get(broker.broker_id, broker.address)
         live = self.live.get((broker.cluster, holder)) if holder != broker.address else None
-        return live is not None and live.data_version.state_version > broker.data_version.state_version
+        return live is not None and live.registration.data_version.state_version > broker.data_version.state_version
 
     def _publish(self, broker: Registration, data: BrokerData, is_first: bool, is_dropping: bool) -> None:
         """Take over the topics, if they come from the master or from the slave that may stand in for it."""
@@ -99,7 +99,7 @@ class RouteTable:
         if is_dropping and not broker.mappings:
             self._drop_absent_topics(broker)
         live = self.live.get((broker.cluster, broker.address))
-        is_changed = is_first or live is None or live.data_version != broker.data_version
+        is_changed = is_first or live is None or live.registration.data_version != broker.data_version
         perm_mask = ~PERM_WRITE if not is_master and data.enable_acting_master else ~0
         name, topics = broker.broker_name, self._topics
         for topic in broker.topics.values():
@@ -155,7 +155,7 @@ class RouteTable:
         """Address and HA address of the master, told to a slave if that master lives."""
         address = data.broker_addrs.get(MASTER_ID) if broker.broker_id != MASTER_ID else None
         live = self.live.get((broker.cluster, address)) if address is not None else None
-        return (address, live.ha_address) if live else (None, None)
+        return (address, live.registration.ha_address) if live else (None, None)
 
     # --- unregistration
 
