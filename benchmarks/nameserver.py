@@ -11,11 +11,13 @@ import datetime as dt
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from rich.console import Console
 
@@ -26,6 +28,9 @@ from benchmarks.report import Measured, Registration
 from benchmarks.servers import NameServer, rss_mb, start_apache, start_rocketline
 from rocketline.errors import RocketlineError
 from rocketline.testing import apache
+
+Start: TypeAlias = Callable[[Path], NameServer]
+"""Starts a server whose files go to the folder handed in."""
 
 _CACHE = Path(__file__).parents[1] / ".cache"
 _RESULTS = Path(__file__).with_name("results")
@@ -67,21 +72,32 @@ class Contestant:
 
 @dataclass(slots=True)
 class Contest:
-    """The comparison: `enter` the servers, Apache's first, then call the others in their order."""
+    """The comparison. Its public methods are called once each, in the order in which they stand here."""
 
     plan: Plan
     program: Path
     console: Console
     contestants: list[Contestant] = field(default_factory=list)
 
-    def enter(self, server: NameServer, stack: ExitStack) -> None:
-        """Let a server that has just started take part; `stack` ends it."""
+    def measure_starts(self, starts: Sequence[Start], home: Path, stack: ExitStack) -> None:
+        """Start all servers, Apache's first, once in every round. Those of the last take part; `stack` ends them."""
+        start_ms: list[list[float]] = [[] for _ in starts]
+        for number in range(self.plan.rounds):
+            for index, start in enumerate(starts):
+                server = start(home / f"{index}-{number}")
+                start_ms[index].append(server.start_s * 1e3)
+                self._say(f"{server.label}: first answer after {server.start_s * 1e3:.0f} ms")
+                if number + 1 < self.plan.rounds:
+                    server.process.close()
+                else:
+                    self._enter(server, start_ms[index], stack)
+
+    def _enter(self, server: NameServer, start_ms: list[float], stack: ExitStack) -> None:
         stack.callback(server.process.close)
         broker = stack.enter_context(Registrar(server.port))
         broker.register(topic_names(_PREFIX, self.plan.topics), version=1)
-        measured = Measured(label=server.label, start_ms=server.start_s * 1e3, idle_rss_mb=server.idle_rss_mb)
+        measured = Measured(label=server.label, start_ms=start_ms, idle_rss_mb=server.idle_rss_mb)
         self.contestants.append(Contestant(server, broker, measured))
-        self._say(f"{server.label}: first answer after {measured.start_ms:.0f} ms, {measured.idle_rss_mb:.0f} MB")
 
     def check_answers(self) -> None:
         """Only the same answer may be compared in speed: look at a few routes, field by field."""
@@ -190,10 +206,8 @@ def run(plan: Plan, console: Console) -> list[Measured]:
     release = apache.fetch()
     contest = Contest(plan, program, console)
     with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
-        home = Path(folder)
-        contest.enter(start_apache(release, home / "apache"), stack)
-        contest.enter(start_rocketline(home / "speed", has_speed=True), stack)
-        contest.enter(start_rocketline(home / "plain", has_speed=False), stack)
+        ours = [partial(start_rocketline, has_speed=has_speed) for has_speed in (True, False)]
+        contest.measure_starts([partial(start_apache, release), *ours], Path(folder), stack)
         contest.check_answers()
         contest.warm_up()
         contest.measure_loads()

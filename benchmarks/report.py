@@ -44,7 +44,7 @@ class Measured:
     """Everything that was measured of one server."""
 
     label: str
-    start_ms: float
+    start_ms: list[float]
     idle_rss_mb: float
     loaded_rss_mb: float = 0
     loads: dict[Shape, list[LoadResult]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def rows(measured: Sequence[Measured], registered_topics: int) -> Iterator[Row]:
         yield Row(section=section, name=name, values=tuple(server.registration_median(figure) for server in measured))
     longest = tuple(median(server.longest_query_ms) for server in measured)
     yield Row(section=section, name="longest query meanwhile, ms", values=longest)
-    yield Row(section="process", name="start to first answer, ms", values=tuple(s.start_ms for s in measured))
+    yield Row(section="process", name="start to first answer, ms", values=tuple(median(s.start_ms) for s in measured))
     yield Row(section="process", name="memory when idle, MB", values=tuple(s.idle_rss_mb for s in measured))
     yield Row(section="process", name="memory after the load, MB", values=tuple(s.loaded_rss_mb for s in measured))
 
