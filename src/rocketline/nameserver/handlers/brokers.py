@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 
 from rocketline.clock import Clock
 from rocketline.logs import Log
@@ -135,37 +134,37 @@ def _registration(
     A broker repeats its whole topic table every 30 s, and reading 10,000 topics would hold the loop for 80 ms.
     """
     digest = _digest(request, asked.compressed)
-    told = last if last is not None and last.body_digest == digest else _read_body(asked, request, digest)
-    return replace(
-        told,
+    if last is not None and last.body_digest == digest:
+        topics, data_version, mappings, filter_servers = (
+            last.topics,
+            last.data_version,
+            last.mappings,
+            last.filter_servers,
+        )
+    else:
+        body = decode_register_body(request.body, compressed=asked.compressed, version=request.version)
+        table = body.topic_config_serialize_wrapper
+        topics, data_version = table.topic_config_table, table.data_version
+        mappings = table.topic_queue_mapping_info_map
+        # Before 3.0.11 a body said nothing of filter servers.
+        filter_servers = body.filter_server_list if request.version >= V3_0_11 else None
+    return Registration(
         cluster=asked.cluster_name,
         broker_name=asked.broker_name,
         broker_id=asked.broker_id,
         address=asked.broker_addr,
         ha_address=asked.ha_server_addr,
+        topics=topics,
+        data_version=data_version,
+        mappings=mappings,
+        filter_servers=filter_servers,
         heartbeat_timeout_ms=asked.heartbeat_timeout_millis,
         enable_acting_master=asked.enable_acting_master,
         zone_name=asked.zone_name,
+        body_digest=digest,
     )
 
 
 def _digest(request: Command, compressed: bool) -> bytes:
     form = f"{request.version} {compressed}".encode()
     return hashlib.blake2b(request.body, key=form, digest_size=16).digest()
-
-
-def _read_body(asked: headers.RegisterBrokerRequestHeader, request: Command, digest: bytes) -> Registration:
-    body = decode_register_body(request.body, compressed=asked.compressed, version=request.version)
-    topics = body.topic_config_serialize_wrapper
-    return Registration(
-        cluster=asked.cluster_name,
-        broker_name=asked.broker_name,
-        broker_id=asked.broker_id,
-        address=asked.broker_addr,
-        topics=topics.topic_config_table,
-        data_version=topics.data_version,
-        mappings=topics.topic_queue_mapping_info_map,
-        # Before 3.0.11 a body said nothing of filter servers.
-        filter_servers=body.filter_server_list if request.version >= V3_0_11 else None,
-        body_digest=digest,
-    )
