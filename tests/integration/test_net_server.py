@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -15,6 +16,7 @@ from rocketline.errors import (
     ListenError,
     RequestTimeoutError,
     ResponseError,
+    TransportError,
 )
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.config import NetworkConfig
@@ -161,6 +163,28 @@ async def test_server_that_sends_away_twice_is_an_error() -> None:
             await remote.request(Command(1), 5)
 
 
+async def test_connection_that_was_sent_away_is_closed_with_its_last_answer() -> None:
+    """However often a server sends its clients away, it is not left with their connections."""
+    parked: asyncio.Queue[tuple[Channel, Command]] = asyncio.Queue()
+
+    def park(channel: Channel, request: Command) -> Outcome:
+        parked.put_nowait((channel, request))
+        return LATER
+
+    handlers = {1: park, 2: lambda *_: response(ResponseCode.GO_AWAY)}
+    async with serve(handlers) as server, Remote(server.address) as remote:
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(remote.request(Command(1), 5))
+            channel, request = await parked.get()
+            for _ in range(5):
+                with pytest.raises(ResponseError):
+                    await remote.request(Command(2), 5)
+            channel.reply(request, response(0, "late"))
+        assert waiting.result().remark == "late"
+        await server.channels.wait_empty(5)
+        assert len(server.channels) == 0
+
+
 async def test_graceful_close_answers_go_away_to_those_who_understand_it() -> None:
     async with serve(network=loopback(goes_away_gracefully=True, shutdown_wait_s=5)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -210,11 +234,77 @@ async def test_closed_remote_says_so() -> None:
             await remote.request(Command(ECHO), 5)
 
 
+async def test_remote_closed_while_it_dials_keeps_no_connection() -> None:
+    async with serve() as server:
+        remote = Remote(server.address)
+
+        async def ask() -> None:
+            with pytest.raises(TransportError):
+                await remote.request(Command(ECHO), 5)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ask())
+            await asyncio.sleep(0)
+            await remote.close()
+        await server.channels.wait_empty(5)
+        assert len(server.channels) == 0
+
+
+async def test_waiting_for_a_dial_counts_into_each_callers_own_time() -> None:
+    """A listener that never accepts, its backlog full: dialling takes as long as it may."""
+    with socket.socket() as deaf, ExitStack() as stack:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        for _ in range(3):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(deaf.getsockname())
+        async with Remote(f"127.0.0.1:{deaf.getsockname()[1]}", connect_timeout_s=60) as remote:
+            asked = [remote.request(Command(1), 0.1) for _ in range(50)]
+            outcomes = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 2.5)
+    assert {type(outcome) for outcome in outcomes} == {ConnectError}
+
+
+async def test_host_name_that_cannot_be_one_is_a_connect_error() -> None:
+    async with Remote(f"{'a' * 64}.example:9876") as remote:
+        with pytest.raises(ConnectError):
+            await remote.request(Command(1), 5)
+
+
+@pytest.mark.parametrize("marks", [{"write_buffer_high_bytes": 1000}, {"write_buffer_low_bytes": 1_000_000}])
+async def test_one_water_mark_alone_is_enough(marks: dict[str, int]) -> None:
+    network = NetworkConfig(bind_address="127.0.0.1", listen_port=0, **marks)  # type: ignore[arg-type]
+    async with serve(network=network) as server, Remote(server.address) as remote:
+        assert (await remote.request(Command(ECHO, body=bytes(500_000)), 5)).code == 0
+
+
 async def test_taken_port_is_a_listen_error_that_names_it() -> None:
     async with serve() as server:
         taken = NetworkConfig(bind_address="127.0.0.1", listen_port=server.port)
         with pytest.raises(ListenError, match=f"127.0.0.1:{server.port}"):
             await serve(network=taken).__aenter__()
+
+
+async def test_idle_connection_whose_peer_reads_nothing_is_cut_off(clock: FakeClock) -> None:
+    answered = asyncio.Event()
+
+    def answer(channel: Channel, request: Command) -> Outcome:
+        answered.set()
+        return echo(channel, request)
+
+    async with serve({ECHO: answer}, clock=clock) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+        writer.write(frame.encode(Command(ECHO, body=bytes(12 * 1024 * 1024))))
+        await writer.drain()
+        await asyncio.wait_for(answered.wait(), 5)
+        clock.advance(121)
+        server.channels.close_idle()
+        await asyncio.sleep(0)
+        assert len(server.channels) == 1, "its answer is still to go out"
+        server.channels.close_idle()
+        await server.channels.wait_empty(5)
+        assert len(server.channels) == 0
+        writer.transport.abort()
 
 
 async def test_close_ends_connections_whose_peers_do_not_read() -> None:

@@ -106,6 +106,7 @@ class Channel(asyncio.BufferedProtocol):
         "_entry",
         "_is_flush_due",
         "_is_handling",
+        "_is_holding",
         "_is_stopped",
         "_is_turn_over",
         "_is_write_paused",
@@ -135,6 +136,7 @@ class Channel(asyncio.BufferedProtocol):
         self._unanswered = 0
         self._is_flush_due = self._is_handling = False
         self._is_write_paused = self._is_turn_over = False
+        self._is_holding = False  # the next frame is a request that must not be handled yet
         self._is_stopped = False  # no frame is handled and nothing is read: one of the bounds above was reached
         self._drained: asyncio.Future[None] | None = None
         self._reason: Exception | None = None
@@ -150,6 +152,11 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def is_closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests of ours that wait for an answer."""
+        return self._connection.in_flight
 
     # --- what the transport calls
 
@@ -268,6 +275,7 @@ class Channel(asyncio.BufferedProtocol):
             pass  # an answer that nobody waits for any more
         elif self._is_full:
             self._reader.put_back(whole)
+            self._is_holding = True
             self._stop()
         else:
             self._handle_request(event)
@@ -302,9 +310,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """One reason to stop is gone. If it was the last, handle what was read already, then read on."""
-        if not self._is_stopped or self._is_full or self._is_turn_over or self.is_closed:
+        if not self._is_stopped or self._is_turn_over or (self._is_holding and self._is_full) or self.is_closed:
             return
-        self._is_stopped = False
+        self._is_stopped = self._is_holding = False
         if not self._is_handling:
             self._handle_frames()
         if not self._is_stopped and not self.is_closed:

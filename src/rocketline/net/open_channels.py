@@ -12,6 +12,8 @@ from rocketline.net.channel import Channel
 class OpenChannels:
     """A set of channels. A channel that neither read nor wrote for `idle_s` is closed; either end may do so.
 
+    Once `close` was called, a channel that still comes is cut off at once.
+
     One timer serves all: it looks twenty times in `idle_s`, but every 5 s at least, and only while there are channels.
     """
 
@@ -20,6 +22,7 @@ class OpenChannels:
         self._channels: set[Channel] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -32,6 +35,8 @@ class OpenChannels:
         self._emptied.clear()
         if self._timer is None:
             self._set_timer()
+        if self._is_closed:
+            channel.abort()
 
     def discard(self, channel: Channel) -> None:
         self._channels.discard(channel)
@@ -49,10 +54,13 @@ class OpenChannels:
         self._set_timer()
 
     def close_idle(self) -> None:
-        """Close what is idle now."""
+        """Close what is idle now. What was closed before and is still here is cut off: its peer takes nothing."""
         oldest = self._clock.monotonic() - self._idle_s
         for channel in [channel for channel in self._channels if channel.last_active <= oldest]:
-            channel.close()
+            if channel.is_closed:
+                channel.abort()
+            else:
+                channel.close()
 
     async def wait_empty(self, timeout_s: float) -> None:
         """Return when the last channel is gone, or the time is up."""
@@ -65,6 +73,7 @@ class OpenChannels:
 
     async def close(self, grace_s: float) -> None:
         """Close all; those whose peers do not take what was written within `grace_s` are cut off."""
+        self._is_closed = True
         for channel in list(self._channels):
             channel.close()
         await self.wait_empty(grace_s)

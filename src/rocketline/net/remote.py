@@ -25,7 +25,7 @@ class Remote:
     """One peer address and at most one live connection to it, shared by all who ask. Use it as `async with`.
 
     When the server answers GO_AWAY, a new connection is made and the request sent once more within its time; the old
-    connection stays for the answers that are still due on it, until it falls idle.
+    connection stays for the answers that are still due on it and is closed with the last of them.
     """
 
     hot_path = None
@@ -69,12 +69,20 @@ class Remote:
         deadline_s = self.clock.monotonic() + timeout_s
         for _ in range(2):
             channel = await self._connected(deadline_s - self.clock.monotonic())
-            answer = await channel.request(replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
+            answer = await self._ask(channel, replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
             if answer.code != ResponseCode.GO_AWAY:
                 return answer
-            if self._channel is channel:
-                self._channel = None
         raise ResponseError(answer.code, answer.remark, request=f"request {command.code}", address=self.address)
+
+    async def _ask(self, channel: Channel, command: Command, timeout_s: float) -> Command:
+        try:
+            answer = await channel.request(command, timeout_s)
+            if answer.code == ResponseCode.GO_AWAY and self._channel is channel:
+                self._channel = None
+            return answer
+        finally:
+            if self._channel is not channel and not channel.in_flight:
+                channel.close()
 
     async def send_oneway(self, command: Command, timeout_s: float) -> None:
         """Send and wait for nothing but room to send."""
@@ -88,15 +96,19 @@ class Remote:
         await self._channels.close(_CLOSE_S)
 
     async def _connected(self, timeout_s: float) -> Channel:
-        if self._is_closed:
-            raise ClosedError(f"the connection to {self.address} was closed on this side")
+        """The connection, made by one of those who need it while the others wait their own time for it."""
         if self._channel is None or self._channel.is_closed:
-            async with self._dialling:
-                if self._channel is None or self._channel.is_closed:
-                    self._channel = await self._dial(min(timeout_s, self._connect_timeout_s))
+            try:
+                async with asyncio.timeout(timeout_s), self._dialling:
+                    if self._channel is None or self._channel.is_closed:
+                        self._channel = await self._dial(self._connect_timeout_s)
+            except TimeoutError:
+                raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
         return self._channel
 
     async def _dial(self, timeout_s: float) -> Channel:
+        if self._is_closed:
+            raise ClosedError(f"the connection to {self.address} was closed on this side")
         loop = asyncio.get_running_loop()
         channel = Channel(self, tls=TlsLayer(self._tls, server_hostname=self._host) if self._tls else None)
         try:
@@ -109,8 +121,8 @@ class Remote:
         except TimeoutError:
             channel.abort()
             raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
-        except OSError as error:
-            raise ConnectError(self.address, error.strerror or str(error)) from error
+        except (OSError, UnicodeError) as error:  # the latter is what some host names give
+            raise ConnectError(self.address, getattr(error, "strerror", None) or str(error)) from error
         except ConnectionLostError as error:
             raise ConnectError(self.address, error.problem) from error
         except BaseException:

@@ -23,6 +23,9 @@ from rocketline.net.tls import ServerTls
 _READ_BUFFER_BYTES = 256 * 1024
 _HEADER_BYTES_MAX = 1024 * 1024
 """Five times the longest header of a request: 32 KB of message properties, each byte escaped."""
+_ACCEPTS_PER_EVENT = 1
+"""asyncio takes one number for the backlog and for how often it accepts in a row. Were that a thousand, running out of
+file descriptors would give a thousand lines in the log at once, and as many timers that try again."""
 _CLOSE_S = 1.0
 """How long a closing server waits for peers to take what was written to them."""
 
@@ -63,7 +66,8 @@ class Server:
         loop = asyncio.get_running_loop()
         host, port = self._network.bind_address, self._network.listen_port
         try:
-            self._listener = await loop.create_server(self._accept, host, port, backlog=self._network.backlog)
+            self._listener = await loop.create_server(self._accept, host, port, backlog=_ACCEPTS_PER_EVENT)
+            _set_backlog(self._listener, self._network.backlog)
         except OSError as error:
             raise ListenError(format_address(host, port), _listen_problem(error)) from error
         self.address = format_address(*self._listener.sockets[0].getsockname()[:2])
@@ -107,14 +111,23 @@ class Server:
 
 
 def _limits(network: NetworkConfig) -> ChannelLimits:
-    """What the settings say; a zero leaves the default."""
+    """What the settings say; a zero leaves the default, or what goes with the other mark if only one is set."""
     default = ChannelLimits()
+    high, low = network.write_buffer_high_bytes, network.write_buffer_low_bytes
+    high = high or max(default.write_high_bytes, low)
     return ChannelLimits(
         header_bytes_max=_HEADER_BYTES_MAX,
         in_flight_max=network.async_in_flight_max,
-        write_high_bytes=network.write_buffer_high_bytes or default.write_high_bytes,
-        write_low_bytes=network.write_buffer_low_bytes or default.write_low_bytes,
+        write_high_bytes=high,
+        write_low_bytes=low or min(default.write_low_bytes, high),
     )
+
+
+def _set_backlog(listener: asyncio.Server, backlog: int) -> None:
+    """Tell the system how many connections may wait to be accepted."""
+    for listening in listener.sockets:
+        with socket.socket(fileno=os.dup(listening.fileno())) as same:
+            same.listen(backlog)
 
 
 def _listen_problem(error: OSError) -> str:

@@ -51,10 +51,11 @@ class TlsLayer:
         return b"".join(plain)
 
     def send(self, data: bytes) -> bytes:
-        """The ciphertext of `data`."""
+        """The ciphertext of `data`; nothing any more once the connection failed or we said goodbye."""
         view = memoryview(data)
-        while view:
-            view = view[self._object.write(view) :]
+        with suppress(ssl.SSLError):
+            while view:
+                view = view[self._object.write(view) :]
         return self._outgoing.read()
 
     def close(self) -> bytes:
@@ -109,6 +110,7 @@ class ServerTls:
     def _load(self) -> ssl.SSLContext:
         config = self._config
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.options |= ssl.OP_NO_RENEGOTIATION  # in its middle nothing can be written
         _load_certificate(context, config.server_cert_path, config.server_key_path, config.server_key_password)
         if config.need_client_auth is not ClientAuth.NONE:
             if not config.server_trust_cert_path:
@@ -124,6 +126,7 @@ class ServerTls:
 def client_context(config: TlsConfig) -> ssl.SSLContext:
     """A client's context. The server's certificate and name are checked unless `tls.client.authServer` is false."""
     context = ssl.create_default_context()
+    context.options |= ssl.OP_NO_RENEGOTIATION
     if not config.client_auth_server:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

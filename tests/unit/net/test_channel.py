@@ -370,3 +370,26 @@ async def test_senders_of_one_turn_wait_once_the_connection_is_full(clock: FakeC
         while len(transport.commands()) < 50:
             transport.drain()
             await turn()
+
+
+async def test_answers_are_read_in_the_next_turn_too_while_the_peer_takes_nothing(clock: FakeClock) -> None:
+    def slow(channel: Channel, request: Command) -> Outcome:
+        clock.advance(1)
+        return response(0, body=bytes(100_000))
+
+    channel, transport = connected(RecordingOwner(clock, slow))
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(channel.request(Command(105), 5))
+        await turn()
+        await turn()
+        answer = response(0, "mine")
+        answer.opaque = transport.commands()[0].opaque
+        transport.takes_bytes = False
+        feed(channel, request(8) + frame.encode(answer) + request(9))
+        assert not asked.done()
+    assert asked.result().remark == "mine"
+    assert not transport.is_reading()
+    transport.drain()
+    assert [c.opaque for c in transport.commands() if c.is_response] == [8, 9]
+    await turn()
+    assert transport.is_reading()
