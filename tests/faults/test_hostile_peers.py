@@ -143,6 +143,23 @@ def _wait_for_descriptors(server: NameServerProcess, expected: int) -> None:
     server.wait_until(lambda: psutil.Process(server.pid).num_fds() <= expected, "rid of its connections", timeout_s=10)
 
 
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_more_connections_than_file_descriptors_fill_no_log_and_are_survived(tmp_path: Path, loop: str) -> None:
+    with NameServerProcess(tmp_path, environment={"ROCKETLINE_LOOP": loop}) as server:
+        assert_answers(server)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, 64))
+        began = time.monotonic()
+        with ExitStack() as stack:
+            for _ in range(200):
+                stack.enter_context(dial(server))
+            server.wait_until(lambda: psutil.Process(server.pid).num_fds() > 60, "short of descriptors", timeout_s=10)
+        assert_answers(server)
+        seconds = time.monotonic() - began
+        server.close()
+    lines = [line for line in server.output.read_text("utf-8").splitlines() if "out of system resource" in line]
+    assert len(lines) <= seconds + 2
+
+
 def test_announced_lengths_cost_only_what_was_sent(server: NameServerProcess) -> None:
     before = resident_bytes(server)
     with ExitStack() as stack:
