@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,14 @@ def _leaving_no_task(test: AsyncTest) -> AsyncTest:
 def pytest_itemcollected(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
         item.obj = _leaving_no_task(item.obj)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tests log what hostile peers send; half a surrogate pair in it would keep xdist from passing the report on."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture

@@ -111,6 +111,20 @@ async def test_changed_queue_counts_show_with_a_changed_data_version_only(tmp_pa
             assert (await peer.route("T1")).queue_datas == [QueueData("B", count, count, 6)]
 
 
+async def test_lost_connection_of_a_replaced_slave_changes_nothing(tmp_path: Path) -> None:
+    """server.md A.6: a lost address that is in the tables no more takes nothing with it."""
+    acting = {"broker_id": 1, "enableActingMaster": "true"}
+    async with name_server(tmp_path) as server, Peer(server.address) as peer:
+        async with Peer(server.address) as replaced:
+            await replaced.register("T1", "T2", address=OTHER, **acting)
+            await peer.register("T1", "T2", address=SLAVE, **acting)
+            await peer.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "B"})
+        while server.table.live.get(("C", OTHER)) is not None:
+            await peer.ask_route("T1")  # each answer is a turn of the loop that notices the loss
+        assert await peer.addresses("T1") == {1: SLAVE}
+        assert await peer.perm("T1") == 6
+
+
 async def test_body_that_was_read_before_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Mock(wraps=decode_register_body)
     monkeypatch.setattr(brokers, "decode_register_body", read)

@@ -165,8 +165,7 @@ class RouteTable:
         reduced: set[str] = set()
         offline: dict[str, str] = {}
         for gone in batch:
-            self.live.forget((gone.cluster, gone.address))
-            self._put_filter_servers((gone.cluster, gone.address), ())
+            self.forget(gone)
             data = self._brokers.get(gone.broker_name)
             if data is None:
                 continue
@@ -184,6 +183,11 @@ class RouteTable:
         return [
             _min_change(data, address, None) for data, address in left_brokers if data and data.enable_acting_master
         ]
+
+    def forget(self, gone: Unregistration) -> None:
+        """Forget that this address lives. Enough for one whose place another address has taken."""
+        self.live.forget((gone.cluster, gone.address))
+        self._put_filter_servers((gone.cluster, gone.address), ())
 
     def _remove_broker_name(self, name: str) -> None:
         del self._brokers[name]

@@ -16,7 +16,7 @@ from rocketline.nameserver.handlers.routes import RouteHandlers
 from rocketline.nameserver.handlers.topics import TopicHandlers
 from rocketline.nameserver.kv_config import KvConfig
 from rocketline.nameserver.notices import Notices
-from rocketline.nameserver.registration import MinBrokerIdChange
+from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
@@ -114,14 +114,22 @@ class NameServer:
     def scan(self) -> None:
         """Drop the brokers that were silent for too long, with their connections."""
         expired = self.table.live.expired(int(self._clock.monotonic() * 1000))
-        self._unregistrations.add(broker.unregistration for broker in expired)
+        self._drop([broker.unregistration for broker in expired])
         for broker in expired:
             _log.warning("broker expired", broker=broker.unregistration.broker_name)
             assert isinstance(broker.connection, Channel)
             broker.connection.close()
 
     def _connection_lost(self, channel: Channel) -> None:
-        self._unregistrations.add(self.table.live.registered_over(channel))
+        self._drop(self.table.live.registered_over(channel))
+
+    def _drop(self, lost: list[Unregistration]) -> None:
+        """Unregister brokers that went without a word. Whose place was taken leaves no gap in its broker name."""
+        for broker in lost:
+            if broker.address in self.table.member_addresses(broker.broker_name).values():
+                self._unregistrations.add([broker])
+            else:
+                self.table.forget(broker)
 
     def _tell_change(self, change: MinBrokerIdChange) -> None:
         if self._settings.value.notify_min_broker_id_changed:
