@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,8 +24,8 @@ from rocketline.wire.bodies.routes import ClusterInfo
 
 _NEXT = """\
 [bold]Try next[/bold]
-  [cyan]rocketline nameserver[/cyan]        a name server on port 9876, until Ctrl-C
-  [cyan]rocketline nameserver -p[/cyan]     every setting, and where it came from
+  [cyan]{command} nameserver[/cyan]        a name server on port 9876, until Ctrl-C
+  [cyan]{command} nameserver -p[/cyan]     every setting, and where it came from
 Apache's brokers, clients and mqadmin work with it as with their own:
   [cyan]mqbroker -n 127.0.0.1:9876[/cyan]
   [cyan]mqadmin clusterList -n 127.0.0.1:9876[/cyan]"""
@@ -62,7 +65,12 @@ async def _play(console: Console, folder: Path) -> None:
         await connections[-1].close()
         console.print(f"[bold]4.[/bold] The connection of {gone} broke. The client asked again.")
         console.print(_route_table(await ask_until_gone(client, topic, gone)))
-    console.print(_NEXT)
+    console.print(_NEXT.format(command=_own_command()))
+
+
+def _own_command() -> str:
+    """How to call us again: by name, or from a virtual environment that is not active by path."""
+    return "rocketline" if shutil.which("rocketline") else os.path.relpath(sys.argv[0])
 
 
 def _cluster_table(info: ClusterInfo) -> Table:
