@@ -12,6 +12,8 @@ from rocketline.cli.commands import rocketline
 
 def test_demo_shows_brokers_and_routes_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["bin/rocketline"])
+    monkeypatch.setenv("PATH", "")
     result = CliRunner(env={"COLUMNS": "100"}).invoke(rocketline, ["demo"], catch_exceptions=False)
     clusters, first_route, second_route = (part.partition("\nTry next")[0] for part in result.output.split("│\n└")[:3])
 
@@ -22,5 +24,5 @@ def test_demo_shows_brokers_and_routes_and_leaves_nothing(tmp_path: Path, monkey
     assert "0–7" in first_route
     assert "broker-a" in second_route.rpartition("┃")[2]
     assert "broker-b" not in second_route.rpartition("┃")[2]
-    assert "rocketline nameserver" in result.output
+    assert "  bin/rocketline nameserver " in result.output, "called as it was called"
     assert list(tmp_path.iterdir()) == []

@@ -24,7 +24,7 @@ from rocketline.wire.bodies.routes import ClusterInfo
 
 _NEXT = """\
 [bold]Try next[/bold]
-  [cyan]{command} nameserver[/cyan]        a name server on port 9876, until Ctrl-C
+  [cyan]{command} nameserver[/cyan]        a name server on port 9876
   [cyan]{command} nameserver -p[/cyan]     every setting, and where it came from
 Apache's brokers, clients and mqadmin work with it as with their own:
   [cyan]mqbroker -n 127.0.0.1:9876[/cyan]
