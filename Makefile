@@ -35,7 +35,7 @@ check: $(READY)  ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache | tail -n 12
+	@$(BIN)/lint-imports --no-cache >$(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 
 format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff format .
