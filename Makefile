@@ -6,6 +6,7 @@ PORT   ?= 9876
 FUZZ_SECONDS ?= 300
 READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+FUZZ_READY := $(VENV)/.fuzz-ready
 
 .PHONY: help demo test check format interop bench fuzz serve docs clean
 .DEFAULT_GOAL := help
@@ -23,6 +24,10 @@ $(READY): pyproject.toml constraints.txt
 
 $(DOCS_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $@
+
+$(FUZZ_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fuzz]'
 	@touch $@
 
 demo: $(READY)  ## start a name server, register a broker's routes, show them
@@ -47,8 +52,9 @@ interop: $(READY)  ## with the real Apache RocketMQ, from Maven: needs a JDK (17
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver
 
-fuzz: $(READY)  ## FUZZ_SECONDS of random bytes at every decoder
-	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $$(($(FUZZ_SECONDS) / 2))
 
 serve: $(READY)  ## a name server on PORT
 	@$(BIN)/rocketline nameserver --port $(PORT)
