@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
@@ -38,28 +38,44 @@ def reader(hint: Any) -> Read:
 
 def _object_reader(cls: Any) -> Read:
     hints = get_type_hints(cls, include_extras=True)
-    readers = {name: (field.name, reader(hints[field.name])) for field in fields(cls) for name in read_names(field)}
-    required = frozenset(
-        field.name for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING
-    )
+    # A frozen dataclass refuses assignment, its slots do not; and setting them takes half the time of its __init__.
+    plan = [
+        (*_keys(field), reader(hints[field.name]), getattr(cls, field.name).__set__, _default(field))
+        for field in fields(cls)
+    ]
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _unexpected("an object", value)
-        arguments = {}
-        for key, entry in value.items():
-            if entry is None or key not in readers:
-                continue
-            name, read_field = readers[key]
-            try:
-                arguments[name] = read_field(entry)
-            except RemoteProtocolError as error:
-                raise RemoteProtocolError(f"{cls.__name__}.{key}: {error}") from None
-        if not arguments.keys() >= required:
-            raise RemoteProtocolError(f"{cls.__name__} lacks {', '.join(sorted(required - arguments.keys()))}")
-        return cls(**arguments)
+        made, get = object.__new__(cls), value.get
+        for key, others, read_field, put, default in plan:
+            entry = get(key)
+            if entry is None and others:
+                key, entry = next(((k, value[k]) for k in others if get(k) is not None), (key, None))
+            if entry is not None:
+                try:
+                    put(made, read_field(entry))
+                except RemoteProtocolError as error:
+                    raise RemoteProtocolError(f"{cls.__name__}.{key}: {error}") from None
+            elif default is None:
+                raise RemoteProtocolError(f"{cls.__name__} lacks {key}")
+            else:
+                put(made, default())
+        return made
 
     return read
+
+
+def _keys(field: Field[Any]) -> tuple[str, tuple[str, ...]]:
+    key, *others = read_names(field)
+    return key, tuple(others)
+
+
+def _default(field: Field[Any]) -> Callable[[], Any] | None:
+    """What makes the value of a field that is not there; None if it must be."""
+    if field.default_factory is not MISSING:
+        return field.default_factory
+    return None if field.default is MISSING else lambda: field.default
 
 
 def _list_reader(read_entry: Read) -> Read:
@@ -77,10 +93,10 @@ def _map_reader(key_hint: Any, read_entry: Read) -> Read:
         read_key = _object_key_reader(read_key)
 
     def read(value: Any) -> Any:
-        if isinstance(value, Pairs):
-            items: Any = value.items
-        elif isinstance(value, dict):
-            items = value.items()
+        if isinstance(value, dict):
+            items: Any = value.items()
+        elif isinstance(value, Pairs):
+            items = value.items
         else:
             raise _unexpected("an object", value)
         return {read_key(key): read_entry(entry) for key, entry in items if entry is not None}
@@ -155,6 +171,8 @@ def _read_double(value: Any) -> float:
 
 
 def _read_bool(value: Any) -> bool:
+    if value is True or value is False:
+        return value
     truth = _TRUTHS.get(str(value).lower()) if isinstance(value, str | int) else None
     if truth is None:
         raise _unexpected("true or false", value)
