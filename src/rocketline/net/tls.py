@@ -69,10 +69,6 @@ class TlsLayer:
         """What the handshake itself wants to send."""
         return self._outgoing.read()
 
-    def peer_certificate(self) -> dict[str, object] | None:
-        """The certificate the peer showed and we verified, as `ssl.SSLSocket.getpeercert` gives it."""
-        return self._object.getpeercert()  # type: ignore[return-value]  # typeshed's nested tuples say no more than object
-
 
 def _reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
