@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rocketline.errors import RemoteProtocolError
+from rocketline.hot import HotPeer
 from rocketline.model.route import TopicRouteData
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
@@ -90,7 +91,7 @@ class RouteReplies:
         self._bytes = 0
         self._missed = _NO_FRAME
 
-    def answer(self, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+    def answer(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """The replies to the frames from `start` on, up to the first without a kept one; and where that begins."""
         if self._version != self._answers.version:
             self._forget_all()
@@ -109,7 +110,7 @@ class RouteReplies:
             replies += (reply[0], digits, reply[1])
             size += len(reply[0]) + len(digits) + len(reply[1])
             start += length
-        return start, b"".join(replies)
+        return start, b"".join(replies), 0
 
     def remember(self, request: Command, reply: Command) -> None:
         """Keep the successful `reply`, if the frame that `answer` saw last is indeed the one that asked for it."""

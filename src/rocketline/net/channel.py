@@ -121,6 +121,7 @@ class Channel(asyncio.BufferedProtocol):
         "established",
         "last_active",
         "peer",
+        "read_s",
     )
 
     def __init__(self, owner: Owner, *, entry: Entry | None = None, tls: TlsLayer | None = None) -> None:
@@ -143,6 +144,8 @@ class Channel(asyncio.BufferedProtocol):
         self.established: asyncio.Future[None] | None = None
         """Set by whoever waits for the TLS handshake of a dialled connection."""
         self.last_active = owner.clock.monotonic()
+        self.read_s = self.last_active
+        """When the bytes that are being handled were read. Nothing is read while a request waits to be handled."""
         self.peer = ""
         """The other end as `host:port`: the client's own address where a balancer named it."""
 
@@ -152,6 +155,11 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def is_closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
+
+    @property
+    def is_congested(self) -> bool:
+        """The peer does not take what was written to it: whoever answers later had better make it short."""
+        return self._is_write_paused
 
     @property
     def in_flight(self) -> int:
@@ -191,7 +199,7 @@ class Channel(asyncio.BufferedProtocol):
         return self._owner.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self._owner.clock.monotonic()
+        self.last_active = self.read_s = self._owner.clock.monotonic()
         data = bytes(self._owner.read_buffer[:nbytes])
         if self._entry is None and self._tls is None:
             self._reader.feed(data)
@@ -250,9 +258,11 @@ class Channel(asyncio.BufferedProtocol):
         try:
             while not self._is_stopped:
                 if hot_path is not None and not self._is_full:
-                    reader.at, replies = hot_path(reader.data, reader.at, _TURN_BYTES_MAX - self._out_bytes)
+                    room = _TURN_BYTES_MAX - self._out_bytes
+                    reader.at, replies, later = hot_path(self, reader.data, reader.at, room)
                     self._out.append(replies)
                     self._out_bytes += len(replies)
+                    self._unanswered += later
                 if self._out_bytes < _TURN_BYTES_MAX:
                     whole = reader.take()
                     if whole is None:
@@ -326,6 +336,13 @@ class Channel(asyncio.BufferedProtocol):
         if not self.is_closed:
             if not request.is_oneway:
                 self._send(self._encode_reply(request, answer))
+            self._go_on()
+
+    def reply_bytes(self, replies: bytes, count: int) -> None:
+        """Send the encoded answers to `count` requests for which the hot path promised them."""
+        self._unanswered -= count
+        if not self.is_closed:
+            self._send(replies)
             self._go_on()
 
     def _encode_reply(self, request: Command, answer: Command) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from name_servers import kept_reply
+from name_servers import UNUSED_PEER, kept_reply
 from rocketline.model.topic_config import TopicConfig
 from rocketline.nameserver.config import NameServerConfig, load_settings
 from rocketline.nameserver.kv_config import KvConfig
@@ -151,14 +151,14 @@ class TestReplies:
         ask(replies, question(7))
         run = question(1) + question(2) + question(3)
         for rest in (b"", b"\0\0", question(9, topic="T2"), question(4)[:-1], b"\0\0\0\0" * 8, b"\xff" * 64):
-            end, answered = replies.answer(b"before" + run + rest, 6, 1 << 20)
+            end, answered, _ = replies.answer(UNUSED_PEER, b"before" + run + rest, 6, 1 << 20)
             assert end == 6 + len(run)
             assert answered == b"".join(kept_reply(replies, question(n)) or b"" for n in (1, 2, 3))
 
     def test_run_ends_once_the_replies_are_many_enough(self, replies: RouteReplies) -> None:
         ask(replies, question(7))
         one = len(kept_reply(replies, question(1)) or b"")
-        end, answered = replies.answer(question(1) * 10, 0, one + 1)
+        end, answered, _ = replies.answer(UNUSED_PEER, question(1) * 10, 0, one + 1)
         assert (end, len(answered)) == (2 * len(question(1)), 2 * one)
 
     @pytest.mark.parametrize(

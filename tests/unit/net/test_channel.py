@@ -6,6 +6,7 @@ import pytest
 
 from net_doubles import RecordingOwner, connected, feed, turn
 from rocketline.errors import ConnectionLostError, OverloadedError, RemoteProtocolError, RequestTimeoutError
+from rocketline.hot import HotPeer
 from rocketline.net.channel import LATER, Channel, ChannelLimits, Outcome
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
@@ -55,12 +56,12 @@ async def test_binary_request_is_answered_in_the_servers_own_encoding(clock: Fak
 async def test_hot_path_answers_what_it_knows_and_leaves_the_rest(clock: FakeClock) -> None:
     known, asked = request(1), []
 
-    def hot_path(data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+    def hot_path(peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         asked.append(data[start:])
         count = 0
         while data.startswith(known, start):
             start, count = start + len(known), count + 1
-        return start, b"HOT!" * count
+        return start, b"HOT!" * count, 0
 
     owner = RecordingOwner(clock, hot_path=hot_path)
     channel, transport = connected(owner)
@@ -77,10 +78,10 @@ async def test_hot_path_answers_what_it_knows_and_leaves_the_rest(clock: FakeClo
 async def test_hot_path_is_told_how_many_bytes_this_turn_may_still_make(clock: FakeClock) -> None:
     known, budgets = request(1), []
 
-    def hot_path(data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
+    def hot_path(peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         budgets.append(reply_bytes_max)
         is_known = data.startswith(known, start)
-        return (start + len(known), bytes(100_000)) if is_known else (start, b"")
+        return (start + len(known), bytes(100_000), 0) if is_known else (start, b"", 0)
 
     channel, transport = connected(RecordingOwner(clock, hot_path=hot_path))
     feed(channel, (known + request(2)) * 3)
@@ -303,8 +304,8 @@ async def test_answers_are_read_while_the_peer_takes_nothing_and_a_request_stops
 async def test_hot_path_answers_nothing_while_the_peer_takes_nothing(clock: FakeClock) -> None:
     known = request(1)
 
-    def hot_path(data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes]:
-        return (start + len(known), b"HOT!") if data.startswith(known, start) else (start, b"")
+    def hot_path(peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
+        return (start + len(known), b"HOT!", 0) if data.startswith(known, start) else (start, b"", 0)
 
     channel, transport = connected(RecordingOwner(clock, hot_path=hot_path))
     channel.pause_writing()
@@ -312,6 +313,23 @@ async def test_hot_path_answers_nothing_while_the_peer_takes_nothing(clock: Fake
     assert transport.written == []
     channel.resume_writing()
     assert transport.written == [b"HOT!"]
+
+
+async def test_answers_that_the_hot_path_promised_count_towards_the_bound_until_they_are_sent(clock: FakeClock) -> None:
+    known = request(1)
+
+    def hot_path(peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
+        return (start + len(known), b"", 1) if data.startswith(known, start) else (start, b"", 0)
+
+    owner = RecordingOwner(clock, limits=ChannelLimits(unanswered_max=1), hot_path=hot_path)
+    channel, transport = connected(owner)
+    feed(channel, known + request(2))
+    assert (transport.written, owner.requests) == ([], [])
+    assert not transport.is_reading()
+    channel.reply_bytes(b"HOT!", 1)
+    await turn()
+    assert [r.opaque for r in owner.requests] == [2]
+    assert b"".join(transport.written).startswith(b"HOT!")
 
 
 async def test_oneway_requests_that_are_answered_later_count_towards_the_bound(clock: FakeClock) -> None:
