@@ -11,6 +11,12 @@
     ├─ ProtocolError                 bytes that break the rules
     │  ├─ LocalProtocolError         … and we would have written them
     │  └─ RemoteProtocolError        … and the peer sent them
+    ├─ StoreError                    the message store cannot do what was asked
+    │  ├─ StoreLockedError           another broker uses the same folder
+    │  ├─ CorruptStoreError          what is on disk breaks the rules and cannot be mended
+    │  ├─ StoreReadOnlyError         an earlier failure forbids writing until the next start
+    │  ├─ StoreFullError             no space (retryable: cleaning or an operator makes room)
+    │  └─ IllegalMessageError        this one message cannot be stored
     └─ ResponseError                 the server answered with a code other than success
 
 Exceptions carry fields and write their own text; retry loops read `retryable` and never list classes.
@@ -94,6 +100,45 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer sent bytes that break the protocol."""
+
+
+class StoreError(RocketlineError):
+    """The message store cannot do what was asked."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
+
+
+class StoreLockedError(StoreError):
+    """Another broker, ours or Apache's, works in the same folder; `holder` is its process id if the system tells."""
+
+    def __init__(self, path: str, holder: int | None) -> None:
+        self.path, self.holder = path, holder
+        who = "another process" if holder is None else f"process {holder}"
+        super().__init__(f"{path} is locked by {who}: stop that broker or give this one its own storePathRootDir")
+
+
+class CorruptStoreError(StoreError):
+    """What `path` holds breaks the rules of the format, and going on would lose or invent messages."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {problem}")
+
+
+class StoreReadOnlyError(StoreError):
+    """A write or sync failed before, so nothing more is written until the store is opened anew."""
+
+
+class StoreFullError(StoreError):
+    """There is no space for the message now."""
+
+    retryable = True
+
+
+class IllegalMessageError(StoreError):
+    """The message itself cannot be stored, whatever the state of the store."""
 
 
 class ResponseError(RocketlineError):

@@ -1,0 +1,330 @@
+"""The file system as something that can be handed in: disk in production, memory or a failing disk in tests.
+
+Everything is written by position (`File.write_at`) and never through a map, so a full disk is an `OSError` where it
+happens and not a signal that ends the process. Maps are for reading only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from rocketline.errors import StoreLockedError
+
+Data: TypeAlias = bytes | bytearray | memoryview
+ReadOnlyMap: TypeAlias = mmap.mmap
+"""A file's bytes in memory: slices are `bytes`, and it is a buffer for `struct`. Nobody writes through it."""
+
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_FLOCK = "@hhqqi"  # Linux struct flock: type, whence, start, length, pid
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUsage:
+    """Bytes in use on a volume, and bytes that this process may still use (reserved blocks are neither)."""
+
+    used: int
+    usable: int
+
+    @property
+    def ratio(self) -> float:
+        """Used share of what can be used at all, in whole percent rounded up, as Apache compares it: 0.0 to 1.0."""
+        entire = self.used + self.usable
+        return -(-self.used * 100 // entire) / 100 if entire else 0.0
+
+
+class File(Protocol):
+    """An open file. Only `allocate` and `sync` may be called off the loop, and `close` not while they run."""
+
+    @property
+    def size(self) -> int:
+        """Its length, holes included."""
+        ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """The bytes there; fewer than `size` only at the end of the file."""
+        ...
+
+    def write_at(self, position: int, data: Data) -> None:
+        """Write all of `data`, growing the file if need be. After an `OSError` any part of it may be written."""
+        ...
+
+    def allocate(self, position: int, size: int) -> None:
+        """Reserve disk blocks for a range inside the file, so that writing there cannot run out of space.
+
+        Does nothing where the file system cannot. The C library may imitate it by writing zeros over zeros: nobody may
+        write to the range meanwhile. Raises `OSError` when there is no space.
+        """
+        ...
+
+    def sync(self) -> None:
+        """Make every write so far durable (fdatasync). After an `OSError` nothing written since the last one is safe,
+        and trying again proves nothing: the system may have dropped the pages."""
+        ...
+
+    def map(self) -> ReadOnlyMap:
+        """The whole file as it is long now, which must not be empty. Later writes show through while it keeps that
+        length; the map outlives `close`."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Set the length. New bytes are zero and take no space."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file; once more does nothing."""
+        ...
+
+
+class Lock(Protocol):
+    """A lock held until `release`."""
+
+    def release(self) -> None:
+        """Let go; once more does nothing."""
+        ...
+
+
+class FileSystem(Protocol):
+    """Files by path. Every method raises `OSError` when the system refuses."""
+
+    def open(self, path: Path, *, size: int | None = None) -> File:
+        """Open for reading and writing. Given a `size`, a missing file is made, sparse, with that length; an existing
+        one keeps its own. Without, it must exist."""
+        ...
+
+    def list(self, folder: Path) -> Sequence[str]:
+        """The names in a folder, sorted; none if there is no such folder."""
+        ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def is_folder(self, path: Path) -> bool: ...
+
+    def size_of(self, path: Path) -> int: ...
+
+    def modified_ms(self, path: Path) -> int: ...
+
+    def make_folder(self, path: Path) -> None:
+        """Make the folder and those above it, as far as they are missing."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; a missing one is as good as removed."""
+        ...
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a folder with all it holds; a missing one is as good as removed."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file or folder another name, replacing a file of that name in one step."""
+        ...
+
+    def sync_folder(self, path: Path) -> None:
+        """Make what was created, renamed and removed in the folder durable."""
+        ...
+
+    def read_file(self, path: Path) -> bytes | None:
+        """The whole content, None if there is no such file."""
+        ...
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        """Overwrite or make a file and sync it. A crash in between leaves any part of it."""
+        ...
+
+    def usage(self, path: Path) -> DiskUsage:
+        """How full the volume of `path` is."""
+        ...
+
+    def lock(self, path: Path) -> Lock:
+        """Lock out every other broker, Apache's too: the first byte of this file, which holds the text `lock`.
+
+        Raises `StoreLockedError` when somebody holds it.
+        """
+        ...
+
+
+class DiskFile:
+    """A file on disk."""
+
+    __slots__ = ("_handle", "size")
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self.size = os.fstat(handle).st_size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        data = os.pread(self._handle, size, position)
+        while len(data) < min(size, self.size - position):  # the system may hand over less than there is
+            more = os.pread(self._handle, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def write_at(self, position: int, data: Data) -> None:
+        end = position + len(data)
+        written = os.pwrite(self._handle, data, position)
+        while written < len(data):
+            written += os.pwrite(self._handle, memoryview(data)[written:], position + written)
+        if end > self.size:
+            self.size = end
+
+    def allocate(self, position: int, size: int) -> None:
+        if not hasattr(os, "posix_fallocate"):
+            return
+        try:
+            os.posix_fallocate(self._handle, position, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV):
+                raise
+
+    def sync(self) -> None:
+        _fdatasync(self._handle)
+
+    def map(self) -> ReadOnlyMap:
+        return mmap.mmap(self._handle, self.size, access=mmap.ACCESS_READ)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._handle, size)
+        self.size = size
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, -1
+        if handle != -1:
+            os.close(handle)
+
+
+class DiskLock:
+    """A POSIX record lock on the first byte of an open file.
+
+    Such a lock is dropped when its process closes *any* handle of the file and never keeps out its own process, so the
+    files locked here are also remembered by identity and not opened again.
+    """
+
+    _held: set[tuple[int, int]] = set()  # noqa: RUF012 - the locks of this process, whoever took them
+
+    __slots__ = ("_handle", "_identity")
+
+    def __init__(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if _identity(path.stat()) in self._held:
+                raise StoreLockedError(str(path), os.getpid())
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._identity = _identity(os.fstat(self._handle))
+        try:
+            self._take(path)
+        except BaseException:
+            os.close(self._handle)
+            raise
+        self._held.add(self._identity)
+
+    def _take(self, path: Path) -> None:
+        try:
+            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            raise StoreLockedError(str(path), self._holder()) from None
+        os.pwrite(self._handle, b"lock", 0)
+
+    def _holder(self) -> int | None:
+        """Who has it, as far as the system tells: nobody we can name in another container or off Linux."""
+        if sys.platform != "linux":
+            return None
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        found = struct.unpack(_FLOCK, fcntl.fcntl(self._handle, fcntl.F_GETLK, asked))
+        return found[4] if found[0] != fcntl.F_UNLCK and found[4] > 0 else None
+
+    def release(self) -> None:
+        if self._identity in self._held:
+            self._held.remove(self._identity)
+            os.close(self._handle)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+class DiskFileSystem:
+    """The machine's own file system."""
+
+    def open(self, path: Path, *, size: int | None = None) -> File:
+        if size is None or path.exists():
+            return DiskFile(os.open(path, os.O_RDWR))
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            os.ftruncate(handle, size)
+        except BaseException:
+            os.close(handle)
+            path.unlink()
+            raise
+        return DiskFile(handle)
+
+    def list(self, folder: Path) -> Sequence[str]:
+        try:
+            return sorted(path.name for path in folder.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def is_folder(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def size_of(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def modified_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def rename(self, old: Path, new: Path) -> None:
+        old.replace(new)
+
+    def sync_folder(self, path: Path) -> None:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def read_file(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def usage(self, path: Path) -> DiskUsage:
+        volume = os.statvfs(path)
+        used = (volume.f_blocks - volume.f_bfree) * volume.f_frsize
+        return DiskUsage(used=used, usable=volume.f_bavail * volume.f_frsize)
+
+    def lock(self, path: Path) -> Lock:
+        return DiskLock(path)
