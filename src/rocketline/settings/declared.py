@@ -40,6 +40,8 @@ class Rules:
     is_file_to_include: bool
     only_default: str
     environment: tuple[str, ...]
+    has_effect: bool
+    shown_default: str
 
 
 def setting(
@@ -57,6 +59,8 @@ def setting(
     include: bool = False,
     only_default: str = "",
     environment: tuple[str, ...] = (),
+    effect: bool = True,
+    shown_default: str = "",
 ) -> T:
     """A field of a configuration class. A default that depends on the machine is made by `factory`.
 
@@ -64,11 +68,13 @@ def setting(
     other at the next start. A `protected` one cannot be updated. One of our `own` is listed by "get config" only where
     it was set, and not updated by that route either: Apache's servers do not know it as a setting. A `secret` is shown
     masked. `include` says that the value names a further file of settings. `only_default` says why no other value than
-    the default is supported. `environment` holds Apache's own names of variables for it.
+    the default is supported. `environment` holds Apache's own names of variables for it. Without `effect` it is
+    read and listed for Apache's sake only. `shown_default` tells documentation how the machine makes the default.
     """
     rules = Rules(
         key=key, help=help, low=low, high=high, is_live=live, is_protected=protected, is_own=own, is_secret=secret,
         is_file_to_include=include, only_default=only_default, environment=environment,
+        has_effect=effect, shown_default=shown_default,
     )  # fmt: skip
     given: dict[str, Any] = {"default_factory": factory} if factory else {"default": default}
     return cast("T", dataclasses.field(**given, metadata={_RULES: rules}, repr=not secret))
@@ -98,6 +104,8 @@ class Declared:
             return "true or false"
         if self.type is int:
             return f"a whole number from {self.rules.low} to {self.rules.high}"
+        if self.type is float:
+            return "a number"
         if issubclass(self.type, Enum):
             return "one of " + ", ".join(_enum_text(member) for member in self.type)
         return "a path" if self.type is Path else "a text"
@@ -111,6 +119,8 @@ class Declared:
             return self._parse_int(text)
         if issubclass(self.type, Enum):
             return self._parse_enum(text)
+        if self.type is float:
+            return self._parse_float(text)
         if self.type is Path and not text:
             raise ValueError(f"it must be {self.allowed}")
         return self.type(text)
@@ -142,6 +152,12 @@ class Declared:
             raise ValueError(f"it must be {self.allowed}")
         return int(text)
 
+    def _parse_float(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"it must be {self.allowed}") from None
+
     def _parse_enum(self, text: str) -> Enum:
         for member in self.type:
             if _enum_text(member).lower() == text.lower():
@@ -162,7 +178,7 @@ def _walk(cls: type, above: tuple[str, ...]) -> Iterator[Declared]:
         if dataclasses.is_dataclass(hint):
             yield from _walk(cast("type", hint), path)
         else:
-            assert hint in (bool, int, str, Path) or issubclass(hint, Enum), hint
+            assert hint in (bool, int, float, str, Path) or issubclass(hint, Enum), hint
             yield Declared(path, hint, field.metadata[_RULES])
 
 
