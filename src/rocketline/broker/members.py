@@ -1,0 +1,81 @@
+"""Which client is in which group, over which connection, and when it was last heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rocketline.net.channel import Channel
+from rocketline.wire.bodies.connections import ClientConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client as its last heartbeat describes it. Java: ClientChannelInfo."""
+
+    channel: Channel
+    client_id: str
+    language: str | None
+    version: int
+    heard_s: float
+    """When that heartbeat came, on the monotonic clock; it decides who is silent for too long."""
+    heard_ms: int
+    """The same by the calendar, for people."""
+
+    @property
+    def connection(self) -> ClientConnection:
+        """What an administrator is shown of it."""
+        return ClientConnection(self.client_id, self.channel.peer, self.language, self.version)
+
+
+class Members:
+    """The members of every group; a client is one connection. A group exists while it has a member."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Channel, Client]] = {}
+        self._groups_of: dict[Channel, set[str]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def of(self, group: str) -> Mapping[Channel, Client]:
+        """The members as they are from now on; empty, and staying so, for a group that does not exist."""
+        return self._groups.get(group, {})
+
+    def put(self, group: str, client: Client) -> bool:
+        """Take a client in, or what is newer of one that was in. True if its connection is new to the group."""
+        members = self._groups.setdefault(group, {})
+        is_new = client.channel not in members
+        members[client.channel] = client
+        if is_new:
+            self._groups_of.setdefault(client.channel, set()).add(group)
+        return is_new
+
+    def remove(self, group: str, channel: Channel) -> None:
+        """Let go of a member; of somebody who is none, nothing."""
+        members = self._groups.get(group)
+        if members is None or channel not in members:
+            return
+        del members[channel]
+        if not members:
+            del self._groups[group]
+        groups = self._groups_of[channel]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[channel]
+
+    def remove_everywhere(self, channel: Channel) -> list[str]:
+        """Let go of a connection. Returns the groups that it was in."""
+        groups = sorted(self._groups_of.get(channel, ()))
+        for group in groups:
+            self.remove(group, channel)
+        return groups
+
+    def silent_since(self, moment_s: float) -> list[tuple[str, Client]]:
+        """The members, each with its group, whose last heartbeat came before `moment_s`."""
+        return [
+            (group, client)
+            for group, members in self._groups.items()
+            for client in members.values()
+            if client.heard_s < moment_s
+        ]
