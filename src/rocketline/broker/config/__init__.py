@@ -1,0 +1,119 @@
+"""The broker's settings and how they are loaded. Java: BrokerConfig.
+
+The settings themselves are declared by concern in the modules of this package; `unused` holds those of Apache's broker
+that have no use here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocketline.broker.config.consumption import (
+    ClientsConfig,
+    ConsumptionConfig,
+    MessageRequestMode,
+    OffsetsConfig,
+)
+from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
+from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
+from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
+from rocketline.broker.config.unused import (
+    Access,
+    AccessDetails,
+    ClientSecurity,
+    ColdReads,
+    Filters,
+    LiteTopics,
+    Metrics,
+    Outgoing,
+    Pop,
+    Replicas,
+    Role,
+    Security,
+    StoreKind,
+    ThreadPools,
+    Transactions,
+    Tuning,
+)
+from rocketline.errors import ConfigError
+from rocketline.net.address import parse_address
+from rocketline.net.config import NetworkConfig, TlsConfig
+from rocketline.settings import Flag, Settings, load
+from rocketline.store.config import FlushDiskType, StoreConfig
+
+__all__ = ["DEFAULT_PORT", "ENVIRONMENT_PREFIX", "BrokerConfig", "FlushDiskType", "MessageRequestMode", "load_settings"]
+
+DEFAULT_PORT = 10911
+ENVIRONMENT_PREFIX = "ROCKETLINE_BROKER_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerConfig(
+    IdentityConfig,
+    RegistrationConfig,
+    TopicsConfig,
+    MessagesConfig,
+    ConsumptionConfig,
+    OffsetsConfig,
+    ClientsConfig,
+    FlowControlConfig,
+    StatsConfig,
+):
+    """What a broker can be told. Java: BrokerConfig, with MessageStoreConfig and those of the network as sections."""
+
+    store: StoreConfig = field(default_factory=StoreConfig)
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(listen_port=DEFAULT_PORT))
+    tls: TlsConfig = field(default_factory=TlsConfig)
+
+    security: Security = field(default_factory=Security)
+    access: Access = field(default_factory=Access)
+    access_details: AccessDetails = field(default_factory=AccessDetails)
+    client_security: ClientSecurity = field(default_factory=ClientSecurity)
+    role: Role = field(default_factory=Role)
+    store_kind: StoreKind = field(default_factory=StoreKind)
+    replicas: Replicas = field(default_factory=Replicas)
+    thread_pools: ThreadPools = field(default_factory=ThreadPools)
+    pop: Pop = field(default_factory=Pop)
+    transactions: Transactions = field(default_factory=Transactions)
+    metrics: Metrics = field(default_factory=Metrics)
+    lite_topics: LiteTopics = field(default_factory=LiteTopics)
+    filters: Filters = field(default_factory=Filters)
+    cold_reads: ColdReads = field(default_factory=ColdReads)
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    tuning: Tuning = field(default_factory=Tuning)
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """The addresses of `namesrvAddr`, each once."""
+        named = (address.strip() for address in self.namesrv_addr.split(";"))
+        return tuple(dict.fromkeys(filter(None, named)))
+
+    def problems(self) -> Iterator[str]:
+        for address in self.name_servers:
+            try:
+                parse_address(address)
+            except ConfigError as error:
+                yield f"namesrvAddr: {error}"
+
+
+def load_settings(
+    file: Path | None = None, *, environ: Mapping[str, str] | None = None, flags: Iterable[Flag] = ()
+) -> Settings[BrokerConfig]:
+    """The broker's settings; `file`, if given, is also where updates are written. Raises `ConfigError`."""
+    store = (Flag("-c", "brokerConfigPath", str(file)),) if file else ()
+    settings = load(
+        BrokerConfig, file=file, environ=environ, flags=(*flags, *store), environment_prefix=ENVIRONMENT_PREFIX
+    )
+    settings.value = _with_ha_port(settings.value)
+    return settings
+
+
+def _with_ha_port(config: BrokerConfig) -> BrokerConfig:
+    """Java: BrokerStartup sets the port for replicas to the one above `listenPort`, unless the file says otherwise."""
+    if config.store.ha_listen_port or not config.network.listen_port:
+        return config
+    store = dataclasses.replace(config.store, ha_listen_port=min(config.network.listen_port + 1, 65535))
+    return dataclasses.replace(config, store=store)
