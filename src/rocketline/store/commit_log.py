@@ -1,0 +1,179 @@
+"""The commit log: every message of the broker, one after the other, in the order in which they came. Java: CommitLog.
+
+What is known of its bytes, from the oldest to the newest: up to `flushed` they are on disk; up to `end` they are
+written. A write that fails leaves any bytes beyond `end`: after that nothing more is written until recovery has looked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rocketline.errors import IllegalMessageError, StoreFullError
+from rocketline.store.filesystem import File, FileSystem, ReadOnlyMap
+from rocketline.store.segments import OpenFiles, Segments
+from rocketline.wire.message_codec import BLANK_BYTES_MIN, MAGIC_V1, MAGIC_V2, encode_blank
+
+_RESERVE_BYTES: Final = 16 * 1024 * 1024
+"""Disk blocks are reserved this far ahead of the writing, so that a full disk is noticed before it tears a record."""
+_MAPS_MAX: Final = 64
+_MAGICS = frozenset({MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big")})
+
+
+@dataclass(frozen=True, slots=True)
+class FlushJob:
+    """What must be synced, off the loop, so that the log is durable up to `end`."""
+
+    files: tuple[File, ...]
+    end: int
+
+    def run(self) -> None:
+        """Raises `OSError`. The files stay open until the job was reported as finished."""
+        for file in self.files:
+            file.sync()
+
+
+class CommitLog:
+    """An endless log in files of one size. A record lies in one file; a blank record fills a file's end."""
+
+    def __init__(self, fs: FileSystem, folder: Path, segment_bytes: int) -> None:
+        self._files = OpenFiles(fs)
+        self._fs = fs
+        self.segments = Segments(self._files, folder, segment_bytes)
+        self.segment_bytes = segment_bytes
+        self.end = 0
+        """Where the next record goes. Java: maxOffset."""
+        self.flushed = 0
+        self._reserved = 0
+        self._writing: dict[int, File] = {}  # by start: those that are not flushed to their end yet
+        self._maps: OrderedDict[int, ReadOnlyMap] = OrderedDict()
+
+    # --- opening
+
+    def load(self) -> None:
+        """Find the files. Until recovery says otherwise the log goes to the end of the last one."""
+        self.segments.load()
+        self.end = self.flushed = self.segments.end
+
+    def restart_at(self, end: int) -> None:
+        """Recovery found the log good up to `end`: drop the rest, and go on from there."""
+        self._maps.clear()
+        self.segments.clear_from(end)
+        self.end = self.flushed = self._reserved = end
+
+    @property
+    def start(self) -> int:
+        """The first byte that is still kept; 0 if nothing ever was. Java: minOffset."""
+        return self.segments.starts[0] if self.segments.starts else 0
+
+    # --- writing
+
+    def room(self) -> int:
+        """How many bytes still fit into the file being written; 0 if there is none."""
+        return self.segments.end - self.end if self.segments.has(self.end) else 0
+
+    def make_room(self, record_bytes: int) -> None:
+        """Go on to the next file unless a record of this size fits, and a blank one after it.
+
+        Raises `IllegalMessageError` if no file can hold it, `StoreFullError`, and `OSError` when writing fails.
+        """
+        if record_bytes + BLANK_BYTES_MIN > self.segment_bytes:
+            raise IllegalMessageError(
+                f"the record has {record_bytes} bytes, a log file {self.segment_bytes}: raise mappedFileSizeCommitLog"
+            )
+        left = self.room()
+        if record_bytes + BLANK_BYTES_MIN <= left:
+            return
+        if left:
+            self.write(encode_blank(left))
+            self.end += left - BLANK_BYTES_MIN
+        try:
+            self.segments.add(self.end)
+        except OSError as error:
+            raise StoreFullError(f"no new log file can be made in {self.segments.folder}: {error.strerror}") from error
+        self._reserved = self.end
+
+    def write(self, data: bytes) -> None:
+        """Append bytes that fit into the current file. Raises `StoreFullError` before and `OSError` while writing."""
+        start = self.segments.start_of(self.end)
+        file = self._writing.get(start)
+        if file is None:
+            file = self._writing[start] = self._fs.open(self.segments.path(start))
+        end = self.end + len(data)
+        if end > self._reserved:
+            self._reserve(file, start, end)
+        file.write_at(self.end - start, data)
+        self.end = end
+
+    def _reserve(self, file: File, start: int, end: int) -> None:
+        begin = max(self._reserved, start)
+        reserved = min(max(end, begin + _RESERVE_BYTES), start + self.segment_bytes)
+        try:
+            file.allocate(begin - start, reserved - begin)
+        except OSError as error:
+            raise StoreFullError(f"no disk space for the log in {self.segments.folder}: {error.strerror}") from error
+        self._reserved = reserved
+
+    # --- flushing
+
+    def begin_flush(self) -> FlushJob | None:
+        """What to sync for everything written so far, None if all is flushed."""
+        if self.flushed == self.end:
+            return None
+        return FlushJob(tuple(self._writing.values()), self.end)
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """The job ran without an error."""
+        self.flushed = job.end
+        for start in [start for start in self._writing if start + self.segment_bytes <= job.end]:
+            self._writing.pop(start).close()
+
+    # --- reading
+
+    def read(self, position: int, size: int) -> bytes | None:
+        """Exactly `size` written bytes of one file, None if they are not all there."""
+        in_file = position % self.segment_bytes
+        if size <= 0 or position < self.start or position + size > self.end or in_file + size > self.segment_bytes:
+            return None
+        return self.map_of(position - in_file)[in_file : in_file + size]
+
+    def record_bytes_at(self, position: int) -> int:
+        """The size of the record that begins at `position`, 0 if none does."""
+        head = self.read(position, 8)
+        if head is None or head[4:8] not in _MAGICS:
+            return 0
+        return int.from_bytes(head[:4], "big", signed=True)
+
+    def map_of(self, start: int) -> ReadOnlyMap:
+        """The file that begins at `start`, as memory. Raises `OSError`."""
+        found = self._maps.get(start)
+        if found is None:
+            found = self._maps[start] = self.segments.file_of(start).map()
+            if len(self._maps) > _MAPS_MAX:
+                self._unmap(next(iter(self._maps)))
+        return found
+
+    def _unmap(self, start: int) -> None:
+        if (unused := self._maps.pop(start, None)) is not None:
+            with contextlib.suppress(BufferError):  # somebody still looks at it: it goes with the last look
+                unused.close()
+
+    # --- the oldest and the last
+
+    def remove_first(self) -> None:
+        """Delete the oldest file; never the one being written. Raises `OSError`."""
+        start = self.segments.starts[0]
+        assert start + self.segment_bytes <= self.flushed
+        self._unmap(start)
+        self.segments.remove_first()
+
+    def close(self) -> None:
+        for file in self._writing.values():
+            file.close()
+        self._writing.clear()
+        for start in list(self._maps):
+            self._unmap(start)
+        self._files.close_all()

@@ -1,0 +1,246 @@
+"""A consume queue: for every message of one topic queue, where the log has it. Java: ConsumeQueue.
+
+A unit has 20 bytes: log offset (8), record size (4), tags code (8). Unit `n` belongs to queue offset `n`, so there are
+no gaps. The newest units are in memory and written behind: they can always be derived from the log again.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final
+
+from rocketline.store.segments import OpenFiles, Segments
+from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2
+
+UNIT_BYTES: Final = 20
+UNIT = struct.Struct(">qiq")
+_PRE_BLANK = UNIT.pack(0, 0x7FFFFFFF, 0)
+"""Stands for a queue offset whose message this broker never had."""
+
+_BEHIND_BYTES_MAX: Final = 64 * 1024
+_KEPT_BYTES: Final = 800 * UNIT_BYTES
+"""Of what is written, so much stays in memory: as far as one pull looks."""
+_SCAN_BYTES: Final = 64 * 1024 - 64 * 1024 % UNIT_BYTES
+_TOPIC_BYTES_MAX_V1: Final = 127
+
+
+class ConsumeQueue:
+    """One queue of one topic. `next_offset` is given to the next message; up to `max_offset` units can be read."""
+
+    __slots__ = (
+        "_segments",
+        "_tail",
+        "_tail_first",
+        "_written",
+        "magic",
+        "max_log_offset",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+        "topic_field",
+    )
+
+    def __init__(self, files: OpenFiles, folder: Path, segment_bytes: int, topic: str, queue_id: int) -> None:
+        self.topic, self.queue_id = topic, queue_id
+        name = topic.encode("utf-8", "replace")
+        is_v1 = len(name) <= _TOPIC_BYTES_MAX_V1
+        self.magic = MAGIC_V1 if is_v1 else MAGIC_V2
+        self.topic_field = len(name).to_bytes(1 if is_v1 else 2, "big") + name
+        """The topic as a record has it, with its length."""
+        self._segments = Segments(files, folder, segment_bytes)
+        self.min_offset = self.max_offset = self.next_offset = 0
+        self.max_log_offset = -1
+        """Where the record of the last unit ends, -1 if there is none. Java: maxPhysicOffset."""
+        self._tail = bytearray()
+        self._tail_first = 0  # the queue offset of the first unit in the tail
+        self._written = 0  # units before this queue offset are in the files
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueue {self.topic}:{self.queue_id} {self.min_offset}..{self.max_offset}>"
+
+    # --- opening
+
+    def load(self, *, is_clean: bool) -> None:
+        """Find the files and the first offset without a unit. After a crash every unit is looked at, for holes.
+
+        Raises `CorruptStoreError`.
+        """
+        self._segments.load()
+        if self._segments.starts:
+            end = self._find_end() if is_clean else self._scan_end()
+            self._restart(end // UNIT_BYTES)
+            self.min_offset = self._segments.starts[0] // UNIT_BYTES
+
+    def _find_end(self) -> int:
+        """The position of the first unit that is none: units stand without holes, zeros follow."""
+        low, high = self._segments.starts[-1], self._segments.end
+        while low < high:
+            middle = (low + high) // 2 // UNIT_BYTES * UNIT_BYTES
+            if _is_unit(self._segments.read(middle, UNIT_BYTES)):
+                low = middle + UNIT_BYTES
+            else:
+                high = middle
+        if low == self._segments.starts[-1] and len(self._segments.starts) > 1:
+            return low if _is_unit(self._segments.read(low - UNIT_BYTES, UNIT_BYTES)) else self._scan_end()
+        return low
+
+    def _scan_end(self) -> int:
+        """The same, looking at every unit of the last three files, as Java does."""
+        position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
+        while units := self._segments.read(position, _SCAN_BYTES):
+            for log_offset, size, _ in UNIT.iter_unpack(units):
+                if log_offset < 0 or size <= 0:
+                    return position
+                position += UNIT_BYTES
+        return position
+
+    def _restart(self, offset: int) -> None:
+        """Let the queue end before `offset`."""
+        self.max_offset = self.next_offset = self._written = self._tail_first = offset
+        self._tail.clear()
+        last = self._segments.read((offset - 1) * UNIT_BYTES, UNIT_BYTES) if offset else b""
+        log_offset, size, _ = UNIT.unpack(last) if last else (-1, 0, 0)
+        self.max_log_offset = log_offset + size if last and last != _PRE_BLANK else -1
+
+    # --- appending
+
+    def append(self, log_offset: int, size: int, tags_code: int) -> None:
+        """The unit of the next offset that has none."""
+        self._tail += UNIT.pack(log_offset, size, tags_code)
+        self.max_offset += 1
+        self.max_log_offset = log_offset + size
+
+    def derive(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
+        """The unit of a record found in the log; one that is there already is left alone.
+
+        A record whose predecessors this broker does not have leaves pre-blank units for them. Java puts the unit in
+        the wrong place then, unless the queue is new.
+        """
+        if offset < self.max_offset:
+            return
+        if offset > self.max_offset:
+            self._skip_to(offset)
+        self.append(log_offset, size, tags_code)
+        self.next_offset = self.max_offset
+
+    def _skip_to(self, offset: int) -> None:
+        if not self.max_offset:  # new: its first file is the one that holds this offset
+            start = self._segments.start_of(offset * UNIT_BYTES) // UNIT_BYTES
+            self._written = self._tail_first = self.max_offset = start
+            self.min_offset = offset
+        missing = offset - self.max_offset
+        self._tail += _PRE_BLANK * missing
+        self.max_offset = offset
+
+    @property
+    def is_behind(self) -> bool:
+        """Units wait to be written."""
+        return self._written < self.max_offset
+
+    @property
+    def is_far_behind(self) -> bool:
+        return (self.max_offset - self._written) * UNIT_BYTES > _BEHIND_BYTES_MAX
+
+    def write_behind(self) -> list[Path]:
+        """Bring the waiting units into the files, whose paths are given back for syncing. Raises `OSError`."""
+        paths: list[Path] = []
+        while self._written < self.max_offset:
+            position = self._written * UNIT_BYTES
+            start = self._segments.start_of(position)
+            if not self._segments.has(position):
+                self._segments.add(start)
+            at = (self._written - self._tail_first) * UNIT_BYTES
+            room = start + self._segments.segment_bytes - position
+            units = self._tail[at : at + room]
+            self._segments.write(position, units)
+            self._written += len(units) // UNIT_BYTES
+            paths.append(self._segments.path(start))
+        self._trim()
+        return paths
+
+    def _trim(self) -> None:
+        spare = len(self._tail) - _KEPT_BYTES
+        if spare > _KEPT_BYTES:  # seldom and much, because it moves what stays
+            del self._tail[:spare]
+            self._tail_first += spare // UNIT_BYTES
+
+    # --- reading
+
+    def units(self, offset: int, count: int) -> bytes | bytearray:
+        """Units from `offset` on, at most `count`; fewer at the end of a file or of the queue."""
+        count = min(count, self.max_offset - offset)
+        if count <= 0:
+            return b""
+        if offset >= self._tail_first:
+            at = (offset - self._tail_first) * UNIT_BYTES
+            return self._tail[at : at + count * UNIT_BYTES]
+        count = min(count, self._tail_first - offset)
+        return self._segments.read(offset * UNIT_BYTES, count * UNIT_BYTES)
+
+    def unit(self, offset: int) -> tuple[int, int, int] | None:
+        """Log offset, record size and tags code of one message."""
+        unit = self.units(offset, 1) if offset >= 0 else b""
+        return UNIT.unpack(unit) if len(unit) == UNIT_BYTES else None
+
+    def next_file_offset(self, offset: int) -> int:
+        """The first queue offset of the file after the one that holds, or would hold, `offset`."""
+        return (self._segments.start_of(offset * UNIT_BYTES) + self._segments.segment_bytes) // UNIT_BYTES
+
+    # --- shortening
+
+    def truncate(self, log_end: int) -> None:
+        """Drop the units of records that begin at or beyond `log_end`; pre-blank units before them stay."""
+        low, high = self._first_kept, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit[0] < log_end:
+                low = middle + 1
+            else:
+                high = middle
+        if low < self.max_offset:
+            self._segments.clear_from(low * UNIT_BYTES)
+            self._restart(low)
+            self.min_offset = min(self.min_offset, low)
+
+    @property
+    def _first_kept(self) -> int:
+        starts = self._segments.starts
+        return starts[0] // UNIT_BYTES if starts else self._tail_first
+
+    def correct_min(self, log_start: int) -> None:
+        """Let `min_offset` be the first whose record is still in the log, which begins at `log_start`."""
+        low, high = max(self.min_offset, self._first_kept), self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit[0] >= log_start and unit[1] != 0x7FFFFFFF:
+                high = middle
+            else:
+                low = middle + 1
+        self.min_offset = low
+
+    def remove_before(self, log_start: int) -> int:
+        """Delete leading files, never the last, all of whose records are gone from the log; how many. `OSError`."""
+        removed = 0
+        while len(self._segments.starts) > 1:
+            last = UNIT.unpack(self._segments.read(self._segments.starts[1] - UNIT_BYTES, UNIT_BYTES))
+            if last[0] >= log_start:
+                break
+            self._segments.remove_first()
+            removed += 1
+        return removed
+
+    def remove(self) -> None:
+        """Delete every file."""
+        self._segments.remove_all()
+
+
+def _is_unit(unit: bytes) -> bool:
+    if len(unit) < UNIT_BYTES:
+        return False
+    log_offset, size, _ = UNIT.unpack(unit)
+    return bool(log_offset >= 0 and size > 0)

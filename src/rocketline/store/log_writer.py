@@ -1,0 +1,164 @@
+"""Writes records into the log, many at once: laid out one by one, handed to the file system together.
+
+    size, magic, body CRC, queue id, flag (5 × 4)  |  queue offset, log offset (2 × 8)  |  sysFlag (4)  |  born time (8)
+    born host (8 or 20)  |  store time (8)  |  store host (8 or 20)  |  reconsume times (4)  |  prepared offset (8)
+    body length (4)  —  then body, topic with its length, properties with theirs
+
+`wire.message_codec` reads and writes single records and explains the layout; this is the same for the hot path, where
+nothing is made for a message but its bytes and one entry for the dispatch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
+from rocketline.store.commit_log import CommitLog
+from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
+from rocketline.wire.message_codec import BLANK_BYTES_MIN
+
+_SHORT = struct.Struct(">h")
+# By the length of the born host; the store host's length is that of the broker's own address.
+_FIXED = {
+    (born, store): struct.Struct(f">iIIiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
+}  # fmt: skip
+
+
+class IndexKeys(NamedTuple):
+    """What a message can be found by; None and "" mean that it lacks it."""
+
+    unique_key: str | None
+    keys: str | None
+    """Several are parted by blanks."""
+    tag: str | None
+
+
+Entry: TypeAlias = "tuple[ConsumeQueue, int, int, int, int, IndexKeys | None]"
+"""A written record that waits to be dispatched: queue, log offset, size, tags code, store time, index keys."""
+
+
+class LogWriter:
+    """Records are added and then written, all together or, where a file ends, in parts.
+
+    A failure leaves some of a batch written, all that lies before the log's end, and `take_written` has those: they
+    must be dispatched, because the next record of their queue comes after them. The others give their queue offsets
+    back. `OSError` means that bytes beyond the log's end may have been written nonetheless: whoever owns the log must
+    then stop writing to it.
+    """
+
+    def __init__(self, log: CommitLog, store_host: bytes, *, now_ms: Callable[[], int], has_crc: bool) -> None:
+        self._log, self._now_ms, self._has_crc = log, now_ms, has_crc
+        self._store_host = store_host
+        self._structs: Final = {born: _FIXED[born, len(store_host)] for born in (8, 20)}
+        self._store_flag = STORE_HOST_IS_IPV6 if len(store_host) == 20 else 0
+        self._chunks: list[bytes] = []
+        self._entries: list[Entry] = []  # of what is laid out
+        self._written: list[Entry] = []
+        self._position = self._room_end = 0
+        self.store_ms = 0
+        """The store time of the batch. Never less than that of the one before: time look-ups rely on it."""
+
+    def begin(self) -> None:
+        """Start a batch: its records get the store time of now."""
+        assert not self._entries
+        assert not self._written
+        self.store_ms = max(self.store_ms, self._now_ms())
+        self._take_position()
+
+    def _take_position(self) -> None:
+        self._position = self._log.end
+        self._room_end = self._position + self._log.room() - BLANK_BYTES_MIN
+
+    def add(
+        self,
+        queue: ConsumeQueue,
+        body: bytes,
+        properties: bytes,
+        tags_code: int,
+        keys: IndexKeys | None,
+        *,
+        born_ms: int,
+        born_host: bytes,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_log_offset: int = 0,
+    ) -> int:
+        """Lay out one record under the queue's next offset; its log offset is given back.
+
+        Every number must fit its field, which callers check where they read it. Raises `IllegalMessageError`,
+        `StoreFullError`, `OSError`.
+        """
+        fixed = self._structs[len(born_host)]
+        crc_bytes = APPEND_CRC_BYTES if self._has_crc else 0
+        topic_field = queue.topic_field
+        size = fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
+        if self._position + size > self._room_end:
+            self._roll(size)
+        position = self._position
+        sys_flag = sys_flag & ~0x30 | self._store_flag
+        if len(born_host) == 20:
+            sys_flag |= BORN_HOST_IS_IPV6
+        head = fixed.pack(
+            size,
+            queue.magic,
+            zlib.crc32(body) & 0x7FFFFFFF,
+            queue.queue_id,
+            flag,
+            queue.next_offset,
+            position,
+            sys_flag,
+            born_ms,
+            born_host,
+            self.store_ms,
+            self._store_host,
+            reconsume_times,
+            prepared_log_offset,
+            len(body),
+        )
+        parts = (head, body, topic_field, _SHORT.pack(len(properties) + crc_bytes), properties)
+        if crc_bytes:
+            self._chunks.append(_with_crc(b"".join(parts)))
+        else:
+            self._chunks += parts
+        self._entries.append((queue, position, size, tags_code, self.store_ms, keys))
+        queue.next_offset += 1
+        self._position = position + size
+        return position
+
+    def _roll(self, size: int) -> None:
+        self.write()
+        self._log.make_room(size)
+        self._take_position()
+
+    def make_room(self, total_bytes: int) -> None:
+        """See to it that records of so many bytes, added next, lie in one file: a client's batch does."""
+        if self._position + total_bytes > self._room_end:
+            self._roll(total_bytes)
+
+    def write(self) -> None:
+        """Write what was added. Raises `StoreFullError` before anything of it is written, `OSError` afterwards."""
+        if not self._chunks:
+            return
+        data, entries = b"".join(self._chunks), self._entries
+        self._chunks, self._entries = [], []
+        try:
+            self._log.write(data)
+        except BaseException:
+            for queue, *_ in entries:
+                queue.next_offset -= 1
+            raise
+        self._written += entries
+
+    def take_written(self) -> list[Entry]:
+        """The records that were written since this was last asked, in their order."""
+        entries, self._written = self._written, []
+        return entries
+
+
+def _with_crc(record: bytes) -> bytes:
+    return record + format_append_crc(zlib.crc32(record) & 0x7FFFFFFF)

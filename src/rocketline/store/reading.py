@@ -1,0 +1,172 @@
+"""Reading a span of one queue, and finding the place in a queue that belongs to a time.
+
+`read_span` is the whole work of a pull on the store's side: units in, records out, as bytes that nobody looks into. It
+is one call, so that a compiled one can take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from rocketline.store.commit_log import CommitLog
+from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+
+_TOTAL_BYTES_MAX: Final = 15 * 1024 * 1024
+"""What a frame carries, and room for its header. Apache stops at 128 MiB, which no client would accept."""
+_EXT_ADDRESS_MAX: Final = -0x80000001
+"""Tags codes down to here are none but addresses in the extension file, which we do not write: such a unit passes."""
+
+
+class ReadStatus(Enum):
+    """How a read ended. The names are Java's, and clients see them as remarks. Java: GetMessageStatus."""
+
+    FOUND = auto()
+    NO_MATCHED_MESSAGE = auto()
+    MESSAGE_WAS_REMOVING = auto()
+    OFFSET_FOUND_NULL = auto()
+    OFFSET_OVERFLOW_BADLY = auto()
+    OFFSET_OVERFLOW_ONE = auto()
+    OFFSET_TOO_SMALL = auto()
+    NO_MATCHED_LOGIC_QUEUE = auto()
+    NO_MESSAGE_IN_QUEUE = auto()
+    OFFSET_RESET = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much one read may give, of messages likely to be in memory and of older ones."""
+
+    count_in_memory: int
+    bytes_in_memory: int
+    count_on_disk: int
+    bytes_on_disk: int
+    memory_bytes: int
+    """Records within so many bytes of the log's end count as in memory."""
+    filter_units_max: int
+    """Units that are looked at when few match."""
+
+
+@dataclass(slots=True)
+class ReadResult:
+    """What a read found. `records` are parts of the log; joined they are the body of a pull's answer."""
+
+    status: ReadStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: list[bytes] = field(default_factory=list)
+    message_count: int = 0
+    byte_count: int = 0
+    first_log_offset: int = -1
+    last_log_offset: int = -1
+    """Of the last message found."""
+
+
+def read_span(
+    log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, wanted: frozenset[int] | None, limits: ReadLimits
+) -> ReadResult:
+    """Messages from `offset` on: at most `max_messages`, at least one if any matches. Java: getMessage.
+
+    `wanted` holds the hashes of tags, None takes every message. Raises `OSError`.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    if not low <= offset < high or not high:
+        return _outside(offset, low, high)
+    if max_messages < 1:
+        max_messages = 1
+    span = max_messages if wanted is None else max(limits.filter_units_max, max_messages)
+    units = queue.units(offset, span)
+    if not units:
+        return ReadResult(ReadStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), low, high)
+    result = ReadResult(ReadStatus.NO_MATCHED_MESSAGE, offset, low, high)
+    first = UNIT.unpack_from(units)[0]
+    is_in_memory = log.end - first <= limits.memory_bytes
+    count_max = min(max_messages, limits.count_in_memory if is_in_memory else limits.count_on_disk)
+    bytes_max = min(_TOTAL_BYTES_MAX, limits.bytes_in_memory if is_in_memory else limits.bytes_on_disk)
+    if wanted is not None or not _take_run(log, units[: count_max * UNIT_BYTES], bytes_max, result):
+        _take_each(log, units, wanted, count_max, bytes_max, result)
+    return result
+
+
+def _outside(offset: int, low: int, high: int) -> ReadResult:
+    if not high:
+        return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+    if offset < low:
+        return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+    if offset == high:
+        return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+    return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+
+
+def _take_run(log: CommitLog, units: bytes | bytearray, bytes_max: int, result: ReadResult) -> bool:
+    """Every record of `units`, if all lie in one file and are few bytes enough, which they nearly always do."""
+    spans = list(UNIT.iter_unpack(units))
+    first, last = spans[0][0], spans[-1][0]
+    size = sum([span[1] for span in spans])
+    start = first - first % log.segment_bytes
+    last_end = last + spans[-1][1]
+    if size > bytes_max or not log.start <= first <= last or last_end > min(start + log.segment_bytes, log.end):
+        return False
+    segment = log.map_of(start)
+    if last_end - first == size:  # one behind the other: only this queue was written to
+        result.records.append(segment[first - start : last_end - start])
+    else:
+        result.records += [segment[at - start : at - start + length] for at, length, _ in spans]
+    result.status = ReadStatus.FOUND
+    result.message_count, result.byte_count = len(spans), size
+    result.next_offset += len(spans)
+    result.first_log_offset, result.last_log_offset = first, last
+    return True
+
+
+def _take_each(
+    log: CommitLog,
+    units: bytes | bytearray,
+    wanted: frozenset[int] | None,
+    count_max: int,
+    bytes_max: int,
+    result: ReadResult,
+) -> None:
+    offset, removed_before = result.next_offset, -1
+    for log_offset, size, tags_code in UNIT.iter_unpack(units):
+        if result.message_count and (result.message_count >= count_max or result.byte_count + size > bytes_max):
+            break
+        offset += 1
+        if log_offset < removed_before:
+            continue
+        if wanted is not None and _to_int32(tags_code) not in wanted and tags_code > _EXT_ADDRESS_MAX:
+            continue
+        record = log.read(log_offset, size)
+        if record is None:  # its file is gone, and so are the next ones in it
+            removed_before = log_offset - log_offset % log.segment_bytes + log.segment_bytes
+            continue
+        if not result.message_count:
+            result.first_log_offset = log_offset
+        result.records.append(record)
+        result.message_count += 1
+        result.byte_count += size
+        result.last_log_offset = log_offset
+    result.next_offset = offset
+    if result.message_count:
+        result.status = ReadStatus.FOUND
+    elif removed_before >= 0:
+        result.status = ReadStatus.MESSAGE_WAS_REMOVING
+
+
+def _to_int32(code: int) -> int:
+    return (code & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
+
+
+def first_at_or_after(queue: ConsumeQueue, store_ms_of: Callable[[int], int], timestamp_ms: int) -> int:
+    """The first queue offset stored at `timestamp_ms` or later, the queue's end if there is none."""
+    low, high = queue.min_offset, queue.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        if store_ms_of(middle) < timestamp_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low

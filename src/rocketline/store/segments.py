@@ -1,0 +1,138 @@
+"""A stream of bytes in files of one size, each named by the position in the stream where it begins.
+
+Java: MappedFileQueue. The commit log is such a stream, and so is every consume queue.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from rocketline.errors import CorruptStoreError
+from rocketline.store.filesystem import Data, File, FileSystem
+
+_NAME_DIGITS: Final = 20
+OPEN_FILES_MAX: Final = 256
+
+
+class OpenFiles:
+    """Files that were used lately stay open; beyond `open_max` the one unused for longest is closed."""
+
+    def __init__(self, fs: FileSystem, open_max: int = OPEN_FILES_MAX) -> None:
+        self.fs = fs
+        self._open_max = open_max
+        self._files: OrderedDict[Path, File] = OrderedDict()
+
+    def get(self, path: Path, *, size: int | None = None) -> File:
+        """The open file; `size` is the length of a new one, without it the file must exist. Raises `OSError`."""
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = self.fs.open(path, size=size)
+            if len(self._files) > self._open_max:
+                self._files.popitem(last=False)[1].close()
+        else:
+            self._files.move_to_end(path)
+        return file
+
+    def close(self, path: Path) -> None:
+        if (file := self._files.pop(path, None)) is not None:
+            file.close()
+
+    def close_all(self) -> None:
+        for path in list(self._files):
+            self.close(path)
+
+
+class Segments:
+    """The files of one stream, in order, with no gap between them."""
+
+    __slots__ = ("_files", "folder", "segment_bytes", "starts")
+
+    def __init__(self, files: OpenFiles, folder: Path, segment_bytes: int) -> None:
+        self._files = files
+        self.folder, self.segment_bytes = folder, segment_bytes
+        self.starts: list[int] = []
+        """Where each file begins."""
+
+    def load(self) -> None:
+        """Find the files that exist. Raises `CorruptStoreError` where Java's broker refuses to start."""
+        fs = self._files.fs
+        names = [name for name in fs.list(self.folder) if not fs.is_folder(self.folder / name)]
+        if names and fs.size_of(self.folder / names[-1]) == 0:  # made and not yet extended when the power went
+            fs.remove(self.folder / names.pop())
+        for name in names:
+            path = self.folder / name
+            if not (name.isascii() and name.isdigit()):
+                raise CorruptStoreError(str(path), "its name is no position; move it elsewhere if it is not ours")
+            if (size := fs.size_of(path)) != self.segment_bytes:
+                raise CorruptStoreError(str(path), f"{size} bytes where the settings say {self.segment_bytes}")
+        self.starts = [int(name) for name in names]
+        for before, after in zip(self.starts, self.starts[1:], strict=False):
+            if after - before != self.segment_bytes:
+                raise CorruptStoreError(str(self.path(after)), f"no file of {self.segment_bytes} bytes ends here")
+
+    @property
+    def end(self) -> int:
+        """Where the last file ends; 0 if there is none."""
+        return self.starts[-1] + self.segment_bytes if self.starts else 0
+
+    def path(self, start: int) -> Path:
+        return self.folder / f"{start:0{_NAME_DIGITS}}"
+
+    def start_of(self, position: int) -> int:
+        """Where the file begins that holds, or would hold, the byte at `position`."""
+        return position - position % self.segment_bytes
+
+    def has(self, position: int) -> bool:
+        return bool(self.starts) and self.starts[0] <= position < self.end
+
+    def add(self, start: int) -> None:
+        """Make the next file, or the first. Raises `OSError`."""
+        assert not self.starts or start == self.end
+        fs = self._files.fs
+        fs.make_folder(self.folder)
+        self._files.get(self.path(start), size=self.segment_bytes)
+        fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
+        self.starts.append(start)
+
+    def file_of(self, position: int) -> File:
+        """The file that holds `position`, which must exist."""
+        return self._files.get(self.path(self.start_of(position)))
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes of one file: fewer than `size` where the file ends, none where there is no file."""
+        if not self.has(position):
+            return b""
+        in_file = position % self.segment_bytes
+        return self.file_of(position).read_at(in_file, min(size, self.segment_bytes - in_file))
+
+    def write(self, position: int, data: Data) -> None:
+        """Write into one file, which must exist. Raises `OSError`."""
+        self.file_of(position).write_at(position % self.segment_bytes, data)
+
+    def clear_from(self, position: int) -> None:
+        """Let the stream end at `position`: later files go, later bytes become zero and durably so.
+
+        Java leaves the bytes. Should the process die again, whole records of an earlier life could follow there on what
+        was written since, and recovery would take them for new ones.
+        """
+        for start in [start for start in self.starts if start >= position and start > self.starts[0]]:
+            self._remove(start)
+        if self.has(position):
+            file = self.file_of(position)
+            file.truncate(position % self.segment_bytes)
+            file.truncate(self.segment_bytes)
+            file.sync()
+
+    def remove_first(self) -> None:
+        self._remove(self.starts[0])
+
+    def remove_all(self) -> None:
+        for start in list(self.starts):
+            self._remove(start)
+
+    def _remove(self, start: int) -> None:
+        self.starts.remove(start)
+        self._files.close(self.path(start))
+        self._files.fs.remove(self.path(start))
