@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
 from rocketline.nameserver.registration import MinBrokerIdChange
+from rocketline.net.background import Background
 from rocketline.net.remote import Remote
 from rocketline.wire import headers
 from rocketline.wire.codes import RequestCode
@@ -25,21 +25,16 @@ class Notices:
     """
 
     def __init__(self, *, unsent_max: int, tls: ssl.SSLContext | None, clock: Clock, log: Throttle) -> None:
-        self._unsent_max, self._tls, self._clock, self._log = unsent_max, tls, clock, log
-        self._group = asyncio.TaskGroup()
-        self._unsent: set[asyncio.Task[None]] = set()
-        self._is_closed = False
+        self._tls, self._clock, self._log = tls, clock, log
+        self._unsent = Background(unsent_max)
 
     async def __aenter__(self) -> Notices:
-        await self._group.__aenter__()
+        await self._unsent.__aenter__()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """Drop what is not sent yet. What happened in the `async with` is none of the group's business."""
-        self._is_closed = True
-        for task in self._unsent:
-            task.cancel()
-        await self._group.__aexit__(None, None, None)
+        """Drop what is not sent yet."""
+        await self._unsent.__aexit__()
 
     def send(self, change: MinBrokerIdChange) -> None:
         """Start telling every recipient; once closed, tell nobody."""
@@ -50,15 +45,10 @@ class Notices:
             ha_broker_addr=change.ha_address,
         )
         for address in change.recipients:
-            if self._is_closed:
-                return
-            if len(self._unsent) >= self._unsent_max:
-                self._log.warning("notice dropped", f"{self._unsent_max} are on their way", broker=address)
-                return
             notice = Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, headers.encode(header))
-            task = self._group.create_task(self._tell(address, notice))
-            self._unsent.add(task)
-            task.add_done_callback(self._unsent.discard)
+            if not self._unsent.start(self._tell, address, notice):
+                self._log.warning("notice dropped", f"{len(self._unsent)} are on their way", broker=address)
+                return
 
     async def _tell(self, address: str, notice: Command) -> None:
         try:
