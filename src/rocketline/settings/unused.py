@@ -36,7 +36,7 @@ def unused(*, help: str, only_default: str = "", own: bool = False) -> Callable[
                     effect=False,
                 )  # fmt: skip
                 setattr(cls, name, field)
-        return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        return dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     return declare
 
