@@ -26,6 +26,7 @@ ReadOnlyMap: TypeAlias = mmap.mmap
 """A file's bytes in memory: slices are `bytes`, and it is a buffer for `struct`. Nobody writes through it."""
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_CLOSED = 2**31 - 1  # a handle that nobody has; -1 would mean an anonymous map to `mmap`
 _FLOCK = "@hhqqi"  # Linux struct flock: type, whence, start, length, pid
 
 
@@ -200,8 +201,8 @@ class DiskFile:
         self.size = size
 
     def close(self) -> None:
-        handle, self._handle = self._handle, -1
-        if handle != -1:
+        handle, self._handle = self._handle, _CLOSED
+        if handle != _CLOSED:
             os.close(handle)
 
 

@@ -16,6 +16,8 @@ from rocketline.clock import Clock
 from rocketline.errors import StoreLockedError
 from rocketline.store.filesystem import Data, DiskUsage, File, Lock, ReadOnlyMap
 
+_ZEROS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+
 
 class Content:
     """The bytes of one file, whatever names and open handles it has.
@@ -27,7 +29,7 @@ class Content:
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
-        self.memory = mmap.mmap(-1, size) if size else None
+        self.memory = mmap.mmap(-1, size, flags=_ZEROS) if size else None
         self.charged = 0
         self.modified_ms = 0
 
@@ -46,7 +48,7 @@ class Content:
         """Set the length. Maps made before keep the bytes of before."""
         kept = self.read(0, min(self.charged, size))
         self.size = size
-        self.memory = mmap.mmap(-1, size) if size else None
+        self.memory = mmap.mmap(-1, size, flags=_ZEROS) if size else None
         self.charged = len(kept)
         if self.memory:
             self.memory[: len(kept)] = kept
