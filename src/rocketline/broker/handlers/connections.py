@@ -1,0 +1,77 @@
+"""Who is connected, for clients that share a group and for administrators.
+
+GET_CONSUMER_LIST_BY_GROUP (38), GET_CONSUMER_CONNECTION_LIST (203), GET_PRODUCER_CONNECTION_LIST (204),
+GET_ALL_PRODUCER_INFO (328).
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.members import Client
+from rocketline.broker.producers import ProducerRegistry
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.wire import headers
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.connections import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTable
+from rocketline.wire.bodies.lists import ConsumerList
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+
+class ConnectionHandlers:
+    """The registries, read only."""
+
+    def __init__(self, consumers: ConsumerRegistry, producers: ProducerRegistry) -> None:
+        self._consumers, self._producers = consumers, producers
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._list_consumer_ids,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self._list_consumers,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self._list_producers,
+            RequestCode.GET_ALL_PRODUCER_INFO: self._list_all_producers,
+        }
+
+    def _list_consumer_ids(self, channel: Channel, request: Command) -> Command:
+        """What the members of a group share out its queues by."""
+        asked = headers.decode(headers.GetConsumerListByGroupRequestHeader, request.ext)
+        client_ids = self._consumers.client_ids(asked.consumer_group)
+        if not client_ids:
+            return response(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {asked.consumer_group}")
+        return response(ResponseCode.SUCCESS, body=encode(ConsumerList(client_ids)))
+
+    def _list_consumers(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.GetConsumerConnectionListRequestHeader, request.ext)
+        info = self._consumers.info(asked.consumer_group)
+        if info is None:
+            return response(
+                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group {asked.consumer_group} is not online"
+            )
+        body = ConsumerConnection(
+            [client.connection for client in info.clients.values()],
+            info.consume_from_where,
+            info.consume_type,
+            info.message_model,
+            info.subscriptions,
+        )
+        return response(ResponseCode.SUCCESS, body=encode(body))
+
+    def _list_producers(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.GetProducerConnectionListRequestHeader, request.ext)
+        clients = self._producers.clients(asked.producer_group)
+        if not clients:
+            return response(ResponseCode.SYSTEM_ERROR, f"the producer group {asked.producer_group} is not online")
+        body = ProducerConnection([client.connection for client in clients.values()])
+        return response(ResponseCode.SUCCESS, body=encode(body))
+
+    def _list_all_producers(self, channel: Channel, request: Command) -> Command:
+        groups = self._producers.all()
+        table = {group: [_producer_info(client) for client in clients] for group, clients in groups.items()}
+        return response(ResponseCode.SUCCESS, body=encode(ProducerTable(table)))
+
+
+def _producer_info(client: Client) -> ProducerInfo:
+    # Java writes a socket address here, which begins with the host's name: none, and a slash.
+    remote = f"/{client.channel.peer}"
+    return ProducerInfo(client.client_id, remote, client.language, client.version, client.heard_ms)
