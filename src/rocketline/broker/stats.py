@@ -1,0 +1,244 @@
+"""What a broker counts, for administrators to ask: per topic, queue, group and for the whole. Java: BrokerStatsManager.
+
+A statistic is a name and a key: `TOPIC_PUT_NUMS` has one counter per topic, `GROUP_GET_NUMS` one per `topic@group`.
+Differs: nothing is logged every minute, hour and day, and accounts (COMMERCIAL_*) are not counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import Final
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.counters import MINUTE, SPANS, Counter, sample
+from rocketline.broker.system_topics import system_topics
+from rocketline.broker.throughput import DayTotals, PutTimes, Throughput
+from rocketline.clock import Clock
+from rocketline.model.names import SCHEDULE_TOPIC, is_system_topic
+from rocketline.settings import Settings
+from rocketline.wire.bodies.stats import BrokerStatsData
+
+TOPIC_PUT_NUMS: Final = "TOPIC_PUT_NUMS"
+TOPIC_PUT_SIZE: Final = "TOPIC_PUT_SIZE"
+TOPIC_PUT_LATENCY: Final = "TOPIC_PUT_LATENCY"
+QUEUE_PUT_NUMS: Final = "QUEUE_PUT_NUMS"
+QUEUE_PUT_SIZE: Final = "QUEUE_PUT_SIZE"
+GROUP_GET_NUMS: Final = "GROUP_GET_NUMS"
+GROUP_GET_SIZE: Final = "GROUP_GET_SIZE"
+GROUP_GET_LATENCY: Final = "GROUP_GET_LATENCY"
+QUEUE_GET_NUMS: Final = "QUEUE_GET_NUMS"
+QUEUE_GET_SIZE: Final = "QUEUE_GET_SIZE"
+BROKER_PUT_NUMS: Final = "BROKER_PUT_NUMS"
+BROKER_GET_NUMS: Final = "BROKER_GET_NUMS"
+BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
+BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
+SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
+DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
+CHANNEL_ACTIVITY: Final = "CHANNEL_ACTIVITY"
+CONSUMER_REGISTER_TIME: Final = "CONSUMER_REGISTER_TIME"
+PRODUCER_REGISTER_TIME: Final = "PRODUCER_REGISTER_TIME"
+
+_TOPIC_PART = {
+    TOPIC_PUT_NUMS: 0, TOPIC_PUT_SIZE: 0, TOPIC_PUT_LATENCY: -1, QUEUE_PUT_NUMS: 0, QUEUE_PUT_SIZE: 0,
+    GROUP_GET_NUMS: 0, GROUP_GET_SIZE: 0, GROUP_GET_LATENCY: -2, QUEUE_GET_NUMS: 0, QUEUE_GET_SIZE: 0,
+    SNDBCK_PUT_NUMS: 0,
+}  # fmt: skip
+"""Which part of a key, between its `@`s, is the topic."""
+_OF_GROUPS = (GROUP_GET_NUMS, GROUP_GET_SIZE, GROUP_GET_LATENCY, QUEUE_GET_NUMS, QUEUE_GET_SIZE, SNDBCK_PUT_NUMS)
+"""Statistics whose keys end with the group."""
+_IDLE_SCAN_S = 600
+
+
+class _Tally:
+    """The counters that messages of one queue raise when they are stored, or when one group reads them."""
+
+    __slots__ = ("_brokers", "_latency", "_nums", "_sizes")
+
+    def __init__(self, nums: list[Counter], sizes: list[Counter], latency: Counter, brokers: list[Counter]) -> None:
+        self._nums, self._sizes, self._latency, self._brokers = nums, sizes, latency, brokers
+
+    def add(self, messages: int, size: int, requests: int, took_ms: int) -> None:
+        for counter in self._nums:
+            counter.value += messages
+            counter.times += requests
+        for counter in self._sizes:
+            counter.value += size
+            counter.times += requests
+        self._latency.value += took_ms * requests
+        self._latency.times += requests
+        for counter in self._brokers:  # whose times stay zero, as in Java: the whole broker has no averages
+            counter.value += messages
+
+
+class BrokerStats:
+    """All counters. `put` and `get` are called for every batch of messages, so they look up each counter only once."""
+
+    def __init__(self, settings: Settings[BrokerConfig], clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self._cluster = settings.value.broker_cluster_name
+        self._is_detailed = settings.value.enable_detail_stat
+        self._counters: defaultdict[str, dict[str, Counter]] = defaultdict(dict)
+        self._system_topics = {topic.topic_name for topic in system_topics(settings.value)}
+        self._puts: dict[tuple[str, int], _Tally] = {}
+        self._gets: dict[tuple[str, str, int], _Tally] = {}
+        self._seconds = 0
+        self.throughput = Throughput()
+        self.put_times = PutTimes()
+        self.put_days, self.get_days = DayTotals(), DayTotals()
+        self.fall_bytes: dict[tuple[str, str, int], int] = {}
+        """By group, topic and queue: how much of the log lies after what was last read. Java: GROUP_GET_FALL_SIZE."""
+
+    def add(self, stat: str, key: str, value: int, times: int = 1) -> None:
+        """Raise one counter, which exists from now on."""
+        counter = self._counter(stat, key)
+        counter.value += value
+        counter.times += times
+
+    def put(self, topic: str, queue_id: int, messages: int, size: int, *, requests: int = 1, took_ms: int = 0) -> None:
+        """So many messages, of `size` bytes in the log, were stored in a queue for so many requests.
+
+        `took_ms` is the time that each of these requests took.
+        """
+        tally = self._puts.get((topic, queue_id)) or self._puts_of(topic, queue_id)
+        tally.add(messages, size, requests, took_ms)
+        self.throughput.put_messages += messages
+        self.throughput.put_bytes += size
+        self.put_times.add(took_ms, requests)
+
+    def put_failed(self) -> None:
+        """The store did not take a message."""
+        self.throughput.put_failures += 1
+
+    def get(
+        self, group: str, topic: str, queue_id: int, messages: int, size: int, *, took_ms: int = 0, fall_bytes: int = 0
+    ) -> None:
+        """A group read so many messages, and the log goes on for `fall_bytes` after them."""
+        key = (group, topic, queue_id)
+        tally = self._gets.get(key) or self._gets_of(key)
+        tally.add(messages, size, 1, took_ms)
+        self.fall_bytes[key] = fall_bytes
+        self.throughput.found += 1
+        self.throughput.transferred += messages
+        if took_ms > self.throughput.get_ms_max:
+            self.throughput.get_ms_max = took_ms
+
+    def get_missed(self) -> None:
+        """A group asked for messages and there were none."""
+        self.throughput.missed += 1
+
+    # --- asking
+
+    def data(self, stat: str, key: str) -> BrokerStatsData | None:
+        """What a counter tells of the last minute, hour and day; None if it was never raised."""
+        counter = self._counters[stat].get(key) if stat in self._counters else None
+        return None if counter is None else counter.data()
+
+    def put_tps(self, topic: str) -> float:
+        """Messages per second stored in a topic, over the last minute. Java: tpsTopicPutNums."""
+        return self._tps(TOPIC_PUT_NUMS, topic)
+
+    def get_tps(self, group: str, topic: str) -> float:
+        """Messages per second that a group read from a topic, over the last minute. Java: tpsGroupGetNums."""
+        return self._tps(GROUP_GET_NUMS, f"{topic}@{group}")
+
+    @property
+    def put_total(self) -> int:
+        """Messages stored since the start, but for those in system topics."""
+        return self._counter(BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).value
+
+    @property
+    def get_total(self) -> int:
+        """Messages read since the start, but for those of system topics."""
+        return self._counter(BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).value
+
+    # --- keeping
+
+    def tick(self) -> None:
+        """Take the samples that are due. To be called every second."""
+        self._seconds += 1
+        now_ms = int(self._clock.monotonic() * 1000)
+        self.throughput.sample(now_ms)
+        for span in SPANS:
+            if self._seconds % span.every_s == 0:
+                sample(itertools.chain.from_iterable(map(dict.values, self._counters.values())), span, now_ms)
+        if self._seconds % 60 == 0:
+            self.put_times.turn()
+        if self._seconds % _IDLE_SCAN_S == 0:
+            self._forget_idle(now_ms)
+        self.put_days.turn(self._clock.wall_ms(), self.put_total)
+        self.get_days.turn(self._clock.wall_ms(), self.get_total)
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the counters of a topic that was deleted. Java: onTopicDeleted."""
+        if self._settings.value.auto_delete_unused_stats:
+            self._forget(_TOPIC_PART, topic)
+            self.fall_bytes = {key: size for key, size in self.fall_bytes.items() if key[1] != topic}
+
+    def forget_group(self, group: str) -> None:
+        """Drop the counters of a group that was deleted. Java: onGroupDeleted."""
+        if self._settings.value.auto_delete_unused_stats:
+            self._forget(dict.fromkeys(_OF_GROUPS, -1), group)
+            self.fall_bytes = {key: size for key, size in self.fall_bytes.items() if key[0] != group}
+
+    def _forget(self, part_by_stat: dict[str, int], name: str) -> None:
+        for stat, part in part_by_stat.items():
+            counters = self._counters[stat]
+            for key in [key for key in counters if key.split("@")[part] == name]:
+                del counters[key]
+        self._unbind()
+
+    def _forget_idle(self, now_ms: int) -> None:
+        idle_min = self._settings.value.max_stats_idle_time_in_minutes
+        if idle_min <= 0:
+            return
+        moment_ms = now_ms - idle_min * 60_000
+        for counters in self._counters.values():
+            for key in [key for key, counter in counters.items() if counter.is_idle_since(moment_ms)]:
+                if key != self._cluster:  # whose totals since the start are asked for
+                    del counters[key]
+        self._unbind()
+
+    def _unbind(self) -> None:
+        """Look up anew: what `put` and `get` hold on to may be gone."""
+        self._puts.clear()
+        self._gets.clear()
+
+    def _tps(self, stat: str, key: str) -> float:
+        counter = self._counters[stat].get(key)
+        return counter.over(MINUTE).tps if counter else 0.0
+
+    def _counter(self, stat: str, key: str) -> Counter:
+        counters = self._counters[stat]
+        counter = counters.get(key)
+        if counter is None:
+            counter = counters[key] = Counter()
+        return counter
+
+    def _puts_of(self, topic: str, queue_id: int) -> _Tally:
+        nums, sizes = [self._counter(TOPIC_PUT_NUMS, topic)], [self._counter(TOPIC_PUT_SIZE, topic)]
+        if topic == SCHEDULE_TOPIC:  # a queue is a delay level there; Java counts no other topic's queues
+            nums.append(self._counter(QUEUE_PUT_NUMS, f"{topic}@{queue_id}"))
+            sizes.append(self._counter(QUEUE_PUT_SIZE, f"{topic}@{queue_id}"))
+        latency = self._counter(TOPIC_PUT_LATENCY, f"{queue_id}@{topic}")
+        brokers = self._of_broker(topic, BROKER_PUT_NUMS, BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC)
+        tally = self._puts[topic, queue_id] = _Tally(nums, sizes, latency, brokers)
+        return tally
+
+    def _gets_of(self, key: tuple[str, str, int]) -> _Tally:
+        group, topic, queue_id = key
+        of_group = f"{topic}@{group}"
+        nums, sizes = [self._counter(GROUP_GET_NUMS, of_group)], [self._counter(GROUP_GET_SIZE, of_group)]
+        if topic == SCHEDULE_TOPIC:
+            nums.append(self._counter(QUEUE_GET_NUMS, f"{topic}@{queue_id}@{group}"))
+            sizes.append(self._counter(QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}"))
+        latency = self._counter(GROUP_GET_LATENCY, f"{queue_id}@{of_group}" if self._is_detailed else of_group)
+        brokers = self._of_broker(topic, BROKER_GET_NUMS, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC)
+        tally = self._gets[key] = _Tally(nums, sizes, latency, brokers)
+        return tally
+
+    def _of_broker(self, topic: str, all_topics: str, without_system: str) -> list[Counter]:
+        counters = [self._counter(all_topics, self._cluster)]
+        if topic not in self._system_topics and not is_system_topic(topic):
+            counters.append(self._counter(without_system, self._cluster))
+        return counters
