@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketline.net.config import NetworkConfig, TlsConfig
 from rocketline.settings import Flag, Settings, load, setting
+from rocketline.settings.places import at_home, home
 
 DEFAULT_PORT = 9876
 ENVIRONMENT_PREFIX = "ROCKETLINE_NAMESERVER_"
@@ -15,38 +16,25 @@ ENVIRONMENT_PREFIX = "ROCKETLINE_NAMESERVER_"
 _NO_POOL = "Accepted for Apache's sake and without effect: requests wait in no thread pool."
 
 
-def _home() -> Path:
-    """The user's home directory; where we are, for a user of a container that has none."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path.cwd()
-
-
-def _at_home(place: str) -> Callable[[], Path]:
-    """A path below the user's home directory, looked up when a configuration is made."""
-    return lambda: _home() / place
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameServerConfig:
     """What a name server can be told. Java: NamesrvConfig, with NettyServerConfig and TlsSystemConfig as sections."""
 
     rocketmq_home: Path = setting(
-        factory=_home,
+        factory=home,
         key="rocketmqHome",
         protected=True,
         environment=("ROCKETMQ_HOME",),
         help="Apache's installation folder; nothing is read from it.",
     )
     kv_config_path: Path = setting(
-        factory=_at_home("namesrv/kvConfig.json"),
+        factory=at_home("namesrv/kvConfig.json"),
         key="kvConfigPath",
         protected=True,
         help="Where the KV configuration is kept.",
     )
     config_store_path: Path = setting(
-        factory=_at_home("namesrv/namesrv.properties"),
+        factory=at_home("namesrv/namesrv.properties"),
         key="configStorePath",
         protected=True,
         help="Where an update of these settings is written: the file given at start, if one was given.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from rocketline.clock import Clock, SystemClock
@@ -23,6 +22,7 @@ from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.server import Server
+from rocketline.net.timer import Timer
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
 from rocketline.wire.codes import SerializeType
@@ -60,9 +60,9 @@ class NameServer:
             self._server = await stack.enter_async_context(self._make_server())
             scan_s = config.scan_not_active_broker_interval_ms / 1000
             for timer in (
-                _Timer(self.scan, first_s=scan_s, period_s=scan_s),
-                _Timer(self._log_kv, first_s=_KV_LOG_FIRST_S, period_s=_KV_LOG_PERIOD_S),
-                _Timer(self._throttle.flush_due, first_s=_LOG_FLUSH_S, period_s=_LOG_FLUSH_S),
+                Timer(self.scan, first_s=scan_s, period_s=scan_s),
+                Timer(self._log_kv, first_s=_KV_LOG_FIRST_S, period_s=_KV_LOG_PERIOD_S),
+                Timer(self._throttle.flush_due, first_s=_LOG_FLUSH_S, period_s=_LOG_FLUSH_S),
             ):
                 stack.callback(timer.cancel)
             self._stack = stack.pop_all()
@@ -138,20 +138,3 @@ class NameServer:
     def _log_kv(self) -> None:
         for namespace, table in self._kv.namespaces.items():
             _log.info("kv configuration", namespace=namespace, table=table)
-
-
-class _Timer:
-    """Calls `action` after `first_s` and then every `period_s`, until cancelled."""
-
-    def __init__(self, action: Callable[[], None], *, first_s: float, period_s: float) -> None:
-        self._action, self._period_s = action, period_s
-        self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_later(first_s, self._tick)
-
-    def _tick(self) -> None:
-        # Before the action: should that fail, which the loop logs, the next time comes all the same.
-        self._handle = self._loop.call_later(self._period_s, self._tick)
-        self._action()
-
-    def cancel(self) -> None:
-        self._handle.cancel()
