@@ -1,0 +1,102 @@
+"""Where topics live in the whole cluster, as the name servers know it. Java: TopicRouteInfoManager."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from rocketline.clock import Clock
+from rocketline.errors import RocketlineError
+from rocketline.logs import Throttle
+from rocketline.model.queue import MessageQueue
+from rocketline.model.route import PERM_READ, TopicRouteData
+from rocketline.net.background import Background
+from rocketline.wire import headers
+from rocketline.wire.bodies import decode
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+Queues = tuple[MessageQueue, ...]
+OnFound = Callable[[Queues | None], None]
+
+_UNUSED_S = 120.0
+"""A topic that nobody asked for during this time is forgotten."""
+_QUESTIONS_MAX = 64
+"""Topics that may be asked for at once; for one more the answer is that nothing is known."""
+
+
+class Routes:
+    """The queues of topics in use, asked for once and then with every `refresh`. Use it as `async with`."""
+
+    def __init__(self, ask: Callable[[Command], Awaitable[Command | None]], *, clock: Clock, log: Throttle) -> None:
+        self._ask, self._clock, self._log = ask, clock, log
+        self._known: dict[str, Queues] = {}
+        self._used_at_s: dict[str, float] = {}
+        self._waiting: dict[str, list[OnFound]] = {}
+        self._questions = Background(_QUESTIONS_MAX)
+
+    async def __aenter__(self) -> Routes:
+        await self._questions.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._questions.__aexit__()
+
+    def find(self, topic: str, done: OnFound) -> None:
+        """Call `done` with the queues that can be read from, at once if they are known, otherwise when they are.
+
+        None: no name server knows the topic, or none answers.
+        """
+        self._used_at_s[topic] = self._clock.monotonic()
+        if topic in self._known:
+            done(self._known[topic])
+        elif topic in self._waiting:
+            self._waiting[topic].append(done)
+        else:
+            self._waiting[topic] = [done]
+            if not self._questions.start(self._look_up, topic):
+                self._tell(topic, None)
+
+    def refresh(self) -> None:
+        """Ask again for every topic in use, and forget the others."""
+        oldest_s = self._clock.monotonic() - _UNUSED_S
+        for topic in [topic for topic, used_at_s in self._used_at_s.items() if used_at_s < oldest_s]:
+            del self._used_at_s[topic]
+            self._known.pop(topic, None)
+        self._questions.start(self._look_up_all, list(self._known))
+
+    async def _look_up_all(self, topics: list[str]) -> None:
+        for topic in topics:
+            await self._look_up(topic)
+
+    async def _look_up(self, topic: str) -> None:
+        queues = None
+        try:
+            header = headers.GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+            answer = await self._ask(Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.encode(header)))
+            queues = self._taken(topic, answer)
+        except RocketlineError as error:
+            self._log.warning("route not understood", str(error), topic=topic)
+        finally:
+            self._tell(topic, queues)
+
+    def _taken(self, topic: str, answer: Command | None) -> Queues | None:
+        """What the answer says, remembered. Where there is none, what was known before still holds."""
+        if answer is not None and answer.code == ResponseCode.SUCCESS:
+            self._known[topic] = _readable_queues(topic, decode(TopicRouteData, answer.body))
+        elif answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            self._known.pop(topic, None)
+        return self._known.get(topic)
+
+    def _tell(self, topic: str, queues: Queues | None) -> None:
+        for done in self._waiting.pop(topic, ()):
+            done(queues)
+
+
+def _readable_queues(topic: str, route: TopicRouteData) -> Queues:
+    """Java: MQClientInstance.topicRouteData2TopicSubscribeInfo."""
+    return tuple(
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in route.queue_datas
+        if data.perm & PERM_READ
+        for queue_id in range(data.read_queue_nums)
+    )
