@@ -284,6 +284,8 @@ def release_number(major: int, minor: int, patch: int) -> int:
 
 V3_0_11 = 37
 """From here on a broker registers with its filter servers and not with the bare topic table."""
+V3_4_9 = 121
+"""From here on a consumer says itself how often a message may be retried."""
 V4_9_3 = release_number(4, 9, 3)
 V4_9_4 = release_number(4, 9, 4)
 """From here on a client reads strict JSON routes."""
