@@ -1,0 +1,106 @@
+"""Clients that go without a word."""
+
+from __future__ import annotations
+
+from broker_clients import BROADCASTING, CLUSTERING, broker_settings, channel, client_on, consumer
+from net_doubles import MemoryTransport, turn
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.housekeeping import Housekeeping
+from rocketline.broker.notifications import Notifications
+from rocketline.broker.producers import ProducerRegistry
+from rocketline.logs import Throttle
+from rocketline.net.channel import Channel
+from rocketline.testing.fake_clock import FakeClock
+
+
+class Scene:
+    def __init__(self, clock: FakeClock, **settings: str) -> None:
+        self.clock = clock
+        self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
+        log, own = Throttle(clock), broker_settings(**settings)
+        self.notifications = Notifications(self.consumers, own, log)
+        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, own, log)
+
+    def channel(self) -> tuple[Channel, MemoryTransport]:
+        return channel(self.clock)
+
+    def beat(self, member: Channel, group: str = "g", *, is_broadcasting: bool = False) -> None:
+        model = BROADCASTING if is_broadcasting else CLUSTERING
+        self.consumers.register(consumer(group, "T", model=model), client_on(member, self.clock))
+
+    def scan(self) -> None:
+        self.housekeeping.scan(self.clock.monotonic())
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await turn()
+
+
+async def test_silent_consumer_goes_after_its_time_and_nobody_is_told(clock: FakeClock) -> None:
+    """H.6 82"""
+    scene = Scene(clock)
+    (quiet, quiet_line), (other, other_line) = scene.channel(), scene.channel()
+    async with scene.notifications:
+        scene.beat(quiet)
+        clock.advance(60)
+        scene.beat(other)
+        clock.advance(60)
+        scene.scan()
+        assert not quiet_line.closed
+        clock.advance(0.001)
+        scene.scan()
+        await settle()
+    assert (quiet_line.closed, other_line.closed) == (True, False)
+    assert other_line.commands() == []
+
+
+async def test_limit_of_consumers_is_a_setting_and_that_of_producers_is_not(clock: FakeClock) -> None:
+    scene = Scene(clock, channelExpiredTimeout="30000")
+    (a, consumer_line), (b, producer_line) = scene.channel(), scene.channel()
+    async with scene.notifications:
+        scene.beat(a)
+        scene.producers.register("p", client_on(b, clock))
+        clock.advance(31)
+        scene.scan()
+        assert (consumer_line.closed, producer_line.closed) == (True, False)
+        clock.advance(90)
+        scene.scan()
+        await settle()
+    assert producer_line.closed
+    assert scene.producers.all() == {}
+
+
+async def test_lost_connection_leaves_both_registries_and_the_others_are_told(clock: FakeClock) -> None:
+    """H.6 81"""
+    scene = Scene(clock)
+    (gone, _), (other, line) = scene.channel(), scene.channel()
+    async with scene.notifications:
+        for member in (gone, other):
+            scene.beat(member)
+            scene.beat(member, "broadcasting", is_broadcasting=True)
+        scene.producers.register("p", client_on(gone, clock))
+        scene.housekeeping.connection_closed(gone)
+        await settle()
+    assert scene.producers.all() == {}
+    info = scene.consumers.info("g")
+    assert info is not None
+    assert list(info.clients) == [other]
+    assert [command.ext for command in line.commands()] == [{"consumerGroup": "g"}]
+
+
+async def test_connection_that_expired_in_one_group_is_told_of_in_its_others(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    (gone, _), (other, line) = scene.channel(), scene.channel()
+    async with scene.notifications:
+        scene.beat(gone, "quiet")
+        scene.beat(other, "quiet")
+        clock.advance(121)
+        for group in ("quiet", "loud"):
+            scene.beat(other, group)
+        scene.beat(gone, "loud")
+        scene.scan()
+        assert gone.is_closed
+        scene.housekeeping.connection_closed(gone)
+        await settle()
+    assert [command.ext for command in line.commands()] == [{"consumerGroup": "loud"}]
