@@ -1,0 +1,42 @@
+"""Sharing the queues of a topic out among the clients of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rocketline.model.queue import MessageQueue
+
+Strategy = Callable[[int, int, Sequence[MessageQueue]], Sequence[MessageQueue]]
+"""From a client's place among its group's clients, and their number, to its share."""
+
+
+def share(
+    strategy: str | None, client_id: str | None, clients: Sequence[str], queues: Sequence[MessageQueue]
+) -> list[MessageQueue] | None:
+    """The client's queues: none if it is not of the group, None if there is nothing to go by.
+
+    That is: a strategy that is not known, no client id, no queues. Every client gets the same picture, because queues
+    and clients are put in order first.
+    """
+    chosen = _STRATEGIES.get(strategy or "")
+    if chosen is None or not client_id or not queues:
+        return None
+    if client_id not in clients:
+        return []
+    in_order = sorted(clients)
+    return list(chosen(in_order.index(client_id), len(in_order), sorted(queues)))
+
+
+def _contiguous(place: int, count: int, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+    """Neighbouring queues; the first clients get one more if need be. Java: AllocateMessageQueueAveragely."""
+    size, rest = divmod(len(queues), count)
+    start = place * size + min(place, rest)
+    return queues[start : start + size + (place < rest)]
+
+
+def _in_turn(place: int, count: int, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+    """Every so many queues one. Java: AllocateMessageQueueAveragelyByCircle."""
+    return queues[place::count]
+
+
+_STRATEGIES: Mapping[str, Strategy] = {"AVG": _contiguous, "AVG_BY_CIRCLE": _in_turn}

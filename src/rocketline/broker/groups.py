@@ -1,0 +1,148 @@
+"""The consumer groups of a broker, kept in `subscriptionGroup.json`. Java: SubscriptionGroupManager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rocketline.broker.attributes import GROUP_ATTRIBUTES, altered
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.saved_table import SavedTable
+from rocketline.clock import Clock
+from rocketline.errors import LocalProtocolError
+from rocketline.model import names
+from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.model.route import PERM_READ
+from rocketline.model.topic_config import DataVersion
+from rocketline.settings import Settings
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.json_files import load_json, save_json
+from rocketline.wire.bodies.groups import SubscriptionGroupTable
+
+_PREDEFINED = (
+    "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", names.TRANSACTION_GROUP,
+)  # fmt: skip
+
+
+class GroupTable:
+    """All groups, and which topics each may not read. A change is on disk before it shows.
+
+    Every method that may change something raises `OSError` if that cannot be saved; nothing has changed then.
+
+    Differs from Apache: to let a group read one topic again leaves its other topics forbidden, and is saved.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        path: Path,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
+        saved: SubscriptionGroupTable | None = None,
+    ) -> None:
+        self._files, self._path, self._settings = files, path, settings
+        self.forbidden: Mapping[str, Mapping[str, int]] = saved.forbidden_table if saved else {}
+        """Permissions taken away, as bits by group and topic; replaced by every change, never edited."""
+        known = {group: SubscriptionGroupConfig(group) for group in _PREDEFINED}
+        known |= saved.subscription_group_table if saved else {}
+        self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
+
+    @classmethod
+    def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> GroupTable:
+        """The predefined groups, and over them what the file holds. Raises `CorruptStoreError`."""
+        return cls(files, path, settings, clock, load_json(files, path, SubscriptionGroupTable))
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group if it exists. Asking never makes one. Java: containsSubscriptionGroup."""
+        return self._table.entries.get(group)
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group, made if the settings allow it. None if they do not, or nothing can be called so."""
+        known = self._table.entries.get(group)
+        return known if known is not None else self.find_all([group]).get(group)
+
+    def find_all(self, groups: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
+        """As `find` for several groups, with one save for all. Those that do not exist are left out."""
+        wanted = list(groups)
+        missing = [group for group in wanted if group not in self._table.entries and self._may_be_made(group)]
+        if missing:
+            self._table.change({group: SubscriptionGroupConfig(group) for group in missing})
+        return {group: config for group in wanted if (config := self.get(group)) is not None}
+
+    def _may_be_made(self, group: str) -> bool:
+        config = self._settings.value
+        is_system = group.startswith(names.SYSTEM_GROUP_PREFIX) and config.enable_create_sys_group
+        if not config.auto_create_subscription_group and not is_system:
+            return False
+        try:
+            names.check_group(group)
+        except LocalProtocolError:
+            return False
+        return True
+
+    def all(self) -> Mapping[str, SubscriptionGroupConfig]:
+        return self._table.entries
+
+    def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, SubscriptionGroupConfig]:
+        """See `SavedTable.page`."""
+        return self._table.page(seen_version, first, size)
+
+    @property
+    def data_version(self) -> DataVersion:
+        return self._table.data_version
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        return self._table.version
+
+    def update(self, *configs: SubscriptionGroupConfig) -> None:
+        """Make or replace groups, all or none. Their attributes are changes, with signed keys; see `attributes`.
+
+        Raises `RemoteProtocolError` for a change of attributes that is not allowed.
+        """
+        changes = {c.group_name: replace(c, attributes=self._attributes(c)) for c in configs}
+        if changes:
+            self._table.change(changes)
+
+    def _attributes(self, config: SubscriptionGroupConfig) -> dict[str, str]:
+        known = self.get(config.group_name)
+        return altered(GROUP_ATTRIBUTES, None if known is None else known.attributes, config.attributes)
+
+    def delete(self, group: str) -> None:
+        """Remove a group and what it may not read; one that is not there is as good as removed."""
+        if group in self._table.entries or group in self.forbidden:
+            self._change({group: None}, {name: topics for name, topics in self.forbidden.items() if name != group})
+
+    def is_forbidden(self, group: str, topic: str) -> bool:
+        """The group may not read the topic."""
+        return bool(self.forbidden.get(group, {}).get(topic, 0) & PERM_READ)
+
+    def set_forbidden(self, group: str, topic: str, *, is_forbidden: bool) -> None:
+        """Keep a group from reading a topic, or let it read again."""
+        topics = dict(self.forbidden.get(group, {}))
+        bits = topics.get(topic, 0) | PERM_READ if is_forbidden else topics.get(topic, 0) & ~PERM_READ
+        topics[topic] = bits
+        if bits != self.forbidden.get(group, {}).get(topic, 0):
+            forbidden = {**self.forbidden, group: {name: bits for name, bits in topics.items() if bits}}
+            self._change({}, {name: topics for name, topics in forbidden.items() if topics})
+
+    def save(self) -> None:
+        """Write the file as it should be by now, for a broker that ends."""
+        self._save(self._table.entries, self._table.data_version)
+
+    def _change(
+        self, changes: Mapping[str, SubscriptionGroupConfig | None], forbidden: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        before, self.forbidden = self.forbidden, forbidden
+        try:
+            self._table.change(changes)
+        except BaseException:
+            self.forbidden = before
+            raise
+
+    def _save(self, entries: Mapping[str, SubscriptionGroupConfig], data_version: DataVersion) -> None:
+        forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
+        save_json(self._files, self._path, SubscriptionGroupTable(data_version, forbidden, dict(entries)))

@@ -1,0 +1,124 @@
+"""Which queues are a client's, decided here and not by the client; and the modes of consuming that go with it.
+
+QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401), GET_ALL_MESSAGE_REQUEST_MODE (402).
+
+Differs from Apache: the mode of POP is kept and shown, but clients are always told to pull, until popping is there.
+Without name servers, the queues of a topic are those of this broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rocketline.broker.assignment import share
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.groups import GroupTable
+from rocketline.broker.request_modes import RequestModes
+from rocketline.broker.topics import TopicTable
+from rocketline.errors import RemoteProtocolError
+from rocketline.model import names
+from rocketline.model.queue import MessageQueue
+from rocketline.model.route import PERM_READ
+from rocketline.model.subscription import MessageModel, MessageRequestMode
+from rocketline.net.channel import LATER, Channel, Outcome
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings
+from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies.pop import (
+    MessageQueueAssignment,
+    QueryAssignmentRequestBody,
+    QueryAssignmentResponseBody,
+    SetMessageRequestModeRequestBody,
+)
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+Queues = Sequence[MessageQueue]
+FindQueues = Callable[[str, Callable[[Queues | None], None]], None]
+"""Calls back with the queues of a topic in the whole cluster, at once or later; None if nobody knows the topic."""
+
+
+class AssignmentHandlers:
+    """Assignments by the consumers that are online, and the modes that administrators set."""
+
+    def __init__(
+        self,
+        consumers: ConsumerRegistry,
+        topics: TopicTable,
+        groups: GroupTable,
+        modes: RequestModes,
+        find_queues: FindQueues,
+        settings: Settings[BrokerConfig],
+    ) -> None:
+        self._consumers, self._topics, self._groups, self._modes = consumers, topics, groups, modes
+        self._find_queues, self._settings = find_queues, settings
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.QUERY_ASSIGNMENT: self._query,
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self._set_mode,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self._get_modes,
+        }
+
+    def _query(self, channel: Channel, request: Command) -> Outcome:
+        """Answered now if the topic's queues are known, otherwise when a name server has told them."""
+        asked = decode(QueryAssignmentRequestBody, request.body)
+        if asked.topic is None or asked.message_model is None:
+            raise RemoteProtocolError("QueryAssignmentRequestBody lacks topic or messageModel")
+        if not self._settings.value.name_servers:
+            return _assigned(self._share(asked, self._own_queues(asked.topic)))
+        answer: Command | None = None
+        is_later = False
+
+        def found(queues: Queues | None) -> None:
+            nonlocal answer
+            answer = _assigned(self._share(asked, queues))
+            if is_later:
+                channel.reply(request, answer)
+
+        self._find_queues(asked.topic, found)
+        if answer is not None:
+            return answer
+        is_later = True
+        return LATER
+
+    def _own_queues(self, topic: str) -> Queues | None:
+        config, broker = self._topics.get(topic), self._settings.value.broker_name
+        if config is None or not config.perm & PERM_READ:
+            return None
+        return [MessageQueue(topic, broker, queue_id) for queue_id in range(config.read_queue_nums)]
+
+    def _share(self, asked: QueryAssignmentRequestBody, queues: Queues | None) -> Queues | None:
+        """None tells the client to keep what it has, for we do not know better."""
+        if queues is None or asked.message_model is MessageModel.BROADCASTING:
+            return queues
+        if asked.message_model is not MessageModel.CLUSTERING:
+            return None
+        if not self._settings.value.server_load_balancer_enable:
+            return queues
+        clients = self._consumers.client_ids(asked.consumer_group or "")
+        return share(asked.strategy_name, asked.client_id, clients, queues) if clients else None
+
+    def _set_mode(self, channel: Channel, request: Command) -> Command:
+        asked = decode(SetMessageRequestModeRequestBody, request.body)
+        if asked.topic is None or asked.consumer_group is None:
+            raise RemoteProtocolError("SetMessageRequestModeRequestBody lacks topic or consumerGroup")
+        if names.is_retry_topic(asked.topic):
+            return response(ResponseCode.NO_PERMISSION, f"{asked.topic} is a retry topic, which is always pulled")
+        if self._topics.get(asked.topic) is None:
+            return response(ResponseCode.TOPIC_NOT_EXIST, f"topic {asked.topic} does not exist")
+        if self._groups.find(asked.consumer_group) is None:
+            remark = f"group {asked.consumer_group} does not exist"
+            return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        self._modes.set(asked.topic, asked.consumer_group, asked)
+        return response(ResponseCode.SUCCESS)
+
+    def _get_modes(self, channel: Channel, request: Command) -> Command:
+        return response(ResponseCode.SUCCESS, body=encode(self._modes.table))
+
+
+def _assigned(queues: Queues | None) -> Command:
+    pull = MessageRequestMode.PULL
+    assignments = None if queues is None else [MessageQueueAssignment(queue, pull) for queue in queues]
+    return response(ResponseCode.SUCCESS, body=encode(QueryAssignmentResponseBody(assignments)))

@@ -1,0 +1,118 @@
+"""Consumer groups as administrators make, change, look at and delete them.
+
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), DELETE_SUBSCRIPTIONGROUP (207),
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225), GET_SUBSCRIPTIONGROUP_CONFIG (352), UPDATE_AND_GET_GROUP_FORBIDDEN
+(353).
+
+Differs from Apache:
+- a list with a group that is refused changes nothing; Apache keeps those before it until the next start;
+- to let a group read one topic again leaves its other topics forbidden, and is saved;
+- attributes of groups, all of which belong to features that are not here, are refused;
+- a retry topic may have 65,536 queues, not any number.
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.groups import GroupTable
+from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.topics import QUEUES_MAX
+from rocketline.errors import LocalProtocolError
+from rocketline.logs import Log
+from rocketline.model import names
+from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings
+from rocketline.wire import headers
+from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies.groups import GroupForbidden, SubscriptionGroupList, SubscriptionGroupTable
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_log = Log(__name__)
+
+
+class GroupHandlers:
+    """The group table, as administrators use it."""
+
+    def __init__(self, groups: GroupTable, offsets: ConsumerOffsets, settings: Settings[BrokerConfig]) -> None:
+        self._groups, self._offsets, self._settings = groups, offsets, settings
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self._update_list,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._get_all,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self._get,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self._delete,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbid,
+        }
+
+    def _update(self, channel: Channel, request: Command) -> Command:
+        configs = [decode(SubscriptionGroupConfig, request.body)] if request.body else []
+        return self._updated(configs, channel)
+
+    def _update_list(self, channel: Channel, request: Command) -> Command:
+        return self._updated(decode(SubscriptionGroupList, request.body).group_config_list, channel)
+
+    def _updated(self, configs: list[SubscriptionGroupConfig], channel: Channel) -> Command:
+        for config in configs:
+            problem = _problem(config)
+            if problem is not None:
+                return response(ResponseCode.INVALID_PARAMETER, problem)
+        self._groups.update(*configs)
+        _log.info("groups updated", groups=[config.group_name for config in configs], by=channel.peer)
+        return response(ResponseCode.SUCCESS)
+
+    def _get_all(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.GetAllSubscriptionGroupRequestHeader, request.ext)
+        config = self._settings.value
+        table = dict(self._groups.all())
+        header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(table))
+        forbidden = self._groups.forbidden
+        if config.enable_split_metadata and request.ext.keys() & {"groupSeq", "dataVersion", "maxGroupNum"}:
+            size_max = config.split_metadata_size
+            size = size_max if asked.max_group_num is None else min(size_max, asked.max_group_num)
+            table = self._groups.page(asked.data_version, asked.group_seq, size)
+            forbidden = {group: topics for group, topics in forbidden.items() if group in table}
+        body = SubscriptionGroupTable(
+            self._groups.data_version, {group: dict(topics) for group, topics in forbidden.items()}, table
+        )
+        return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=encode(body))
+
+    def _get(self, channel: Channel, request: Command) -> Command:
+        """Like most questions about a group, this one makes it, if the settings allow that."""
+        asked = headers.decode(headers.GetSubscriptionGroupConfigRequestHeader, request.ext)
+        config = self._groups.find(asked.group)
+        if config is None:
+            remark = f"group {asked.group} does not exist on this broker"
+            return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        return response(ResponseCode.SUCCESS, body=encode(config))
+
+    def _delete(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.DeleteSubscriptionGroupRequestHeader, request.ext)
+        self._groups.delete(asked.group_name)
+        if asked.clean_offset:
+            self._offsets.remove_group(asked.group_name)
+        _log.info("group deleted", group=asked.group_name, with_offsets=asked.clean_offset, by=channel.peer)
+        return response(ResponseCode.SUCCESS)
+
+    def _forbid(self, channel: Channel, request: Command) -> Command:
+        """Change whether the group may read the topic, if the request says so; tell it in any case."""
+        asked = headers.decode(headers.UpdateGroupForbiddenRequestHeader, request.ext)
+        if asked.readable is not None:
+            self._groups.set_forbidden(asked.group, asked.topic, is_forbidden=not asked.readable)
+        is_readable = not self._groups.is_forbidden(asked.group, asked.topic)
+        return response(ResponseCode.SUCCESS, body=encode(GroupForbidden(asked.group, asked.topic, is_readable)))
+
+
+def _problem(config: SubscriptionGroupConfig) -> str | None:
+    """Why a group may not be made or changed like this."""
+    try:
+        names.check_group(config.group_name)
+    except LocalProtocolError as error:
+        return str(error)
+    if config.retry_queue_nums > QUEUES_MAX:
+        return f"group {config.group_name}: retryQueueNums {config.retry_queue_nums} is more than {QUEUES_MAX}"
+    return None

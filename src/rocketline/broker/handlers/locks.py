@@ -1,0 +1,34 @@
+"""LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42): orderly consumers take and leave queues. Both always succeed.
+
+Differs from Apache: a broker without replicas has nobody else to ask, so lockInStrictMode makes no difference.
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.locks import QueueLocks
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+
+class LockHandlers:
+    """Locks of queues, as consumers ask for them."""
+
+    def __init__(self, locks: QueueLocks) -> None:
+        self._locks = locks
+
+    def by_code(self) -> dict[int, Handler]:
+        return {RequestCode.LOCK_BATCH_MQ: self._lock, RequestCode.UNLOCK_BATCH_MQ: self._unlock}
+
+    def _lock(self, channel: Channel, request: Command) -> Command:
+        asked = decode(LockBatchRequestBody, request.body)
+        held = self._locks.lock(asked.consumer_group or "", asked.client_id or "", asked.mq_set)
+        return response(ResponseCode.SUCCESS, body=encode(LockBatchResponseBody(held)))
+
+    def _unlock(self, channel: Channel, request: Command) -> Command:
+        asked = decode(LockBatchRequestBody, request.body)
+        self._locks.unlock(asked.consumer_group or "", asked.client_id or "", asked.mq_set)
+        return response(ResponseCode.SUCCESS)

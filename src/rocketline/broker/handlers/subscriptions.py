@@ -1,0 +1,47 @@
+"""Who consumes what.
+
+QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343), QUERY_SUBSCRIPTION_BY_CONSUMER (345).
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.wire import headers
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.groups import GroupSubscription
+from rocketline.wire.bodies.lists import GroupList, TopicList
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+
+class SubscriptionHandlers:
+    """Topics and groups that belong together, by what is online and by what was committed."""
+
+    def __init__(self, consumers: ConsumerRegistry, offsets: ConsumerOffsets, broker_address: str) -> None:
+        self._consumers, self._offsets, self._broker_address = consumers, offsets, broker_address
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._groups_of_topic,
+            RequestCode.QUERY_TOPICS_BY_CONSUMER: self._topics_of_group,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self._subscription,
+        }
+
+    def _groups_of_topic(self, channel: Channel, request: Command) -> Command:
+        topic = headers.decode(headers.QueryTopicConsumeByWhoRequestHeader, request.ext).topic
+        groups = dict.fromkeys([*self._consumers.groups_subscribed_to(topic), *self._offsets.groups_of(topic)])
+        return response(ResponseCode.SUCCESS, body=encode(GroupList(list(groups))))
+
+    def _topics_of_group(self, channel: Channel, request: Command) -> Command:
+        group = headers.decode(headers.QueryTopicsByConsumerRequestHeader, request.ext).group
+        return response(
+            ResponseCode.SUCCESS, body=encode(TopicList(self._offsets.topics_of(group), self._broker_address))
+        )
+
+    def _subscription(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.QuerySubscriptionByConsumerRequestHeader, request.ext)
+        found = self._consumers.subscription(asked.group, asked.topic or "")
+        return response(ResponseCode.SUCCESS, body=encode(GroupSubscription(asked.group, asked.topic, found)))

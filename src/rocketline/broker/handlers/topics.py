@@ -1,0 +1,162 @@
+"""Topics as administrators make, change, look at and delete them.
+
+UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_TOPIC_LIST (18), GET_ALL_TOPIC_CONFIG (21), DELETE_TOPIC_IN_BROKER
+(215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305), GET_TOPIC_CONFIG (351).
+
+Like Apache: a list with one topic that is there already, the same in all, ends with success and changes nothing.
+
+Differs from Apache:
+- a list with a topic that is refused changes nothing; Apache keeps those before it until the next start;
+- a topic may have 65,536 queues, not any number, and not fewer than none;
+- COMPACTION topics are kept, but nothing compacts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from rocketline.broker.attributes import MESSAGE_TYPE, MIXED, parse_changes
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.topics import QUEUES_MAX, TopicTable
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.logs import Log
+from rocketline.model import names
+from rocketline.model.topic_config import TopicConfig
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings
+from rocketline.wire import headers
+from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies.lists import TopicList
+from rocketline.wire.bodies.topics import TopicConfigList, TopicConfigTable
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_log = Log(__name__)
+_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+
+class QueueStore(Protocol):
+    """What is asked of the store here."""
+
+    def delete_topics(self, topics: Collection[str]) -> None:
+        """Remove the topics' queues."""
+        ...
+
+
+class TopicHandlers:
+    """The topic table, as administrators use it."""
+
+    def __init__(
+        self, topics: TopicTable, offsets: ConsumerOffsets, store: QueueStore, settings: Settings[BrokerConfig]
+    ) -> None:
+        self._topics, self._offsets, self._store, self._settings = topics, offsets, store, settings
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self._update,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._update_list,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self._get_all,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self._delete,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._list_system,
+            RequestCode.GET_TOPIC_CONFIG: self._get,
+        }
+
+    def _update(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.CreateTopicRequestHeader, request.ext)
+        config = TopicConfig(
+            topic_name=asked.topic,
+            read_queue_nums=asked.read_queue_nums,
+            write_queue_nums=asked.write_queue_nums,
+            perm=asked.perm,
+            topic_filter_type=asked.topic_filter_type,
+            topic_sys_flag=asked.topic_sys_flag or 0,
+            order=asked.order,
+            attributes=parse_changes(asked.attributes),
+        )
+        return self._updated([config], channel)
+
+    def _update_list(self, channel: Channel, request: Command) -> Command:
+        return self._updated(decode(TopicConfigList, request.body).topic_config_list, channel)
+
+    def _updated(self, configs: list[TopicConfig], channel: Channel) -> Command:
+        for config in configs:
+            problem = self._problem(config)
+            if problem is not None:
+                return response(ResponseCode.INVALID_PARAMETER, problem)
+            # What is asked for has signs before the names of attributes: with one of them it is never the same.
+            if config == self._topics.get(config.topic_name):
+                return response(ResponseCode.SUCCESS)
+        self._topics.update(*configs)
+        _log.info("topics updated", topics=[config.topic_name for config in configs], by=channel.peer)
+        return response(ResponseCode.SUCCESS)
+
+    def _problem(self, config: TopicConfig) -> str | None:
+        """Why a topic may not be made or changed like this."""
+        topic = config.topic_name
+        try:
+            names.check_topic(topic)
+        except LocalProtocolError as error:
+            return str(error)
+        if config.topic_filter_type not in _FILTER_TYPES:
+            raise RemoteProtocolError(
+                f"topicFilterType {config.topic_filter_type!r}: one of {', '.join(_FILTER_TYPES)}"
+            )
+        if self._is_protected(topic):
+            return f"topic {topic} is one of the system's own"
+        for queues in (config.read_queue_nums, config.write_queue_nums):
+            if not 0 <= queues <= QUEUES_MAX:
+                return f"topic {topic} cannot have {queues} queues: 0 to {QUEUES_MAX} are possible"
+        if config.attributes.get(f"+{MESSAGE_TYPE}") == MIXED and not self._settings.value.enable_mixed_message_type:
+            return f"topic {topic}: {MESSAGE_TYPE}={MIXED} needs enableMixedMessageType=true"
+        return None
+
+    def _is_protected(self, topic: str) -> bool:
+        return self._settings.value.validate_system_topic_when_update_topic and self._topics.is_system(topic)
+
+    def _get_all(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.GetAllTopicConfigRequestHeader, request.ext)
+        config = self._settings.value
+        table = dict(self._topics.all())
+        header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(table))
+        if config.enable_split_metadata and request.ext.keys() & {"topicSeq", "dataVersion", "maxTopicNum"}:
+            size_max = config.split_metadata_size
+            size = size_max if asked.max_topic_num is None else min(size_max, asked.max_topic_num)
+            table = self._topics.page(asked.data_version, asked.topic_seq, size)
+        body = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=table)
+        return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=encode(body))
+
+    def _get(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.GetTopicConfigRequestHeader, request.ext)
+        config = self._topics.get(asked.topic)
+        if config is None:
+            return response(ResponseCode.TOPIC_NOT_EXIST, f"topic {asked.topic} does not exist on this broker")
+        return response(ResponseCode.SUCCESS, body=encode(config))
+
+    def _list_system(self, channel: Channel, request: Command) -> Command:
+        return response(ResponseCode.SUCCESS, body=encode(TopicList(sorted(self._topics.system_topics))))
+
+    def _delete(self, channel: Channel, request: Command) -> Command:
+        """Remove the topic, its queues and all offsets in it. Name servers are told by whoever asks."""
+        topic = headers.decode(headers.DeleteTopicRequestHeader, request.ext).topic
+        if not topic.strip():
+            return response(ResponseCode.INVALID_PARAMETER, "the name of the topic is blank")
+        if self._is_protected(topic):
+            return response(ResponseCode.INVALID_PARAMETER, f"topic {topic} is one of the system's own")
+        doomed = [topic, *self._pop_retry_topics(topic)]
+        self._topics.delete(*doomed)
+        for name in doomed:
+            self._offsets.remove_topic(name)
+        self._store.delete_topics(doomed)
+        _log.info("topics deleted", topics=doomed, by=channel.peer)
+        return response(ResponseCode.SUCCESS)
+
+    def _pop_retry_topics(self, topic: str) -> Iterator[str]:
+        """Where messages of the topic wait that were popped and not acknowledged, in both spellings of 5.x."""
+        if self._settings.value.clear_retry_topic_when_delete_topic:
+            for group in self._offsets.groups_of(topic):
+                for name in (f"{names.retry_topic(group)}+{topic}", f"{names.retry_topic(group)}_{topic}"):
+                    if self._topics.get(name) is not None:
+                        yield name

@@ -1,0 +1,197 @@
+"""Consumers' offsets: how far each group is in each queue, kept in `consumerOffset.json`. Java: ConsumerOffsetManager.
+
+Three tables: committed offsets; resets, each of which waits for the next pull of its queue to take it; and the
+positions of the last pulls, which are for people to look at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.clock import Clock
+from rocketline.model.topic_config import DataVersion
+from rocketline.settings import Settings
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.json_files import load_json, save_json
+from rocketline.wire.bodies.offsets import ConsumerOffsetTable
+
+_Table: TypeAlias = defaultdict[str, dict[str, dict[int, int]]]
+"""Offsets by group, topic and queue id."""
+_NONE: Mapping[int, int] = {}
+
+
+class ConsumerOffsets:
+    """The offsets of all groups. A commit overwrites what was there, be it higher or not, and checks no range."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        path: Path,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
+        saved: ConsumerOffsetTable | None = None,
+    ) -> None:
+        self._files, self._path, self._settings, self._clock = files, path, settings, clock
+        self._committed = _parted(saved.offset_table if saved else {})
+        self._resets: _Table = defaultdict(dict)
+        self._pulled: _Table = defaultdict(dict)
+        self._commits = 0
+        self._is_changed = False
+        self.data_version = (saved and saved.data_version) or DataVersion(timestamp=clock.wall_ms())
+
+    @classmethod
+    def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> ConsumerOffsets:
+        """What the file holds; nothing if there is none. Raises `CorruptStoreError`."""
+        return cls(files, path, settings, clock, load_json(files, path, ConsumerOffsetTable))
+
+    def save(self) -> None:
+        """Write the file if anything changed since the last time. Raises `OSError`."""
+        if self._is_changed:
+            save_json(self._files, self._path, self.table())
+            self._is_changed = False
+
+    def table(self) -> ConsumerOffsetTable:
+        """All of it, as it is saved and as slaves ask for it."""
+        return ConsumerOffsetTable(
+            data_version=self.data_version,
+            group_topic_map={group: list(topics) for group, topics in self._committed.items() if topics},
+            offset_table=_joined(self._committed),
+            pull_offset_table=_joined(self._pulled),
+        )
+
+    # --- committed offsets
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Keep the offset; every so many commits make a new version of the table."""
+        self._put(self._committed, group, topic, queue_id, offset)
+        self._commits += 1
+        if self._commits % max(1, self._settings.value.consumer_offset_update_version_step) == 0:
+            now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
+            self.data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group goes on: a waiting reset's target, else what was committed, else -1."""
+        reset = self.pending_reset(group, topic, queue_id)
+        return self.offsets_of(group, topic).get(queue_id, -1) if reset is None else reset
+
+    def offsets_of(self, group: str, topic: str) -> Mapping[int, int]:
+        """The committed offsets by queue id."""
+        return _find(self._committed, group, topic)
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics that the group has committed offsets of. Java: whichTopicByConsumer."""
+        return list(self._committed.get(group, ()))
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have committed offsets of the topic. Java: whichGroupByTopic."""
+        return [group for group, topics in self._committed.items() if topic in topics]
+
+    def smallest(self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()) -> dict[int, int]:
+        """The smallest offset of all groups but those, by queue id; offsets of messages that are gone do not count.
+
+        `min_offset` tells the first offset of a queue. Java: queryMinOffsetInAllGroup.
+        """
+        found: dict[int, int] = {}
+        for group in self.groups_of(topic):
+            if group in without:
+                continue
+            for queue_id, offset in self.offsets_of(group, topic).items():
+                if offset >= min_offset(queue_id):
+                    found[queue_id] = min(offset, found.get(queue_id, offset))
+        return found
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Let `target` be where `source` is in the topic; nothing happens if `source` has no offsets there."""
+        if offsets := self.offsets_of(source, topic):
+            self._committed[target][topic] = dict(offsets)
+            self._is_changed = True
+
+    # --- resets
+
+    def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Send the group to `offset`: its next pull of the queue is told so, and until then commits do not count."""
+        self._put(self._resets, group, topic, queue_id, offset)
+        self._put(self._committed, group, topic, queue_id, offset)
+
+    def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The target of a reset that no pull has taken yet."""
+        if not self._resets or not self._settings.value.use_server_side_reset_offset:
+            return None
+        return _find(self._resets, group, topic).get(queue_id)
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The same for the pull that takes it: the reset is done."""
+        target = self.pending_reset(group, topic, queue_id)
+        if target is not None:
+            _remove(self._resets, group, topic, queue_id)
+        return target
+
+    # --- positions of pulls
+
+    def set_pull_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self._put(self._pulled, group, topic, queue_id, offset)
+
+    def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the last pull of the queue was; where the group goes on, if there was none."""
+        offset = _find(self._pulled, group, topic).get(queue_id)
+        return self.query(group, topic, queue_id) if offset is None else offset
+
+    # --- removal
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic that was deleted."""
+        for table in self._tables():
+            for group in [group for group, topics in table.items() if topic in topics]:
+                del table[group][topic]
+                if not table[group]:
+                    del table[group]
+        self._is_changed = True
+
+    def remove_group(self, group: str) -> None:
+        """Forget where a group was."""
+        for table in self._tables():
+            table.pop(group, None)
+        self._is_changed = True
+
+    def _tables(self) -> Iterator[_Table]:
+        yield from (self._committed, self._resets, self._pulled)
+
+    def _put(self, table: _Table, group: str, topic: str, queue_id: int, offset: int) -> None:
+        topics = table[group]
+        offsets = topics.get(topic)
+        if offsets is None:
+            topics[topic] = {queue_id: offset}
+        else:
+            offsets[queue_id] = offset
+        self._is_changed = True
+
+
+def _find(table: _Table, group: str, topic: str) -> Mapping[int, int]:
+    return table.get(group, {}).get(topic, _NONE)
+
+
+def _remove(table: _Table, group: str, topic: str, queue_id: int) -> None:
+    """Empty tables go with their last entry: `pending_reset` is asked for every pull, and mostly of an empty table."""
+    del table[group][topic][queue_id]
+    if not table[group][topic]:
+        del table[group][topic]
+    if not table[group]:
+        del table[group]
+
+
+def _joined(table: _Table) -> dict[str, dict[int, int]]:
+    return {f"{topic}@{group}": offsets for group, topics in table.items() for topic, offsets in topics.items()}
+
+
+def _parted(offsets: Mapping[str, dict[int, int]]) -> _Table:
+    table: _Table = defaultdict(dict)
+    for key, by_queue in offsets.items():
+        topic, at, group = key.partition("@")
+        if at:
+            table[group][topic] = by_queue
+    return table

@@ -1,0 +1,195 @@
+"""The topics of a broker, kept in `topics.json`. Java: TopicConfigManager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rocketline.broker.attributes import TOPIC_ATTRIBUTES, altered
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.saved_table import SavedTable
+from rocketline.broker.system_topics import system_topics
+from rocketline.clock import Clock
+from rocketline.model import names
+from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.model.route import PERM_INHERIT, PERM_READ, PERM_WRITE
+from rocketline.model.sys_flags import TOPIC_UNIT, TOPIC_UNIT_SUB
+from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.settings import Settings
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.json_files import load_json, save_json
+
+QUEUES_MAX = 65_536
+"""Of one topic. Apache's broker takes any number; many commands go through all queues of a topic one by one."""
+
+OnChange = Callable[[Sequence[TopicConfig]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTopics:
+    """The file's content. Java: TopicConfigSerializeWrapper."""
+
+    data_version: DataVersion = field(default_factory=DataVersion)
+    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+
+
+def retry_topic(group: SubscriptionGroupConfig, *, is_order: bool = False, is_unit: bool = False) -> TopicConfig:
+    """Where messages that the group could not consume wait for the next attempt."""
+    queues, sys_flag = group.retry_queue_nums, TOPIC_UNIT_SUB if is_unit else 0
+    name = names.retry_topic(group.group_name)
+    return TopicConfig(name, queues, queues, topic_sys_flag=sys_flag, order=is_order)
+
+
+class TopicTable:
+    """All topics. A change is on disk before it shows, then `on_change` is told of what is new or different.
+
+    Every method that changes something raises `OSError` if that cannot be saved; nothing has changed then.
+
+    Differs from Apache: switching `autoCreateTopicEnable` off leaves the template topic TBW102 as it is, instead of
+    taking its inherit permission away for good; so switching it on again works.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        path: Path,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
+        saved: SavedTopics | None = None,
+    ) -> None:
+        self._files, self._path, self._settings = files, path, settings
+        own = {config.topic_name: config for config in system_topics(settings.value)}
+        self.system_topics: Collection[str] = names.SYSTEM_TOPICS | own.keys()
+        """Java: TopicValidator.getSystemTopicSet."""
+        known = own | (saved.topic_config_table if saved else {})
+        self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
+        self.on_change: OnChange = lambda changed: None
+
+    @classmethod
+    def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> TopicTable:
+        """The system's topics, and over them what the file holds. Raises `CorruptStoreError`."""
+        return cls(files, path, settings, clock, load_json(files, path, SavedTopics))
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._table.entries.get(topic)
+
+    def all(self) -> Mapping[str, TopicConfig]:
+        return self._table.entries
+
+    def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, TopicConfig]:
+        """See `SavedTable.page`."""
+        return self._table.page(seen_version, first, size)
+
+    @property
+    def data_version(self) -> DataVersion:
+        return self._table.data_version
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        return self._table.version
+
+    def is_system(self, topic: str) -> bool:
+        """The topic is one of the product's own, or named like the broker or its cluster. Java: isSystemTopic."""
+        return topic in self.system_topics or names.is_system_topic(topic)
+
+    def create_on_send(
+        self, topic: str, *, default_topic: str, default_topic_queue_nums: int, unit_mode: bool = False
+    ) -> TopicConfig | None:
+        """The topic that a message is sent to, made after the template that the sender names if there is none yet.
+
+        None if the template does not exist or does not pass itself on. Retry topics need none. The caller has checked
+        the name. Java: createTopicInSendMessageMethod.
+        """
+        known = self.get(topic)
+        if known is not None:
+            return known
+        is_retry = names.is_retry_topic(topic)
+        sys_flag = 0 if not unit_mode else TOPIC_UNIT_SUB if is_retry else TOPIC_UNIT
+        template = self._template(default_topic)
+        if template is not None:
+            queues = max(0, min(default_topic_queue_nums, template.write_queue_nums))
+            made = replace(
+                template,
+                topic_name=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=template.perm & ~PERM_INHERIT,
+                topic_sys_flag=sys_flag,
+                order=False,
+                attributes={},
+            )
+        elif is_retry:
+            made = TopicConfig(topic, 1, 1, topic_sys_flag=sys_flag)
+        else:
+            return None
+        self._put([made])
+        return made
+
+    def _template(self, topic: str) -> TopicConfig | None:
+        if topic == names.AUTO_CREATE_TOPIC and not self._settings.value.auto_create_topic_enable:
+            return None
+        template = self.get(topic)
+        return template if template is not None and template.perm & PERM_INHERIT else None
+
+    def ensure(self, wanted: Iterable[TopicConfig], *, with_order: bool = False) -> None:
+        """Make those topics that are missing, with one save for all. `with_order`: the others take the order flag."""
+        changed = []
+        for config in wanted:
+            known = self.get(config.topic_name)
+            if known is None:
+                changed.append(config)
+            elif with_order and known.order != config.order:
+                changed.append(replace(known, order=config.order))
+        self._put(changed)
+
+    def ensure_retry(self, group: SubscriptionGroupConfig) -> TopicConfig:
+        """The group's retry topic, made if need be."""
+        return self._ensured(retry_topic(group))
+
+    def ensure_dlq(self, group: str) -> TopicConfig:
+        """Where the group's dead letters end, made if need be."""
+        return self._ensured(TopicConfig(names.dlq_topic(group), 1, 1, PERM_READ | PERM_WRITE))
+
+    def _ensured(self, config: TopicConfig) -> TopicConfig:
+        self.ensure([config])
+        return self._table.entries[config.topic_name]
+
+    def update(self, *configs: TopicConfig) -> None:
+        """Make or replace topics, all or none. Their attributes are changes, with signed keys; see `attributes`.
+
+        Raises `RemoteProtocolError` for a change of attributes that is not allowed.
+        """
+        self._put([replace(config, attributes=self._attributes(config)) for config in configs])
+
+    def _attributes(self, config: TopicConfig) -> dict[str, str]:
+        known = self.get(config.topic_name)
+        return altered(TOPIC_ATTRIBUTES, None if known is None else known.attributes, config.attributes)
+
+    def mark_ordered(self, topics: Iterable[str]) -> None:
+        """Take over that these are ordered topics, which a name server's order configuration says."""
+        known = [config for topic in topics if (config := self.get(topic)) is not None and not config.order]
+        if known:
+            self._table.change({config.topic_name: replace(config, order=True) for config in known})
+
+    def delete(self, *topics: str) -> None:
+        """Remove topics; those that are not there are as good as removed."""
+        if known := [topic for topic in topics if topic in self._table.entries]:
+            self._table.change(dict.fromkeys(known))
+
+    def touch(self) -> None:
+        """Make a new version, because what the broker says of its topics changed without them: its permission."""
+        self._table.touch()
+
+    def save(self) -> None:
+        """Write the file as it should be by now, for a broker that ends."""
+        self._save(self._table.entries, self._table.data_version)
+
+    def _put(self, configs: Sequence[TopicConfig]) -> None:
+        if configs:
+            self._table.change({config.topic_name: config for config in configs})
+            self.on_change(configs)
+
+    def _save(self, entries: Mapping[str, TopicConfig], data_version: DataVersion) -> None:
+        save_json(self._files, self._path, SavedTopics(data_version, dict(entries)))
