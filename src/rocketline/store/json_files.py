@@ -1,0 +1,94 @@
+"""The JSON files of the `config` folder, each with the state before the last change beside it as `<name>.bak`.
+
+A save moves the file to `.bak`, makes that durable and writes the file anew: whatever a crash does, one of the two is
+whole, and loading takes the newer one that is. The layout is that of fastjson 2, as Apache 5.5 writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from json.encoder import encode_basestring
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rocketline.errors import CorruptStoreError, RemoteProtocolError
+from rocketline.logs import Log
+from rocketline.store.filesystem import FileSystem
+from rocketline.wire import dialect
+from rocketline.wire.bodies import codec
+
+_log = Log(__name__)
+
+Body = TypeVar("Body")
+
+
+def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
+    """What the file says, or else its `.bak`; None if there is neither, or both are empty.
+
+    A file that cannot be read is put aside as `.corrupt`, so that the next save cannot move it over the good `.bak`.
+    Raises `CorruptStoreError` if the `.bak` is needed and cannot be read either.
+    """
+    data = fs.read_file(path)
+    if data:
+        try:
+            return _decode(cls, data)
+        except RemoteProtocolError as error:
+            _log.warning("file cannot be read, using its .bak", path=str(path), problem=str(error))
+            fs.rename(path, path.with_name(f"{path.name}.corrupt"))
+    data = fs.read_file(_backup(path))
+    if not data:
+        return None
+    try:
+        return _decode(cls, data)
+    except RemoteProtocolError as error:
+        raise CorruptStoreError(
+            str(_backup(path)), f"{error}; mend it or put a good copy at {path}, or remove both to start without"
+        ) from None
+
+
+def _decode(cls: type[Body], data: bytes) -> Body:
+    if b"\0" in data:  # nobody writes one; a file that lost a block to a crash has them, and may parse all the same
+        raise RemoteProtocolError(f"{len(data)} bytes with zeros among them, first at {data.index(0)}")
+    return codec.decode(cls, data)
+
+
+def save_json(fs: FileSystem, path: Path, body: object) -> None:
+    """Write `body`, a dataclass of `wire.bodies`, durably; what the file said before goes to its `.bak`.
+
+    Raises `OSError`; then loading finds the old state.
+    """
+    data = pretty(codec.to_value(body)).encode("utf-8", "replace")
+    fs.make_folder(path.parent)
+    if fs.exists(path) and fs.size_of(path):
+        fs.rename(path, _backup(path))
+        fs.sync_folder(path.parent)
+    try:
+        fs.write_file(path, data)
+        fs.sync_folder(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):  # half a file must not become the next .bak
+            fs.remove(path)
+        raise
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(f"{path.name}.bak")
+
+
+def pretty(value: Any, line: str = "\n") -> str:
+    """`value`, made of what `wire.dialect` knows, with every entry on a line of its own. `line` is break and indent.
+
+    >>> pretty({"offsetTable": {1: 3}, "topics": ["T"], "none": {}})
+    '{\\n\\t"offsetTable":{\\n\\t\\t1:3\\n\\t},\\n\\t"topics":[\\n\\t\\t"T"\\n\\t],\\n\\t"none":{}\\n}'
+    """
+    inner = line + "\t"
+    if isinstance(value, dict) and value:
+        entries = ",".join([f"{inner}{_key(key)}:{pretty(entry, inner)}" for key, entry in value.items()])
+        return f"{{{entries}{line}}}"
+    if isinstance(value, list) and value:
+        return f"[{','.join([inner + pretty(entry, inner) for entry in value])}{line}]"
+    return dialect.write(value).decode("utf-8")
+
+
+def _key(key: str | int) -> str:
+    return encode_basestring(key) if isinstance(key, str) else str(key)
