@@ -1,0 +1,139 @@
+"""How much each queue holds and how far consumers are, worked out when somebody asks."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from itertools import chain
+
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.groups import GroupTable
+from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.stats import BrokerStats
+from rocketline.broker.topics import TopicTable
+from rocketline.model.queue import MessageQueue
+from rocketline.model.topic_config import TopicConfig
+from rocketline.store.message_store import MessageStore
+from rocketline.wire.bodies.stats import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+    QueueTimeSpan,
+    TopicOffset,
+    TopicStatsTable,
+)
+
+
+class ConsumeProgress:
+    """Looks at topics, offsets and store together; `broker_name` is what queues are named by."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        consumers: ConsumerRegistry,
+        store: MessageStore,
+        stats: BrokerStats,
+        broker_name: str,
+    ) -> None:
+        self._topics, self._groups, self._offsets, self._consumers = topics, groups, offsets, consumers
+        self._store, self._stats, self._broker_name = store, stats, broker_name
+
+    def of_topic(self, config: TopicConfig) -> TopicStatsTable:
+        """What each queue of a topic holds."""
+        topic, queues = config.topic_name, max(config.read_queue_nums, config.write_queue_nums)
+        table = {self._queue(topic, queue_id): self._held(topic, queue_id) for queue_id in range(queues)}
+        return TopicStatsTable(table, self._stats.put_tps(topic))
+
+    def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
+        """Where a group is in the readable queues of these topics; topics that do not exist are left out."""
+        known = [config for topic in topics if (config := self._topics.get(topic)) is not None]
+        table = {
+            self._queue(config.topic_name, queue_id): self._reached(group, config.topic_name, queue_id)
+            for config in known
+            for queue_id in range(config.read_queue_nums)
+        }
+        return ConsumeStats(table, sum((self._stats.get_tps(group, config.topic_name) for config in known), 0.0))
+
+    def of_all_groups(self, *, order_only: bool, address: str) -> ConsumeStatsList:
+        """Where every group is in each topic that it has offsets of, or in its ordered topics only."""
+        by_group = {
+            group: [
+                self.of_group(group, [topic])
+                for topic in self.consumed_topics(group)
+                if self._counts(topic, order_only=order_only)
+            ]
+            for group in self._groups.all()
+        }
+        stats_of_all = chain.from_iterable(by_group.values())
+        reached = [offset for stats in stats_of_all for offset in stats.offset_table.values()]
+        return ConsumeStatsList(
+            [{group: stats} for group, stats in by_group.items()],
+            address,
+            total_diff=sum(offset.broker_offset - offset.consumer_offset for offset in reached),
+            total_inflight_diff=sum(offset.pull_offset - offset.consumer_offset for offset in reached),
+        )
+
+    def consumed_topics(self, group: str) -> list[str]:
+        """The topics that a group has offsets of; if it is online, those of them that it subscribes to."""
+        return self.subscribed(group, self._offsets.topics_of(group))
+
+    def subscribed(self, group: str, topics: Iterable[str]) -> list[str]:
+        """Those of the topics that a group which is online subscribes to; all, if it is not online."""
+        info = self._consumers.info(group)
+        return [topic for topic in topics if info is None or not info.subscriptions or topic in info.subscriptions]
+
+    def time_spans(self, group: str, config: TopicConfig, now_ms: int) -> list[QueueTimeSpan]:
+        """From when each writable queue's messages are, and from when the one is that a group has consumed last."""
+        return [
+            self._time_span(group, config.topic_name, queue_id, now_ms) for queue_id in range(config.write_queue_nums)
+        ]
+
+    def _time_span(self, group: str, topic: str, queue_id: int, now_ms: int) -> QueueTimeSpan:
+        store = self._store
+        low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+        offset = self._offsets.query(group, topic, queue_id)
+        first_ms = store.earliest_store_ms(topic, queue_id)
+        last_ms = store.store_ms_at(topic, queue_id, high - 1)
+        consumed_ms = store.store_ms_at(topic, queue_id, offset - 1) if offset > 0 else first_ms
+        # Java takes -1 for the time of the message that a new group waits for, and tells a delay of half a century.
+        next_ms = store.store_ms_at(topic, queue_id, max(offset, low)) if max(offset, low) < high else now_ms
+        return QueueTimeSpan(
+            message_queue=self._queue(topic, queue_id),
+            min_time_stamp=first_ms,
+            max_time_stamp=last_ms,
+            consume_time_stamp=consumed_ms,
+            delay_time=now_ms - next_ms,
+            min_time_stamp_str=_local_time(first_ms),
+            max_time_stamp_str=_local_time(last_ms),
+            consume_time_stamp_str=_local_time(consumed_ms),
+        )
+
+    def _counts(self, topic: str, *, order_only: bool) -> bool:
+        config = self._topics.get(topic)
+        return config is not None and (config.order or not order_only)
+
+    def _held(self, topic: str, queue_id: int) -> TopicOffset:
+        low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        last_ms = self._store.store_ms_at(topic, queue_id, high - 1) if high > 0 else 0
+        return TopicOffset(low, high, last_ms)
+
+    def _reached(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        consumed = max(0, self._offsets.query(group, topic, queue_id))
+        last_ms = self._store.store_ms_at(topic, queue_id, consumed - 1) if consumed > 0 else 0
+        return OffsetWrapper(
+            broker_offset=self._store.max_offset(topic, queue_id),
+            consumer_offset=consumed,
+            pull_offset=max(consumed, self._offsets.pull_offset(group, topic, queue_id)),
+            last_timestamp=max(0, last_ms),
+        )
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic, self._broker_name, queue_id)
+
+
+def _local_time(time_ms: int) -> str:
+    """As Apache writes it, in the broker's time zone. Java: UtilAll.timeMillisToHumanString2."""
+    seconds, millis = divmod(time_ms, 1000)
+    return f"{dt.datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d#%H:%M:%S}:{millis:03d}"

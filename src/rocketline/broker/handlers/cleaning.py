@@ -1,0 +1,50 @@
+"""CLEAN_EXPIRED_CONSUMEQUEUE (306), DELETE_EXPIRED_COMMITLOG (329), CLEAN_UNUSED_TOPIC (316): tidy up now.
+
+Otherwise the store does the first two by itself, when the time or the disk asks for it. The third deletes the queues of
+topics that the broker no longer knows; their messages go with the log.
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.stats import BrokerStats
+from rocketline.broker.topics import TopicTable
+from rocketline.logs import Log
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.store.message_store import MessageStore
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_log = Log(__name__)
+
+
+class CleaningHandlers:
+    """Starts what the store does at its own time otherwise."""
+
+    def __init__(self, store: MessageStore, topics: TopicTable, stats: BrokerStats) -> None:
+        self._store, self._topics, self._stats = store, topics, stats
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_queues,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self._delete_expired,
+            RequestCode.CLEAN_UNUSED_TOPIC: self._clean_topics,
+        }
+
+    def _clean_queues(self, channel: Channel, request: Command) -> Command:
+        self._store.clean_queues()
+        return response(ResponseCode.SUCCESS)
+
+    def _delete_expired(self, channel: Channel, request: Command) -> Command:
+        self._store.delete_expired()
+        return response(ResponseCode.SUCCESS)
+
+    def _clean_topics(self, channel: Channel, request: Command) -> Command:
+        """System topics stay: some are used without ever being in the table."""
+        system = filter(self._topics.is_system, self._store.queues.topics)
+        deleted = self._store.keep_only({*self._topics.all(), *system})
+        for topic in deleted:
+            self._stats.forget_topic(topic)
+        if deleted:
+            _log.info("queues of unknown topics deleted", topics=deleted)
+        return response(ResponseCode.SUCCESS)

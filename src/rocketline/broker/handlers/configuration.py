@@ -1,0 +1,59 @@
+"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26): the broker's settings while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.clock import Clock
+from rocketline.logs import Log
+from rocketline.model.topic_config import DataVersion
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings, format_properties, parse_properties
+from rocketline.wire import headers
+from rocketline.wire.bodies import encode
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_log = Log(__name__)
+
+
+class ConfigurationHandlers:
+    """Settings by Apache's keys, as property text. `on_permission` is told when `brokerPermission` was updated."""
+
+    def __init__(self, settings: Settings[BrokerConfig], clock: Clock, on_permission: Callable[[], None]) -> None:
+        self._settings, self._clock, self._on_permission = settings, clock, on_permission
+        self._changed_ms = clock.wall_ms()
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.UPDATE_BROKER_CONFIG: self._update,
+            RequestCode.GET_BROKER_CONFIG: self._get,
+        }
+
+    def _update(self, channel: Channel, request: Command) -> Command:
+        """All of it or, if a key is protected or the text broken, nothing. What cannot be saved still counts now."""
+        pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
+        config = self._settings.value
+        if protected := sorted(config.black_list & pairs.keys()):
+            return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {', '.join(protected)}")
+        if not request.body:
+            return response(ResponseCode.SUCCESS)
+        update = self._settings.update(pairs)
+        self._changed_ms = self._clock.wall_ms()
+        _log.info("settings updated", live=update.live, after_restart=update.after_restart, ignored=update.ignored)
+        if "brokerPermission" in update.live:
+            self._on_permission()
+        try:
+            self._settings.save(config.broker_config_path)
+        except OSError as error:
+            problem = f"changed until the next start only: {config.broker_config_path}: {error.strerror}"
+            return response(ResponseCode.SYSTEM_ERROR, problem)
+        return response(ResponseCode.SUCCESS)
+
+    def _get(self, channel: Channel, request: Command) -> Command:
+        version = encode(DataVersion(counter=self._settings.version, timestamp=self._changed_ms))
+        header = headers.GetBrokerConfigResponseHeader(version=version.decode())
+        text = format_properties(self._settings.properties())
+        return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=text.encode())

@@ -1,0 +1,56 @@
+"""QUERY_CONSUME_QUEUE (321): the entries of one queue, as they lie in its files.
+
+Like Java: an index outside of the queue is answered with success, a remark and no body; and no entry is evaluated,
+which only those with a filter bit map are. Differs: one answer has at most 10,000 entries.
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.model.subscription import SubscriptionData
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.store.message_store import MessageStore
+from rocketline.wire import headers
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.offsets import ConsumeQueueData, ConsumeQueueDump
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_ENTRIES_MAX = 10_000
+
+
+class QueueInspectionHandlers:
+    """Looks into queues, for people who search for a fault."""
+
+    def __init__(self, store: MessageStore, consumers: ConsumerRegistry) -> None:
+        self._store, self._consumers = store, consumers
+
+    def by_code(self) -> dict[int, Handler]:
+        return {RequestCode.QUERY_CONSUME_QUEUE: self._query}
+
+    def _query(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.QueryConsumeQueueRequestHeader, request.ext)
+        topic, name = asked.topic or "", f"{asked.queue_id}@{asked.topic}"
+        queue = self._store.queue(topic, asked.queue_id)
+        if queue is None:
+            return response(ResponseCode.SYSTEM_ERROR, f"{name} is not exist!")
+        if not queue.min_offset <= asked.index < queue.max_offset:
+            return response(ResponseCode.SUCCESS, f"Index {asked.index} of {name} is not exist!")
+        units = self._store.units(topic, asked.queue_id, asked.index, min(max(0, asked.count), _ENTRIES_MAX))
+        subscription, filter_data = self._filter(asked.consumer_group, topic)
+        dump = ConsumeQueueDump(
+            subscription_data=subscription,
+            filter_data=filter_data,
+            queue_data=[ConsumeQueueData(log_offset, size, tags_code) for log_offset, size, tags_code in units],
+            max_queue_index=queue.max_offset,
+            min_queue_index=queue.min_offset,
+        )
+        return response(ResponseCode.SUCCESS, body=encode(dump))
+
+    def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
+        """What the group subscribes to, and the text of its SQL filter: null, as there are none."""
+        if group is None:
+            return None, None
+        subscription = self._consumers.subscription(group, topic)
+        return subscription, f"{group}@{topic} is not online!" if subscription is None else "null"

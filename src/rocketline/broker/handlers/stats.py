@@ -1,0 +1,48 @@
+"""VIEW_BROKER_STATS_DATA (315): one counter over the last minute, hour and day. GET_TOPIC_STATS_INFO (202): a topic's
+queues. GET_BROKER_RUNTIME_INFO (28): the broker's figures."""
+
+from __future__ import annotations
+
+from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.runtime_info import RuntimeInfo
+from rocketline.broker.stats import BrokerStats
+from rocketline.broker.topics import TopicTable
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.wire import headers
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.lists import KVTable
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+
+class StatsHandlers:
+    """What was counted."""
+
+    def __init__(self, stats: BrokerStats, topics: TopicTable, progress: ConsumeProgress, runtime: RuntimeInfo) -> None:
+        self._stats, self._topics, self._progress, self._runtime = stats, topics, progress, runtime
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.VIEW_BROKER_STATS_DATA: self._view,
+            RequestCode.GET_TOPIC_STATS_INFO: self._topic,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime_info,
+        }
+
+    def _view(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.ViewBrokerStatsDataRequestHeader, request.ext)
+        data = self._stats.data(asked.stats_name, asked.stats_key)
+        if data is None:
+            problem = f"The stats <{asked.stats_name}> <{asked.stats_key}> not exist"
+            return response(ResponseCode.SYSTEM_ERROR, problem)
+        return response(ResponseCode.SUCCESS, body=encode(data))
+
+    def _topic(self, channel: Channel, request: Command) -> Command:
+        asked = headers.decode(headers.GetTopicStatsInfoRequestHeader, request.ext)
+        config = self._topics.get(asked.topic)
+        if config is None:
+            return response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic}] not exist")
+        return response(ResponseCode.SUCCESS, body=encode(self._progress.of_topic(config)))
+
+    def _runtime_info(self, channel: Channel, request: Command) -> Command:
+        return response(ResponseCode.SUCCESS, body=encode(KVTable(self._runtime.table())))
