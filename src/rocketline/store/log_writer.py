@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from rocketline.model import property_names
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import ConsumeQueue
@@ -35,6 +36,11 @@ class IndexKeys(NamedTuple):
     keys: str | None
     """Several are parted by blanks."""
     tag: str | None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> IndexKeys:
+        get = properties.get
+        return cls(get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS))
 
 
 Entry: TypeAlias = "tuple[ConsumeQueue, int, int, int, int, IndexKeys | None]"
@@ -144,15 +150,19 @@ class LogWriter:
         """Write what was added. Raises `StoreFullError` before anything of it is written, `OSError` afterwards."""
         if not self._chunks:
             return
-        data, entries = b"".join(self._chunks), self._entries
-        self._chunks, self._entries = [], []
         try:
-            self._log.write(data)
+            self._log.write(b"".join(self._chunks))
         except BaseException:
-            for queue, *_ in entries:
-                queue.next_offset -= 1
+            self.discard()
             raise
-        self._written += entries
+        self._written += self._entries
+        self._chunks, self._entries = [], []
+
+    def discard(self) -> None:
+        """Forget what was laid out and not written."""
+        for queue, *_ in self._entries:
+            queue.next_offset -= 1
+        self._chunks, self._entries = [], []
 
     def take_written(self) -> list[Entry]:
         """The records that were written since this was last asked, in their order."""

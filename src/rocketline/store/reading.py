@@ -66,7 +66,12 @@ class ReadResult:
 
 
 def read_span(
-    log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, wanted: frozenset[int] | None, limits: ReadLimits
+    log: CommitLog,
+    queue: ConsumeQueue,
+    offset: int,
+    max_messages: int,
+    wanted: frozenset[int] | None,
+    limits: ReadLimits,
 ) -> ReadResult:
     """Messages from `offset` on: at most `max_messages`, at least one if any matches. Java: getMessage.
 

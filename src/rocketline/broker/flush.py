@@ -1,0 +1,173 @@
+"""Brings what the store has written to disk, and tells those who wait for it. Java: GroupCommitService and its kin.
+
+With SYNC_FLUSH a flush begins as soon as something is written and no other runs; everything written until it begins
+is durable when it ends, and answered in one go. With ASYNC_FLUSH it happens twice a second. The waiting for the disk
+is done by one thread, which does nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, auto
+from functools import partial
+from typing import Final, NamedTuple
+
+from rocketline.clock import Clock
+from rocketline.net.timer import Timer
+from rocketline.store.commit_log import FlushJob
+from rocketline.store.config import StoreConfig
+from rocketline.store.message_store import MessageStore, QueueFlushJob
+
+_PAGE_BYTES: Final = 4096
+_DEADLINE_CHECK_S: Final = 0.1
+_CATCH_UP_RECORDS: Final = 500
+"""Records that one turn of the loop adds to an index that is being rebuilt: a few milliseconds."""
+
+
+class Flushed(Enum):
+    """How waiting for a flush ended."""
+
+    OK = auto()
+    TIMEOUT = auto()
+    """The message is written, and no more can be said of it."""
+    FAILED = auto()
+    """The store is read-only now, and the message must count as lost."""
+
+
+class _Waiter(NamedTuple):
+    end: int
+    deadline_s: float
+    done: Callable[[Flushed], None]
+
+
+class Flusher:
+    """The store's clockwork. Use it as `async with`, inside the life of the store."""
+
+    def __init__(self, store: MessageStore, config: Callable[[], StoreConfig], clock: Clock) -> None:
+        self._store, self._config, self._clock = store, config, clock
+        self._waiters: deque[_Waiter] = deque()
+        self._thread = ThreadPoolExecutor(1, "flush")
+        self._running: asyncio.Future[None] | None = None
+        self._running_queues: asyncio.Future[None] | None = None
+        self._timers: list[Timer] = []
+        self._next_step: asyncio.TimerHandle | None = None
+        self._thorough_s = self._queues_thorough_s = clock.monotonic()
+        self._is_closing = False
+
+    async def __aenter__(self) -> Flusher:
+        config = self._config()
+        periods = [(config.flush_interval_consume_queue, self._write_behind)]
+        if self._store.is_sync:
+            periods.append((int(_DEADLINE_CHECK_S * 1000), self._check_deadlines))
+        else:
+            periods.append((config.flush_interval_commit_log, self._flush_if_due))
+        self._timers = [Timer(action, first_s=ms / 1000, period_s=ms / 1000) for ms, action in periods]
+        self._catch_up()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        """Finish the running syncs; what is still to be flushed the store does when it closes."""
+        self._is_closing = True
+        for timer in self._timers:
+            timer.cancel()
+        if self._next_step is not None:
+            self._next_step.cancel()
+        for running in (self._running, self._running_queues):
+            if running is not None:
+                await asyncio.wait([running])
+        self._thread.shutdown()
+        self._release_all()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a flush."""
+        return len(self._waiters)
+
+    def wait(self, end: int, done: Callable[[Flushed], None]) -> None:
+        """Call `done` once the log is durable up to `end`, or it is clear that it will not be in time."""
+        if self._store.problem is not None:
+            done(Flushed.FAILED)
+            return
+        deadline_s = self._clock.monotonic() + self._config().sync_flush_timeout / 1000
+        self._waiters.append(_Waiter(end, deadline_s, done))
+        self.flush()
+
+    def flush(self) -> None:
+        """Begin a flush unless one runs, which then begins the next when it ends."""
+        if self._running is not None or self._is_closing:
+            return
+        job = self._store.begin_flush()
+        if job is not None:
+            self._running = self._run(job)
+            self._running.add_done_callback(partial(self._flushed, job))
+
+    def _run(self, job: FlushJob | QueueFlushJob) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, job.run)
+
+    def _flushed(self, job: FlushJob, running: asyncio.Future[None]) -> None:
+        self._running = None
+        self._store.finish_flush(job, _error(running))
+        if self._store.problem is not None:
+            self._release_all()
+            return
+        flushed = self._store.flushed_log_offset
+        while self._waiters and self._waiters[0].end <= flushed:
+            self._waiters.popleft().done(Flushed.OK)
+        if self._store.is_sync:
+            self.flush()
+
+    def _release_all(self) -> None:
+        waiters, self._waiters = self._waiters, deque()
+        for waiter in waiters:
+            waiter.done(Flushed.FAILED)
+
+    # --- what the timers call
+
+    def _check_deadlines(self) -> None:
+        """Answer those who wait for too long; and flush what nobody waits for."""
+        now_s = self._clock.monotonic()
+        while self._waiters and self._waiters[0].deadline_s <= now_s:
+            self._waiters.popleft().done(Flushed.TIMEOUT)
+        self.flush()
+
+    def _flush_if_due(self) -> None:
+        config, now_s = self._config(), self._clock.monotonic()
+        is_thorough = now_s >= self._thorough_s + config.flush_commit_log_thorough_interval / 1000
+        behind = self._store.max_log_offset - self._store.flushed_log_offset
+        if is_thorough or behind >= config.flush_commit_log_least_pages * _PAGE_BYTES:
+            self._thorough_s = now_s if is_thorough else self._thorough_s
+            self.flush()
+
+    def _write_behind(self) -> None:
+        self._store.write_behind()
+        config, now_s = self._config(), self._clock.monotonic()
+        if self._running_queues is not None or self._store.problem is not None:
+            return
+        is_thorough = now_s >= self._queues_thorough_s + config.flush_consume_queue_thorough_interval / 1000
+        if is_thorough:
+            self._queues_thorough_s = now_s
+        job = self._store.begin_queue_flush(is_thorough=is_thorough)
+        self._running_queues = self._run(job)
+        self._running_queues.add_done_callback(partial(self._queues_flushed, job))
+
+    def _queues_flushed(self, job: QueueFlushJob, running: asyncio.Future[None]) -> None:
+        self._running_queues = None
+        self._store.finish_queue_flush(job, _error(running))
+
+    def _catch_up(self) -> None:
+        """Go on rebuilding the index, in small steps and with as long a pause after each for everybody else."""
+        begin_s = self._clock.monotonic()
+        if not self._is_closing and self._store.catch_up(_CATCH_UP_RECORDS):
+            loop = asyncio.get_running_loop()
+            self._next_step = loop.call_later(self._clock.monotonic() - begin_s, self._catch_up)
+
+
+def _error(running: asyncio.Future[None]) -> OSError | None:
+    """What the job raised; anything but a failure of the disk is a fault of ours and goes to the loop."""
+    error = running.exception()
+    if error is not None and not isinstance(error, OSError):
+        raise error
+    return error

@@ -1,0 +1,105 @@
+"""Keeps the key index in step with the log, also when it has to catch up after a crash.
+
+The index takes records in log order and no other. Normally each is added as it is dispatched. After a crash the index
+is rebuilt from the log behind the back of the running broker; until that has reached the newest record, new ones are
+not added here but found by it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketline.clock import Clock
+from rocketline.model import property_names
+from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketline.store.checkpoint import Checkpoint
+from rocketline.store.commit_log import CommitLog
+from rocketline.store.config import StoreConfig
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.key_index import KeyIndex
+from rocketline.store.log_writer import IndexKeys
+from rocketline.store.record_scan import Record, property_of, scan
+
+_NAMES = tuple(
+    f"{name}\x01".encode() for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)
+)  # fmt: skip
+
+
+class IndexBuilder:
+    """The index of one store, or nothing at all if `messageIndexEnable` is off."""
+
+    def __init__(self, config: StoreConfig, fs: FileSystem, clock: Clock, log: CommitLog, folder: Path) -> None:
+        self._log = log
+        self._index = (
+            KeyIndex(fs, folder, clock, slot_count=config.max_hash_slot_num, entry_count=config.max_index_num)
+            if config.message_index_enable
+            else None
+        )
+        self._behind_at: int | None = None  # where the rebuilding goes on, None if the index is complete
+
+    def load(self, checkpoint: Checkpoint, derived_from: int, *, is_clean: bool) -> None:
+        """Open the files that can be trusted; the records from `derived_from` on may have to be added again."""
+        if self._index is not None:
+            self._index.load(is_clean=is_clean, safe_until_ms=checkpoint.index_msg_timestamp)
+            self._behind_at = derived_from if derived_from < self._log.end else None
+
+    @property
+    def is_behind(self) -> bool:
+        """Records that can be read already may be missing from the index."""
+        return self._behind_at is not None
+
+    @property
+    def behind_bytes(self) -> int:
+        return 0 if self._behind_at is None else self._log.end - self._behind_at
+
+    @property
+    def last_update(self) -> tuple[int, int]:
+        """Store time and log offset of the newest record in the index."""
+        return self._index.last_update if self._index is not None else (0, 0)
+
+    def add(self, topic: str, keys: IndexKeys, log_offset: int, store_ms: int) -> None:
+        """A record was dispatched."""
+        if self._index is not None and self._behind_at is None:
+            self._index.add(topic, keys.unique_key, keys.keys, keys.tag, log_offset, store_ms)
+
+    def catch_up(self, records_max: int, confirmed: int) -> bool:
+        """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`."""
+        if self._index is None or self._behind_at is None:
+            return False
+        position, count = self._behind_at, 0
+        for record in scan(self._log, position, confirmed, check_crc=False):
+            self._add_found(self._index, record)
+            position, count = record.log_offset + record.size, count + 1
+            if count >= records_max:
+                self._behind_at = position
+                return True
+        self._behind_at = None
+        return False
+
+    def _add_found(self, index: KeyIndex, record: Record) -> None:
+        if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+            values = [property_of(record.properties, name).decode("utf-8", "replace") for name in _NAMES]
+            index.add(record.topic.decode("utf-8", "replace"), *values, record.log_offset, record.store_ms)
+
+    def find(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None
+    ) -> list[int]:
+        """Log offsets of records with that key, newest first; hashes may collide."""
+        if self._index is None:
+            return []
+        return self._index.find(topic, key, max_count, begin_ms, end_ms, index_type)
+
+    def write_behind(self) -> None:
+        """Raises `OSError`."""
+        if self._index is not None:
+            self._index.write_behind()
+
+    def remove_before(self, log_start: int) -> None:
+        """Delete the files whose records are all gone from the log. Raises `OSError`."""
+        if self._index is not None:
+            self._index.remove_before(log_start)
+
+    def close(self, *, is_clean: bool) -> None:
+        """Let go; of a clean close the files are complete. Raises `OSError`."""
+        if self._index is not None:
+            self._index.close(is_clean=is_clean)

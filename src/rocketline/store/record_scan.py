@@ -1,0 +1,145 @@
+"""Walking over the log record by record: what recovery and the rebuilding of the index do.
+
+Millions of records pass here after a crash, so a record is a tuple and its properties stay bytes; nothing is decoded
+that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rocketline.model import property_names
+from rocketline.model.delay_levels import DelayLevels
+from rocketline.model.java_hash import tags_code
+from rocketline.model.names import SCHEDULE_TOPIC
+from rocketline.store.commit_log import CommitLog
+from rocketline.wire.append_crc import has_valid_append_crc
+from rocketline.wire.message_codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+
+_HEAD = struct.Struct(">iIIiiqqi")  # size, magic, CRC, queue id, flag, queue offset, log offset, sysFlag
+_INT, _SHORT, _LONG = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">q")
+_BORN_HOST_AT: Final = 48
+_FROM_STORE_TIME_TO_BODY: Final = 8 + 8 + 4 + 8 + 4  # with an IPv4 store host
+
+
+class Record(NamedTuple):
+    """What the log tells of one message without a look at its body."""
+
+    log_offset: int
+    size: int
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_ms: int
+    properties: bytes
+
+
+def scan(
+    log: CommitLog, position: int, end: int, *, check_crc: bool, needs_append_crc: bool = False
+) -> Iterator[Record]:
+    """The records from `position` on, up to the first that is none or to `end`. Raises `OSError`.
+
+    Blank records lead to the next file. Where it stopped is the end of the last record given, or of that blank one.
+    """
+    segment_bytes = log.segment_bytes
+    while position < end and log.segments.has(position):
+        start = position - position % segment_bytes
+        with memoryview(log.map_of(start)) as view:
+            while position < end:
+                at = position - start
+                record = _record_at(view, at, position, check_crc)
+                if record is None or (
+                    needs_append_crc and not has_valid_append_crc(bytes(view[at : at + record.size]))
+                ):
+                    break
+                yield record
+                position += record.size
+            if not is_blank(view, position - start):
+                return
+        position = start + segment_bytes
+
+
+def is_blank(view: memoryview, at: int) -> bool:
+    """A blank record fills the file from `at` on."""
+    if at + 8 > len(view):
+        return at == len(view)
+    size, magic = struct.unpack_from(">iI", view, at)
+    return bool(magic == MAGIC_BLANK and size == len(view) - at)
+
+
+def _record_at(view: memoryview, at: int, position: int, check_crc: bool) -> Record | None:
+    """The record there, None if its fields do not fit together. A record knows its own place in the log."""
+    if at + RECORD_BYTES_MIN > len(view):
+        return None
+    size, magic, crc, queue_id, _, queue_offset, log_offset, sys_flag = _HEAD.unpack_from(view, at)
+    if (magic not in (MAGIC_V1, MAGIC_V2)) or log_offset != position or not RECORD_BYTES_MIN <= size <= len(view) - at:
+        return None
+    store_time_at = at + _BORN_HOST_AT + (20 if sys_flag & 0x10 else 8)
+    body_at = store_time_at + _FROM_STORE_TIME_TO_BODY + (12 if sys_flag & 0x20 else 0)
+    end = at + size
+    if body_at > end:
+        return None
+    topic_at = body_at + _INT.unpack_from(view, body_at - 4)[0]
+    if not body_at <= topic_at <= end - 3:
+        return None
+    if magic == MAGIC_V1:
+        name_at, name_bytes = topic_at + 1, view[topic_at]
+    else:
+        name_at, name_bytes = topic_at + 2, _SHORT.unpack_from(view, topic_at)[0]
+    properties_at = name_at + name_bytes + 2
+    if name_bytes < 0 or properties_at > end or properties_at + _SHORT.unpack_from(view, properties_at - 2)[0] != end:
+        return None
+    if check_crc and zlib.crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
+        return None
+    store_ms = _LONG.unpack_from(view, store_time_at)[0]
+    topic, properties = bytes(view[name_at : properties_at - 2]), bytes(view[properties_at:end])
+    return Record(position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties)
+
+
+def store_ms_at(log: CommitLog, position: int) -> int:
+    """When the record at `position` was stored, -1 if there is none."""
+    head = log.read(position, 40)
+    if head is None:
+        return -1
+    born_bytes = 20 if _INT.unpack_from(head, 36)[0] & 0x10 else 8
+    time = log.read(position + _BORN_HOST_AT + born_bytes, 8)
+    return int.from_bytes(time, "big", signed=True) if time is not None else -1
+
+
+def property_of(properties: bytes, name: bytes) -> bytes:
+    """The value of one property, b"" if it is missing. `name` ends with the mark that parts it from its value."""
+    at = 0 if properties.startswith(name) else properties.find(b"\x02" + name) + 1
+    if not at and not properties.startswith(name):
+        return b""
+    begin = at + len(name)
+    end = properties.find(b"\x02", begin)
+    return properties[begin:] if end < 0 else properties[begin:end]
+
+
+_TAGS = f"{property_names.TAGS}\x01".encode()
+_DELAY = f"{property_names.DELAY}\x01".encode()
+_TAGS_KEPT_MAX: Final = 10_000
+
+
+class TagsCodes:
+    """The tags code that a record has in its queue: the hash of its tag, or the time at which a delayed one is due."""
+
+    def __init__(self, levels: DelayLevels) -> None:
+        self._levels = levels
+        self._by_tag: dict[bytes, int] = {b"": 0}
+
+    def of(self, record: Record, topic: str) -> int:
+        if topic == SCHEDULE_TOPIC and (delay := property_of(record.properties, _DELAY)).isdigit() and int(delay) > 0:
+            return record.store_ms + self._levels.delay_ms(self._levels.capped(int(delay)))
+        tag = property_of(record.properties, _TAGS)
+        code = self._by_tag.get(tag)
+        if code is None:
+            if len(self._by_tag) > _TAGS_KEPT_MAX:
+                self._by_tag.clear()
+                self._by_tag[b""] = 0
+            code = self._by_tag[tag] = tags_code(tag.decode("utf-8", "replace"))
+        return code

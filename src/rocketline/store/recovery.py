@@ -1,0 +1,122 @@
+"""Bringing log and queues into agreement when a store is opened.
+
+After a clean stop the queues are complete, so only what the log has behind their last unit is looked at. After a crash
+every record is read from the last file that was safely behind us (the checkpoint tells which), and the queues are
+derived anew from there on. Either way the log ends after its last good record, and nothing follows it.
+
+Differs from Java, whose result on an undamaged store is the same: a clean start reads from the end of the queues and
+not the whole last file; units that a crash may have left in doubt are dropped, not kept if they look right; the bytes
+behind the last good record are cleared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocketline.logs import Log
+from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rocketline.store.commit_log import CommitLog
+from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.store.queue_table import QueueTable
+from rocketline.store.record_scan import Record, TagsCodes, is_blank, scan
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found."""
+
+    end: int
+    """Where the log ends now."""
+    derived_from: int
+    """From this log offset on, records were dispatched anew; the index has to follow."""
+    last_record: int
+    """Where the last good record begins, 0 if there is none."""
+    store_ms: int
+    """When it was stored; 0 if nothing was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRules:
+    """What counts as a good record."""
+
+    check_crc: bool = True
+    needs_append_crc: bool = False
+
+
+def recover(
+    log: CommitLog,
+    queues: QueueTable,
+    codes: TagsCodes,
+    rules: RecoveryRules,
+    *,
+    is_clean: bool,
+    safe_store_ms: int,
+) -> Recovered:
+    """Make log and queues agree. `safe_store_ms`: what was stored until then is complete on disk. Raises `OSError`."""
+    if not log.segments.starts:
+        for topic in list(queues.topics):
+            queues.remove(topic)
+        return Recovered(0, 0, 0, 0)
+    begin = _clean_begin(log, queues) if is_clean else None
+    if begin is None:
+        begin = log.start if is_clean else _crash_begin(log, safe_store_ms)
+        for queue in queues:
+            queue.truncate(begin)
+    found = _derive(log, queues, codes, rules, begin)
+    if found.end < log.end:
+        log.restart_at(found.end)
+    for queue in queues:
+        queue.truncate(found.end)
+        queue.correct_min(log.start)
+    return found
+
+
+def _clean_begin(log: CommitLog, queues: QueueTable) -> int | None:
+    """The end of the queues' last unit, if a good record ends there; None if they cannot be trusted."""
+    last = max(queues, key=lambda queue: queue.max_log_offset, default=None)
+    if last is None or last.max_log_offset < 0:
+        return None
+    unit = last.unit(last.max_offset - 1)
+    if unit is None or unit[0] < log.start:
+        return None
+    for record in scan(log, unit[0], unit[0] + 1, check_crc=True):
+        if record.size == unit[1]:
+            return last.max_log_offset
+    _log.warning("the last unit of a queue points at no record: reading the whole log", queue=str(last))
+    return None
+
+
+def _crash_begin(log: CommitLog, safe_store_ms: int) -> int:
+    """The start of the newest file whose first record was stored before anything was in doubt."""
+    for start in reversed(log.segments.starts):
+        for record in scan(log, start, start + 1, check_crc=False):
+            if 0 < record.store_ms <= safe_store_ms:
+                return start
+    return log.start
+
+
+def _derive(log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, begin: int) -> Recovered:
+    """Read the log from `begin` on, and give each queue its units."""
+    known: dict[tuple[bytes, int], ConsumeQueue] = {}
+    touched: dict[ConsumeQueue, None] = {}
+    last: Record | None = None
+    for last in scan(log, begin, log.end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
+        if last.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+            continue
+        place = last.topic, last.queue_id
+        queue = known.get(place)
+        if queue is None:
+            queue = known[place] = queues.make(last.topic.decode("utf-8", "replace"), last.queue_id)
+            touched[queue] = None
+        queue.derive(last.queue_offset, last.log_offset, last.size, codes.of(last, queue.topic))
+        if queue.is_far_behind:
+            queues.touched((queue,))
+    queues.touched(touched)
+    end = begin if last is None else last.log_offset + last.size
+    if log.segments.has(end) and end % log.segment_bytes:
+        with memoryview(log.map_of(end - end % log.segment_bytes)) as view:
+            if is_blank(view, end % log.segment_bytes):
+                end += log.segment_bytes - end % log.segment_bytes
+    return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
