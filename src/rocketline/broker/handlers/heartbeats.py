@@ -1,0 +1,158 @@
+"""What clients say of themselves.
+
+HEART_BEAT (34), UNREGISTER_CLIENT (35), CHECK_CLIENT_CONFIG (46).
+
+Differs from Apache:
+
+- A heartbeat is bounded in bytes and in consumer groups.
+- One that leaves out subscriptions which this broker does not have, because it was started anew or the group was gone
+  meanwhile, is answered IS_SUB_CHANGE=true, so that the client sends them. Apache's broker says false, and has a group
+  without subscriptions.
+- To unregister from a group that does not exist does not create it.
+- Expressions other than tags are refused (1), whatever `enablePropertyFilter` says.
+"""
+
+from __future__ import annotations
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.groups import GroupTable
+from rocketline.broker.members import Client
+from rocketline.broker.notifications import Notifications
+from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.topics import TopicTable, retry_topic
+from rocketline.clock import Clock
+from rocketline.errors import RemoteProtocolError
+from rocketline.logs import Log
+from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.model.heartbeat import ConsumerData, HeartbeatData
+from rocketline.model.subscription import ConsumeType
+from rocketline.model.topic_config import TopicConfig
+from rocketline.net.channel import Channel
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings
+from rocketline.wire import headers
+from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.heartbeat import CheckClientRequestBody
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+BODY_BYTES_MAX = 2 * 1024 * 1024
+"""A subscription takes some 200 bytes. Reading this much holds the loop for tenths of a second."""
+CONSUMER_GROUPS_MAX = 1000
+"""In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
+
+_log = Log(__name__)
+
+
+class HeartbeatHandlers:
+    """Clients come, stay and go."""
+
+    def __init__(
+        self,
+        consumers: ConsumerRegistry,
+        producers: ProducerRegistry,
+        notifications: Notifications,
+        topics: TopicTable,
+        groups: GroupTable,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
+    ) -> None:
+        self._consumers, self._producers, self._notifications = consumers, producers, notifications
+        self._topics, self._groups = topics, groups
+        self._settings, self._clock = settings, clock
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.HEART_BEAT: self._heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self._unregister,
+            RequestCode.CHECK_CLIENT_CONFIG: self._check_config,
+        }
+
+    def _heartbeat(self, channel: Channel, request: Command) -> Command:
+        heartbeat = _read(request.body)
+        heard_s, heard_ms = self._clock.monotonic(), self._clock.wall_ms()
+        client = Client(channel, heartbeat.client_id, request.language, request.version, heard_s, heard_ms)
+        is_sub_wanted = self._register_consumers(heartbeat, client)
+        self._register_producers(heartbeat, client)
+        header = headers.HeartbeatResponseHeader(is_v2_supported=True, is_subscription_changed=is_sub_wanted)
+        return response(ResponseCode.SUCCESS, ext=headers.encode(header))
+
+    def _register_consumers(self, heartbeat: HeartbeatData, client: Client) -> bool:
+        """Take in every group that exists or may be made. True if the client should send its subscriptions again."""
+        is_v1 = heartbeat.heartbeat_fingerprint == 0
+        accepted = [data for data in heartbeat.consumer_data_set if self._is_accepted(data)]
+        configs = self._groups.find_all(data.group_name for data in accepted)
+        known = [(data, config) for data in accepted if (config := configs.get(data.group_name)) is not None]
+        retry_topics = (self._retry_topic(data, config) for data, config in known)
+        self._topics.ensure(retry_topics, with_order=not heartbeat.without_sub)
+        is_sub_wanted = is_v1
+        for data, config in known:
+            is_sub_wanted = self._is_subscription_wanted(data.group_name, heartbeat) or is_sub_wanted
+            self._register(data, config, client, heartbeat)
+        return is_sub_wanted
+
+    def _is_accepted(self, data: ConsumerData) -> bool:
+        is_pull = data.consume_type is ConsumeType.CONSUME_ACTIVELY
+        return not (is_pull and self._settings.value.reject_pull_consumer_enable)
+
+    def _retry_topic(self, data: ConsumerData, config: SubscriptionGroupConfig) -> TopicConfig:
+        topics = (self._topics.get(subscription.topic) for subscription in data.subscription_data_set)
+        is_order = any(topic is not None and topic.order for topic in topics)
+        return retry_topic(config, is_order=is_order, is_unit=data.unit_mode)
+
+    def _is_subscription_wanted(self, group: str, heartbeat: HeartbeatData) -> bool:
+        info = self._consumers.info(group)
+        if info is not None and info.fingerprint != heartbeat.heartbeat_fingerprint:
+            return True
+        return heartbeat.without_sub and (info is None or not info.subscriptions)
+
+    def _register(
+        self, data: ConsumerData, config: SubscriptionGroupConfig, client: Client, heartbeat: HeartbeatData
+    ) -> None:
+        # The older form of heartbeats knows no fingerprints, and always has its subscriptions with it.
+        fingerprint = heartbeat.heartbeat_fingerprint
+        is_without = heartbeat.without_sub and fingerprint != 0
+        if not self._consumers.register(data, client, fingerprint=fingerprint, without_sub=is_without):
+            return
+        _log.debug("consumer group changed", group=data.group_name, client=client.client_id, peer=client.channel.peer)
+        if config.notify_consumer_ids_changed_enable:
+            self._notifications.members_changed(data.group_name)
+
+    def _register_producers(self, heartbeat: HeartbeatData, client: Client) -> None:
+        """Producers are known for the sake of transactions; where those are refused, new ones need not be."""
+        config = self._settings.value
+        is_open = config.enable_register_producer or not config.reject_transaction_message
+        for producer in heartbeat.producer_data_set:
+            if is_open or client.channel in self._producers.clients(producer.group_name):
+                self._producers.register(producer.group_name, client)
+
+    def _unregister(self, channel: Channel, request: Command) -> Command:
+        """The others are told even if this client was no member."""
+        asked = headers.decode(headers.UnregisterClientRequestHeader, request.ext)
+        if asked.producer_group is not None:
+            self._producers.unregister(asked.producer_group, channel)
+        if asked.consumer_group is not None:
+            self._consumers.unregister(asked.consumer_group, channel)
+            config = self._groups.get(asked.consumer_group)
+            if config is None or config.notify_consumer_ids_changed_enable:
+                self._notifications.members_changed(asked.consumer_group)
+        return response(ResponseCode.SUCCESS)
+
+    def _check_config(self, channel: Channel, request: Command) -> Command:
+        asked = decode(CheckClientRequestBody, request.body) if request.body else CheckClientRequestBody()
+        subscription = asked.subscription_data
+        if subscription is None or subscription.expression_type in ("", "TAG"):
+            return response(ResponseCode.SUCCESS)
+        kind = subscription.expression_type
+        return response(ResponseCode.SYSTEM_ERROR, f"this broker filters by tags, not by {kind} expressions")
+
+
+def _read(body: bytes) -> HeartbeatData:
+    if len(body) > BODY_BYTES_MAX:
+        raise RemoteProtocolError(f"a heartbeat of {len(body)} bytes: at most {BODY_BYTES_MAX} are read")
+    heartbeat = decode(HeartbeatData, body)
+    if len(heartbeat.consumer_data_set) > CONSUMER_GROUPS_MAX:
+        count = len(heartbeat.consumer_data_set)
+        raise RemoteProtocolError(f"a heartbeat with {count} consumer groups: at most {CONSUMER_GROUPS_MAX} are read")
+    return heartbeat
