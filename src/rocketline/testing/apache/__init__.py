@@ -1,8 +1,9 @@
 """The real Apache RocketMQ as a peer: fetched from Maven once, started on free ports, asked through its own clients."""
 
 from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
-from rocketline.testing.apache.release import Release, ToolError, fetch
+from rocketline.testing.apache.release import Release, fetch
 from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info
+from rocketline.testing.cache import ToolError
 from rocketline.testing.server_process import free_port, running
 
 __all__ = [

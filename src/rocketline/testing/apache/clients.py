@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from rocketline.testing.apache.release import Release
 from rocketline.testing.apache.servers import SMALL_JVM
@@ -63,11 +64,16 @@ class ClientJvm:
 
     def traffic(self, name_servers: str, topic: str, *, group: str, count: int, timeout_s: int = 60) -> Traffic:
         """Send `count` messages to a topic, then receive them with a push consumer of a new group."""
-        status, out, error = self._call("traffic", name_servers, topic, group, str(count), str(timeout_s))
+        sent = self._traffic("send", name_servers, topic, f"sync:0:{count}:0")
+        wanted = (group, "concurrent", "*", str(count), str(timeout_s))
+        received = self._traffic("consume", name_servers, topic, *wanted)["deliveries"]
+        return Traffic(sent["sent"], len(received), len({number for number, *_ in received}))
+
+    def _traffic(self, command: str, *arguments: str) -> Any:
+        status, out, error = self._call(command, *arguments)
         if status:
-            raise ServerFailedError("traffic", f"through {name_servers} failed", error)
-        numbers = dict(pair.split("=") for pair in out.split())
-        return Traffic(**{key: int(value) for key, value in numbers.items()})
+            raise ServerFailedError(command, f"{' '.join(arguments)} failed", error)
+        return json.loads(out)
 
     def close(self) -> None:
         """End the JVM. It holds nothing that is worth a farewell."""

@@ -9,14 +9,18 @@ import java.util.Arrays;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Runs mqadmin commands and client traffic in one JVM, one call after the other, until standard input ends.
+ * Runs mqadmin commands, senders and consumers in one JVM, one call after the other, until standard input ends; or the
+ * one call that its arguments are.
  *
- * <p>A call is a count of arguments, then each argument; an answer is a status (0: done), the call's standard output and
- * its error output. Numbers have four bytes, texts are UTF-8 behind their length.
+ * <p>On standard input a call is a count of arguments, then each argument; an answer is a status (0: done), the call's
+ * standard output and its error output. Numbers have four bytes, texts are UTF-8 behind their length.
  */
 final class ClientDriver {
-    public static void main(String[] none) throws IOException {
+    public static void main(String[] only) throws IOException {
         hurryShutdowns(Thread.currentThread());
+        if (only.length > 0) {
+            Runtime.getRuntime().halt(run(only));
+        }
         DataInputStream calls = new DataInputStream(System.in);
         DataOutputStream answers = new DataOutputStream(System.out);
         try {
@@ -43,7 +47,11 @@ final class ClientDriver {
     private static int run(String[] call) {
         String[] rest = Arrays.copyOfRange(call, 1, call.length);
         try {
-            return call[0].equals("traffic") ? Traffic.run(rest) : Mqadmin.run(call[0], rest);
+            return switch (call[0]) {
+                case "send" -> Send.run(rest);
+                case "consume" -> Consume.run(rest);
+                default -> Mqadmin.run(call[0], rest);
+            };
         } catch (Exception failure) {
             failure.printStackTrace();
             return 1;

@@ -1,0 +1,126 @@
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.Message;
+
+/** {@code send NAMESERVERS TOPIC KIND:FIRST:COUNT:FAILURES…}: prints how many were acknowledged, and what went wrong. */
+final class Send {
+    private static final int BATCH = 50;
+
+    private final AtomicInteger sent = new AtomicInteger();
+    private final ConcurrentLinkedQueue<String> problems = new ConcurrentLinkedQueue<>();
+    private final DefaultMQProducer producer;
+
+    static int run(String[] arguments) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("senders-" + arguments[1]);
+        producer.setNamesrvAddr(arguments[0]);
+        producer.setSendMsgTimeout(10_000);
+        producer.start();
+        Send send = new Send(producer);
+        try {
+            for (int i = 2; i < arguments.length; i++) {
+                send.portion(arguments[1], arguments[i].split(":"));
+            }
+        } finally {
+            producer.shutdown();
+        }
+        String problem = send.problems.isEmpty() ? "" : send.problems.peek().replaceAll("[\"\\\\\\p{Cntrl}]", " ");
+        System.out.println("{\"sent\":" + send.sent + ",\"failed\":" + send.problems.size()
+                + ",\"problem\":\"" + problem + "\"}");
+        return 0;
+    }
+
+    private Send(DefaultMQProducer producer) {
+        this.producer = producer;
+    }
+
+    private void portion(String topic, String[] portion) throws Exception {
+        int first = Integer.parseInt(portion[1]);
+        int count = Integer.parseInt(portion[2]);
+        List<Message> messages = new ArrayList<>();
+        for (int number = first; number < first + count; number++) {
+            messages.add(Numbered.message(topic, number, Integer.parseInt(portion[3])));
+        }
+        switch (portion[0]) {
+            case "sync" -> each(messages, message -> count(producer.send(message)));
+            case "oneway" -> each(messages, message -> {
+                producer.sendOneway(message);
+                sent.incrementAndGet();
+            });
+            case "delayed" -> each(messages, message -> {
+                message.setDelayTimeLevel(1);
+                count(producer.send(message));
+            });
+            case "ordered" -> each(messages, message -> count(producer.send(
+                    message,
+                    (queues, queued, number) -> queues.get((Integer) number % queues.size()),
+                    Numbered.read(message.getBody())[0])));
+            case "batch" -> batches(messages);
+            case "async" -> async(messages);
+            default -> throw new IllegalArgumentException("no such kind of send: " + portion[0]);
+        }
+    }
+
+    private interface One {
+        void send(Message message) throws Exception;
+    }
+
+    private void each(List<Message> messages, One one) {
+        for (Message message : messages) {
+            try {
+                one.send(message);
+            } catch (Exception failure) {
+                problems.add(failure.toString());
+            }
+        }
+    }
+
+    private void count(SendResult result) {
+        if (result.getSendStatus() == SendStatus.SEND_OK) {
+            sent.incrementAndGet();
+        } else {
+            problems.add(result.toString());
+        }
+    }
+
+    private void batches(List<Message> messages) {
+        for (int from = 0; from < messages.size(); from += BATCH) {
+            List<Message> batch = messages.subList(from, Math.min(from + BATCH, messages.size()));
+            try {
+                SendResult result = producer.send(batch);
+                sent.addAndGet(result.getMsgId().split(",").length);
+            } catch (Exception failure) {
+                problems.add(failure.toString());
+            }
+        }
+    }
+
+    private void async(List<Message> messages) throws Exception {
+        CountDownLatch open = new CountDownLatch(messages.size());
+        for (Message message : messages) {
+            producer.send(message, new SendCallback() {
+                @Override
+                public void onSuccess(SendResult result) {
+                    count(result);
+                    open.countDown();
+                }
+
+                @Override
+                public void onException(Throwable failure) {
+                    problems.add(failure.toString());
+                    open.countDown();
+                }
+            });
+        }
+        if (!open.await(60, TimeUnit.SECONDS)) {
+            problems.add(open.getCount() + " asynchronous sends were never answered");
+        }
+    }
+}

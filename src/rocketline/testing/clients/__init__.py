@@ -1,0 +1,16 @@
+"""Clients of other languages, fetched from their registries and driven by programs of ours: all speak the same."""
+
+from rocketline.testing.clients.fetching import cpp_client, go_client, java_client, node_client
+from rocketline.testing.clients.program import ClientFailedError, ClientProgram, Delivery, Portion, Sent
+
+__all__ = [
+    "ClientFailedError",
+    "ClientProgram",
+    "Delivery",
+    "Portion",
+    "Sent",
+    "cpp_client",
+    "go_client",
+    "java_client",
+    "node_client",
+]

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
+)
+
+const batchSize = 50
+
+type sender struct {
+	producer rocketmq.Producer
+	lock     sync.Mutex
+	Sent     int    `json:"sent"`
+	Failed   int    `json:"failed"`
+	Problem  string `json:"problem"`
+}
+
+func send(nameServers, topic string, portions []string) *sender {
+	own, problem := rocketmq.NewProducer(
+		producer.WithGroupName("senders-"+topic),
+		producer.WithNameServer(strings.Split(nameServers, ";")),
+		// By sharding key where there is one, at random where there is none.
+		producer.WithQueueSelector(producer.NewHashQueueSelector()),
+		producer.WithRetry(2),
+	)
+	check(problem)
+	check(own.Start())
+	sender := &sender{producer: own}
+	for _, portion := range portions {
+		parts := strings.Split(portion, ":")
+		sender.portion(topic, parts[0], integer(parts[1]), integer(parts[2]), integer(parts[3]))
+	}
+	check(own.Shutdown())
+	return sender
+}
+
+func (s *sender) portion(topic, kind string, first, count, failures int) {
+	messages := make([]*primitive.Message, count)
+	for i := range messages {
+		number := first + i
+		message := primitive.NewMessage(topic, body(number, failures))
+		message.WithTag([]string{"even", "odd"}[number%2]).WithKeys([]string{fmt.Sprintf("k%d", number)})
+		switch kind {
+		case "delayed":
+			message.WithDelayTimeLevel(1)
+		case "ordered":
+			message.WithShardingKey(fmt.Sprint(number % 16))
+		}
+		messages[i] = message
+	}
+	switch kind {
+	case "async":
+		s.async(messages)
+	case "batch":
+		for ; len(messages) > 0; messages = messages[min(batchSize, len(messages)):] {
+			batch := messages[:min(batchSize, len(messages))]
+			result, problem := s.producer.SendSync(context.Background(), batch...)
+			s.count(len(batch), result, problem)
+		}
+	default:
+		for _, message := range messages {
+			s.one(kind, message)
+		}
+	}
+}
+
+func (s *sender) one(kind string, message *primitive.Message) {
+	if kind == "oneway" {
+		s.count(1, nil, s.producer.SendOneWay(context.Background(), message))
+		return
+	}
+	result, problem := s.producer.SendSync(context.Background(), message)
+	s.count(1, result, problem)
+}
+
+func (s *sender) async(messages []*primitive.Message) {
+	var open sync.WaitGroup
+	for _, message := range messages {
+		open.Add(1)
+		check(s.producer.SendAsync(context.Background(), func(_ context.Context, result *primitive.SendResult, problem error) {
+			s.count(1, result, problem)
+			open.Done()
+		}, message))
+	}
+	open.Wait()
+}
+
+// count takes note of what became of some messages; a one-way send has no result.
+func (s *sender) count(messages int, result *primitive.SendResult, problem error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	switch {
+	case problem != nil:
+		s.Failed += messages
+		s.Problem = problem.Error()
+	case result != nil && result.Status != primitive.SendOK:
+		s.Failed += messages
+		s.Problem = result.String()
+	default:
+		s.Sent += messages
+	}
+}

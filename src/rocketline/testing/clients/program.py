@@ -1,0 +1,123 @@
+"""A foreign client as a program that sends numbered messages and consumes them; the same commands for every client."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rocketline.errors import RocketlineError
+
+_GRACE_S = 30
+"""How much longer than it was told a program may take: to start, to say goodbye, on a busy machine."""
+
+
+class ClientFailedError(RocketlineError):
+    """A client's program ended with an error or not at all; what it wrote is part of the text."""
+
+    def __init__(self, client: str, problem: str, output: str) -> None:
+        self.client, self.problem, self.output = client, problem, output
+        super().__init__(f"The {client} client {problem}. The end of its output:\n{output or '(it wrote nothing)'}")
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Messages with the numbers `first` to `first + count - 1`, sent in one of the ways that a client has.
+
+    Each asks its consumer to fail until it was redelivered `failures` times.
+    """
+
+    kind: str
+    first: int
+    count: int
+    failures: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.first}:{self.count}:{self.failures}"
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + self.count)
+
+
+class Sent(NamedTuple):
+    """What became of the messages of a `send`, as the client told it."""
+
+    sent: int
+    failed: int
+    problem: str
+
+
+class Delivery(NamedTuple):
+    """One call of a consumer's listener."""
+
+    number: int
+    queue_id: int
+    queue_offset: int
+    reconsume_times: int
+    lag_ms: int
+    """Store time less born time: a delayed message shows its delay here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProgram:
+    """How to call a client, and what it can do. Each call is a process of its own."""
+
+    name: str
+    command: Sequence[str]
+    home: Path
+    """The HOME of its processes: some clients write logs and offsets there."""
+    kinds: frozenset[str]
+    """The ways it can send: `sync`, `async`, `oneway`, `batch`, `ordered`, `delayed`."""
+    modes: frozenset[str]
+    """The ways it can consume: `concurrent`, `orderly`, `broadcast`, `pull`."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def send(self, name_servers: str, topic: str, *portions: Portion, timeout_s: float = 120) -> Sent:
+        """Send the portions one after the other."""
+        return Sent(**self._call("send", name_servers, topic, *map(str, portions), timeout_s=timeout_s))
+
+    def consume(
+        self,
+        name_servers: str,
+        topic: str,
+        group: str,
+        count: int,
+        *,
+        mode: str = "concurrent",
+        expression: str = "*",
+        timeout_s: int = 120,
+    ) -> list[Delivery]:
+        """Consume until `count` deliveries came and a moment passed, or until the time is up; in order of arrival."""
+        arguments = (name_servers, topic, group, mode, expression, str(count), str(timeout_s))
+        result = self._call("consume", *arguments, timeout_s=timeout_s)
+        return [Delivery(*values) for values in result["deliveries"]]
+
+    def _call(self, *arguments: str, timeout_s: float) -> Any:
+        environment = {**os.environ, "HOME": str(self.home), **self.environment}
+        self.home.mkdir(parents=True, exist_ok=True)
+        with subprocess.Popen(
+            [*self.command, *arguments],
+            cwd=self.home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                out, error = process.communicate(timeout=timeout_s + _GRACE_S)
+            except BaseException as problem:
+                process.kill()
+                if isinstance(problem, subprocess.TimeoutExpired):
+                    raise ClientFailedError(self.name, f"did not end: {arguments}", "") from None
+                raise
+        if process.returncode or not out.strip():
+            what = f"ended with code {process.returncode}: {' '.join(arguments)}"
+            raise ClientFailedError(self.name, what, (out + error)[-4000:])
+        return json.loads(out.splitlines()[-1])
