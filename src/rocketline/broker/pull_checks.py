@@ -16,7 +16,6 @@ from rocketline.model.route import PERM_READ
 from rocketline.model.subscription import ConsumeType
 from rocketline.model.sys_flags import PULL_SUBSCRIPTION
 from rocketline.model.topic_config import TopicConfig
-from rocketline.net.channel import Channel
 from rocketline.settings import Settings
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command, response
@@ -53,7 +52,7 @@ class PullChecks:
     ) -> None:
         self._topics, self._groups, self._consumers, self._settings = topics, groups, consumers, settings
 
-    def admit(self, channel: Channel, asked: PullMessageRequestHeader, *, is_lite: bool) -> Admitted | Command:
+    def admit(self, channel: object, asked: PullMessageRequestHeader, *, is_lite: bool) -> Admitted | Command:
         """What the pull may read, or the answer that refuses it."""
         config = self._settings.value
         if not config.broker_permission & PERM_READ:
@@ -102,7 +101,7 @@ class PullChecks:
             )
         return _wanted_by_heartbeat(asked, info)
 
-    def _is_known_puller(self, channel: Channel, group: str) -> bool:
+    def _is_known_puller(self, channel: object, group: str) -> bool:
         info = self._consumers.info(group)
         if info is not None and (info.consume_type is not ConsumeType.CONSUME_ACTIVELY or channel in info.clients):
             return True
