@@ -11,6 +11,9 @@ from rocketline.model.message import StoredMessage
 _FIRST_LEVEL = 3
 """The delay level of the first retry: ten seconds, unless the levels are configured otherwise."""
 
+_TIMES_MAX = 2**31 - 1
+"""What a record can hold; the number comes from a client."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -44,7 +47,7 @@ def sent_back(message: StoredMessage, retry: Retry, store_host: HostAddress) -> 
         queue_id=retry.queue_id,
         properties=properties,
         store_host=store_host,
-        reconsume_times=message.reconsume_times + 1,
+        reconsume_times=min(message.reconsume_times + 1, _TIMES_MAX),
         prepared_log_offset=LogOffset(0),
         version=1,
     )
