@@ -56,7 +56,7 @@ class NameServers:
         self._on_order_topics = on_order_topics
         self._links: dict[str, _Link] = {}
         self._background = Background()
-        self._silent_until_s = clock.monotonic() + settings.value.store.disappear_time_after_start / 1000
+        self._silent_until_s = math.inf
 
     async def __aenter__(self) -> NameServers:
         async with AsyncExitStack() as stack:
@@ -68,6 +68,17 @@ class NameServers:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self._stack.aclose()
+
+    async def begin(self) -> None:
+        """Register for the first time, and wait for it, though not for long. From now on changes are told."""
+        self._silent_until_s = self._clock.monotonic() + self._settings.value.store.disappear_time_after_start / 1000
+        self.register_all()
+        try:
+            async with asyncio.timeout(_FIRST_ROUND_S):
+                for link in list(self._links.values()):
+                    await link.is_idle.wait()
+        except TimeoutError:
+            pass
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -88,15 +99,6 @@ class NameServers:
     def reload(self) -> None:
         """Read the list of name servers anew."""
         self._background.start(self._reload)
-
-    async def settled(self) -> None:
-        """Wait until every name server was told what it was owed, or could not be, though not for long."""
-        try:
-            async with asyncio.timeout(_FIRST_ROUND_S):
-                for link in list(self._links.values()):
-                    await link.is_idle.wait()
-        except TimeoutError:
-            pass
 
     async def unregister(self) -> None:
         """Say farewell to every name server, and tell nobody anything from then on."""
@@ -123,7 +125,7 @@ class NameServers:
         for address in named:
             if address not in self._links:
                 self._links[address] = self._link(address)
-                self.register_all()
+        self.register_all()
         for link in gone:
             await link.remote.close()
 

@@ -1,4 +1,4 @@
-"""The address under which others reach this machine."""
+"""Addresses of this machine: the one that others reach it by, and ports that nobody has."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ def local_address() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return LOOPBACK
+
+
+def free_port(host: str, *, below: int) -> int:
+    """A port on which nobody listens, and neither on the one `below` it. Another program may take them before we do."""
+    while True:
+        with socket.create_server((host, 0)) as taken:
+            port = int(taken.getsockname()[1])
+            try:
+                socket.create_server((host, port - below)).close()
+            except OSError:
+                continue
+            return port

@@ -6,7 +6,6 @@ that have no use here.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,16 +103,4 @@ def load_settings(
 ) -> Settings[BrokerConfig]:
     """The broker's settings; `file`, if given, is also where updates are written. Raises `ConfigError`."""
     store = (Flag("-c", "brokerConfigPath", str(file)),) if file else ()
-    settings = load(
-        BrokerConfig, file=file, environ=environ, flags=(*flags, *store), environment_prefix=ENVIRONMENT_PREFIX
-    )
-    settings.value = _with_ha_port(settings.value)
-    return settings
-
-
-def _with_ha_port(config: BrokerConfig) -> BrokerConfig:
-    """Java: BrokerStartup sets the port for replicas to the one above `listenPort`, unless the file says otherwise."""
-    if config.store.ha_listen_port or not config.network.listen_port:
-        return config
-    store = dataclasses.replace(config.store, ha_listen_port=min(config.network.listen_port + 1, 65535))
-    return dataclasses.replace(config, store=store)
+    return load(BrokerConfig, file=file, environ=environ, flags=(*flags, *store), environment_prefix=ENVIRONMENT_PREFIX)

@@ -1,0 +1,112 @@
+"""The routing table: every family of requests, given what it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.handlers.assignment import AssignmentHandlers
+from rocketline.broker.handlers.cleaning import CleaningHandlers
+from rocketline.broker.handlers.client_calls import ClientCallHandlers
+from rocketline.broker.handlers.configuration import ConfigurationHandlers
+from rocketline.broker.handlers.connections import ConnectionHandlers
+from rocketline.broker.handlers.consume_stats import ConsumeStatsHandlers
+from rocketline.broker.handlers.groups import GroupHandlers
+from rocketline.broker.handlers.heartbeats import HeartbeatHandlers
+from rocketline.broker.handlers.locks import LockHandlers
+from rocketline.broker.handlers.offsets import OffsetHandlers
+from rocketline.broker.handlers.pull import PullHandlers
+from rocketline.broker.handlers.query import QueryHandlers
+from rocketline.broker.handlers.queue_bounds import QueueBoundHandlers
+from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
+from rocketline.broker.handlers.resets import ResetHandlers
+from rocketline.broker.handlers.schedule import ScheduleHandlers
+from rocketline.broker.handlers.stats import StatsHandlers
+from rocketline.broker.handlers.subscriptions import SubscriptionHandlers
+from rocketline.broker.handlers.topics import TopicHandlers
+from rocketline.broker.kept import Kept
+from rocketline.broker.pull_checks import PullChecks
+from rocketline.broker.pull_reading import PullReading
+from rocketline.broker.runtime_info import RuntimeInfo, Waiting
+from rocketline.broker.services import Services
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings
+from rocketline.store.filesystem import FileSystem
+
+
+class Family(Protocol):
+    """Handlers that belong together."""
+
+    def by_code(self) -> dict[int, Handler]: ...
+
+
+class Families:
+    """Handlers by code: `pulls` for the main port alone, `others` for both."""
+
+    def __init__(
+        self,
+        kept: Kept,
+        services: Services,
+        settings: Settings[BrokerConfig],
+        files: FileSystem,
+        clock: Clock,
+        log: Throttle,
+    ) -> None:
+        self._kept, self._services, self._settings = kept, services, settings
+        self._files, self._clock, self._log = files, clock, log
+        self.pulls = _by_code([self._pulls()])
+        self.others = _by_code([*self._for_clients(), *self._for_administrators()])
+
+    def _pulls(self) -> Family:
+        kept, services, settings = self._kept, self._services, self._settings
+        checks = PullChecks(kept.topics, kept.groups, services.consumers, settings)
+        reading = PullReading(kept.store, kept.offsets, kept.stats, settings)
+        return PullHandlers(checks, reading, services.held, settings, self._clock, self._log)
+
+    def _for_clients(self) -> list[Family]:
+        kept, services, settings = self._kept, self._services, self._settings
+        topics, groups, consumers = kept.topics, kept.groups, services.consumers
+        return [
+            HeartbeatHandlers(
+                consumers, services.producers, services.notifications, topics, groups, settings, self._clock
+            ),
+            ConnectionHandlers(consumers, services.producers),
+            OffsetHandlers(kept.offsets, topics, groups, consumers, kept.store),
+            QueueBoundHandlers(kept.store),
+            LockHandlers(services.locks),
+            AssignmentHandlers(consumers, topics, groups, kept.request_modes, services.routes.find, settings),
+            QueryHandlers(kept.store, settings),
+        ]
+
+    def _for_administrators(self) -> list[Family]:
+        kept, services, settings, clock = self._kept, self._services, self._settings, self._clock
+        topics, groups, offsets, store, stats = kept.topics, kept.groups, kept.offsets, kept.store, kept.stats
+        consumers, calls, address = services.consumers, services.calls, services.address
+        progress = ConsumeProgress(topics, groups, offsets, consumers, store, stats, settings.value.broker_name)
+        runtime = RuntimeInfo(
+            settings, stats, store, self._files, clock, delays=kept.schedule.progress, sends=self._waiting_sends
+        )
+        return [
+            TopicHandlers(topics, offsets, store, settings),
+            GroupHandlers(groups, offsets, settings),
+            ResetHandlers(offsets, topics, groups, consumers, calls, store, settings),
+            ClientCallHandlers(calls, consumers, topics, groups, store, settings),
+            SubscriptionHandlers(consumers, offsets, address),
+            ScheduleHandlers(kept.schedule),
+            StatsHandlers(stats, topics, progress, runtime),
+            ConsumeStatsHandlers(progress, topics, clock, address),
+            QueueInspectionHandlers(store, consumers),
+            CleaningHandlers(store, topics, stats),
+            ConfigurationHandlers(settings, clock, services.permission_changed),
+        ]
+
+    def _waiting_sends(self) -> Waiting:
+        return Waiting(self._services.flusher.waiting)
+
+
+def _by_code(families: Iterable[Family]) -> dict[int, Handler]:
+    return {code: handler for family in families for code, handler in family.by_code().items()}

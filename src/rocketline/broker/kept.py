@@ -1,0 +1,73 @@
+"""What a broker keeps in its folder: messages, topics, groups, offsets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.groups import GroupTable
+from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.request_modes import RequestModes
+from rocketline.broker.schedule import Schedule
+from rocketline.broker.stats import BrokerStats
+from rocketline.broker.topics import TopicTable
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+from rocketline.model.ids import HostAddress
+from rocketline.settings import Settings
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.message_store import MessageStore
+
+
+class Kept:
+    """All of it, loaded. Opening raises `StoreLockedError`, `CorruptStoreError` and `OSError`; close it in the end."""
+
+    def __init__(
+        self, settings: Settings[BrokerConfig], files: FileSystem, clock: Clock, store_host: HostAddress, log: Throttle
+    ) -> None:
+        self._log = log
+        folder = settings.value.store.store_path_root_dir / "config"
+        self.stats = BrokerStats(settings, clock)
+        self.store = MessageStore.open(lambda: settings.value.store, files, clock, store_host, _memory_bytes())
+        try:
+            files.make_folder(folder)
+            self.topics = TopicTable.load(files, folder / "topics.json", settings, clock)
+            self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock)
+            self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
+            self.request_modes = RequestModes.load(files, folder / "messageRequestMode.json")
+            self.schedule = Schedule(self.store, files, folder / "delayOffset.json", self.stats, settings, clock, log)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def save_offsets(self) -> None:
+        """Write the groups' offsets, if they have changed."""
+        self._try(self.offsets.save, "offsets")
+
+    def save_delays(self) -> None:
+        """Write how far delayed messages were delivered."""
+        self._try(self.schedule.save, "delays")
+
+    def close(self) -> None:
+        """Write everything and close the store."""
+        for save, what in (
+            (self.schedule.close, "delays"),
+            (self.topics.save, "topics"),
+            (self.groups.save, "groups"),
+            (self.offsets.save, "offsets"),
+        ):
+            self._try(save, what)
+        self.store.close()
+
+    def _try(self, save: Callable[[], None], what: str) -> None:
+        """A disk that takes nothing now may do so later; the old file stays as it was."""
+        try:
+            save()
+        except OSError as error:
+            self._log.warning("not saved", error.strerror or str(error), what=what)
+
+
+def _memory_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

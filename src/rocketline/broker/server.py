@@ -1,0 +1,99 @@
+"""The broker as a whole: what it keeps, what works in the background, two listening sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from contextlib import AsyncExitStack
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.families import Families
+from rocketline.broker.kept import Kept
+from rocketline.broker.services import Services
+from rocketline.clock import Clock, SystemClock
+from rocketline.errors import ConfigError
+from rocketline.logs import Throttle
+from rocketline.model.ids import HostAddress
+from rocketline.net.address import format_address
+from rocketline.net.dispatch import Dispatcher, Handler
+from rocketline.net.local_address import free_port
+from rocketline.net.server import Server
+from rocketline.settings import Settings
+from rocketline.store.filesystem import DiskFileSystem, FileSystem
+
+FAST_PORT_BELOW = 2
+"""The second port, for clients that must not wait behind pulls, lies so far below the first one."""
+
+
+class Broker:
+    """A broker from entering to leaving its `async with`. Java: BrokerController.
+
+    Raises when entered: `StoreLockedError` or `CorruptStoreError` for the folder, `ListenError` for a taken port,
+    `ConfigError` for an address that cannot be told to clients.
+    """
+
+    def __init__(
+        self, settings: Settings[BrokerConfig], *, files: FileSystem | None = None, clock: Clock | None = None
+    ) -> None:
+        self._settings, self._files, self._clock = settings, files or DiskFileSystem(), clock or SystemClock()
+        self._throttle = Throttle(self._clock, name=__name__)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Broker:
+        """Registered with name servers once it takes requests; closed in the opposite order."""
+        settings, clock, log = self._settings, self._clock, self._throttle
+        settings.value = config = _with_ports(settings.value)
+        self.address = format_address(config.broker_ip1, config.network.listen_port)
+        store_host = await _store_host(config)
+        async with AsyncExitStack() as stack:
+            self.kept = Kept(settings, self._files, clock, store_host, log)
+            stack.callback(self.kept.close)
+            self.services = await stack.enter_async_context(Services(self.kept, settings, self.address, clock, log))
+            families = Families(self.kept, self.services, settings, self._files, clock, log)
+            port = config.network.listen_port
+            await stack.enter_async_context(self._server(port, families.pulls | families.others))
+            await stack.enter_async_context(self._server(max(port - FAST_PORT_BELOW, 0), families.others))
+            stack.push_async_callback(self.services.name_servers.unregister)
+            await self.services.name_servers.begin()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def port(self) -> int:
+        """The main port; clients that ask for the fast one take two less."""
+        return self._settings.value.network.listen_port
+
+    def _server(self, port: int, handlers: dict[int, Handler]) -> Server:
+        config = self._settings.value
+        return Server(
+            dataclasses.replace(config.network, listen_port=port),
+            config.tls,
+            Dispatcher(handlers, self._throttle),
+            log=self._throttle,
+            on_close=self.services.housekeeping.connection_closed,
+            clock=self._clock,
+        )
+
+
+def _with_ports(config: BrokerConfig) -> BrokerConfig:
+    """A configuration whose ports are known, because clients, replicas and messages are told of them."""
+    network, store = config.network, config.store
+    if not network.listen_port:
+        port = free_port(network.bind_address, below=FAST_PORT_BELOW)
+        network = dataclasses.replace(network, listen_port=port)
+    if not store.ha_listen_port:
+        store = dataclasses.replace(store, ha_listen_port=min(network.listen_port + 1, 65535))
+    return dataclasses.replace(config, network=network, store=store)
+
+
+async def _store_host(config: BrokerConfig) -> HostAddress:
+    """`brokerIP1` as messages keep it, looked up if it is a name."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(config.broker_ip1, config.network.listen_port)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError([f"brokerIP1={config.broker_ip1}: {error}; name an address of this machine"]) from error
+    ip = str(min(found)[4][0])  # IPv4 before IPv6, which older clients do not read
+    return HostAddress.parse(format_address(ip, config.network.listen_port))

@@ -1,0 +1,96 @@
+"""What works in the background of a broker, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from rocketline.broker.client_calls import ClientCalls
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.flush import Flusher
+from rocketline.broker.housekeeping import Housekeeping
+from rocketline.broker.kept import Kept
+from rocketline.broker.locks import QueueLocks
+from rocketline.broker.long_poll import HeldPulls
+from rocketline.broker.name_servers import NameServers
+from rocketline.broker.notifications import Notifications
+from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.registration import Registration
+from rocketline.broker.routes import Routes
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+from rocketline.net.address import format_address
+from rocketline.net.background import Background
+from rocketline.net.timer import Timer
+from rocketline.net.tls import client_context
+from rocketline.settings import Settings
+
+
+class Services:
+    """All of it. Entered before the first request is taken, left after the last one was answered."""
+
+    def __init__(self, kept: Kept, settings: Settings[BrokerConfig], address: str, clock: Clock, log: Throttle) -> None:
+        config = settings.value
+        self._kept, self._settings, self._clock, self._log = kept, settings, clock, log
+        self.address = address
+        """Where clients find this broker."""
+        self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
+        self.locks = QueueLocks(clock)
+        self.flusher = Flusher(kept.store, lambda: settings.value.store, clock)
+        self.notifications = Notifications(self.consumers, settings, log)
+        self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
+        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, settings, log)
+        self.held = HeldPulls(kept.store, clock, asyncio.get_running_loop().call_soon)
+        kept.store.on_arrival = self.held.on_arrival
+        ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
+        self.name_servers = NameServers(
+            settings,
+            Registration(settings, kept.topics, address, ha_address),
+            tls=client_context(config.tls) if config.tls.client_enable else None,
+            clock=clock,
+            log=log,
+            on_order_topics=kept.topics.mark_ordered,
+        )
+        kept.topics.on_change = self.name_servers.register_topics
+        self.routes = Routes(self.name_servers.ask, clock=clock, log=log)
+
+    async def __aenter__(self) -> Services:
+        async with AsyncExitStack() as stack:
+            for service in (self.flusher, self.notifications, self.calls, self.name_servers, self.routes):
+                await stack.enter_async_context(service)
+            background = await stack.enter_async_context(Background())
+            background.start(self._kept.schedule.run)
+            for timer in self._timers():
+                stack.callback(timer.cancel)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()
+
+    def permission_changed(self) -> None:
+        """`brokerPermission` is another one: name servers must learn of it."""
+        self._kept.topics.touch()
+        self.name_servers.register_all()
+
+    def _timers(self) -> list[Timer]:
+        config, kept = self._settings.value, self._kept
+        return [
+            Timer(action, first_s=first_s, period_s=period_s)
+            for action, first_s, period_s in (
+                (self.name_servers.register_all, 10.0, config.register_period_s),
+                (self.name_servers.reload, 10.0, config.update_name_server_addr_period / 1000),
+                (self.routes.refresh, 1.0, config.load_balance_poll_name_server_interval / 1000),
+                (kept.save_offsets, 10.0, config.flush_consumer_offset_interval / 1000),
+                (kept.save_delays, 10.0, config.store.flush_delay_offset_interval / 1000),
+                (kept.stats.tick, 1.0, 1.0),
+                (self.held.check, 1.0, 1.0),
+                (self._scan_clients, 10.0, 10.0),
+                (self.notifications.send_collected, 30.0, 15.0),
+                (self._log.flush_due, 1.0, 1.0),
+            )
+        ]
+
+    def _scan_clients(self) -> None:
+        self.housekeeping.scan(self._clock.monotonic())
