@@ -1,6 +1,7 @@
 """Barring groups that are so far behind that their reads come from disk and slow everybody down.
 
-Java: BrokerController.protectBroker. Only with `disableConsumeIfConsumerReadSlowly`; an administrator lets them in again.
+Java: BrokerController.protectBroker. Only with `disableConsumeIfConsumerReadSlowly`; an administrator lets them in
+again.
 """
 
 from __future__ import annotations
@@ -27,10 +28,8 @@ class SlowConsumers:
         config = self._settings.value
         if not config.disable_consume_if_consumer_read_slowly:
             return
-        behind = {key[0]: size for key, size in self._stats.fall_bytes.items()
-                  if size > config.consumer_fallbehind_threshold}  # fmt: skip
-        for name, size in behind.items():
+        for (name, topic, _), size in list(self._stats.fall_bytes.items()):
             group = self._groups.get(name)
-            if group is not None and group.consume_enable:
+            if size > config.consumer_fallbehind_threshold and group is not None and group.consume_enable:
                 self._groups.update(replace(group, consume_enable=False, attributes={}))
-                _log.warning("group barred from consuming: too far behind", group=name, bytes=size)
+                _log.warning("group barred from consuming: too far behind", group=name, topic=topic, bytes=size)
