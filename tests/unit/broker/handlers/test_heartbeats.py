@@ -1,0 +1,337 @@
+"""Heartbeats, farewells, and the check of a subscription."""
+
+from __future__ import annotations
+
+import random
+import string
+from pathlib import Path
+
+import pytest
+
+from broker_clients import BROADCASTING, PULL, broker_settings, channel, client_on, consumer, heartbeat
+from net_doubles import MemoryTransport, turn
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.groups import GroupTable
+from rocketline.broker.handlers.heartbeats import BODY_BYTES_MAX, CONSUMER_GROUPS_MAX, HeartbeatHandlers
+from rocketline.broker.notifications import Notifications
+from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.topics import TopicTable
+from rocketline.errors import RemoteProtocolError
+from rocketline.logs import Throttle
+from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.model.heartbeat import ConsumerData, HeartbeatData
+from rocketline.model.subscription import SubscriptionData
+from rocketline.model.topic_config import TopicConfig
+from rocketline.net.channel import Channel
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.heartbeat import CheckClientRequestBody, heartbeat_fingerprint
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+
+class Scene:
+    """The handlers on real tables, in memory."""
+
+    def __init__(self, clock: FakeClock, **settings: str) -> None:
+        own, files = broker_settings(**settings), MemoryFileSystem(clock, capacity=2**26)
+        self.clock = clock
+        self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
+        self.topics = TopicTable.load(files, Path("topics.json"), own, clock)
+        self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock)
+        self.notifications = Notifications(self.consumers, own, Throttle(clock))
+        handlers = HeartbeatHandlers(
+            self.consumers, self.producers, self.notifications, self.topics, self.groups, own, clock
+        )
+        self._by_code = handlers.by_code()
+
+    def ask(self, member: Channel, request: Command) -> Command:
+        answer = self._by_code[request.code](member, request)
+        assert isinstance(answer, Command)
+        return answer
+
+    def channel(self) -> tuple[Channel, MemoryTransport]:
+        return channel(self.clock)
+
+    def is_sub_wanted(self, member: Channel, request: Command) -> str:
+        answer = self.ask(member, request)
+        assert answer.ext["IS_SUPPORT_HEART_BEAT_V2"] == "true"
+        return answer.ext["IS_SUB_CHANGE"]
+
+
+QUIET = {"notifyConsumerIdsChangedEnable": "false"}
+
+
+@pytest.fixture
+def scene(clock: FakeClock) -> Scene:
+    """For tests that look at no notices."""
+    return Scene(clock, **QUIET)
+
+
+@pytest.fixture
+def telling(clock: FakeClock) -> Scene:
+    """To be used while its `notifications` are entered."""
+    return Scene(clock)
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await turn()
+
+
+def told(line: MemoryTransport) -> list[str]:
+    return [command.ext["consumerGroup"] for command in line.commands()]
+
+
+# --- HEART_BEAT
+
+
+async def test_new_group_is_made_with_its_retry_topic(scene: Scene) -> None:
+    """H.6 75, 77"""
+    member, _ = scene.channel()
+    answer = scene.ask(member, heartbeat("c", consumer("g", "T")))
+    assert (answer.code, answer.ext) == (0, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})
+    group, topic = scene.groups.get("g"), scene.topics.get("%RETRY%g")
+    assert group is not None
+    assert topic is not None
+    assert (group.retry_max_times, group.retry_queue_nums) == (16, 1)
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.order) == (1, 1, 6, False)
+
+
+async def test_group_that_may_not_be_made_is_skipped_without_a_word(clock: FakeClock) -> None:
+    """H.6 76"""
+    scene = Scene(clock, **QUIET, autoCreateSubscriptionGroup="false")
+    scene.groups.update(SubscriptionGroupConfig("known"))
+    member, _ = scene.channel()
+    answer = scene.ask(member, heartbeat("c", consumer("g", "T"), consumer("known", "T")))
+    assert answer.code == 0
+    assert (scene.consumers.info("g"), scene.consumers.client_ids("known")) == (None, ["c"])
+    assert scene.topics.get("%RETRY%g") is None
+
+
+async def test_group_that_nothing_can_be_called_is_skipped_without_a_word(scene: Scene) -> None:
+    member, _ = scene.channel()
+    assert scene.ask(member, heartbeat("c", consumer("no group!", "T"), consumer("x" * 500, "T"))).code == 0
+    assert not scene.consumers.groups_subscribed_to("T")
+
+
+async def test_pull_consumers_are_skipped_if_the_broker_rejects_them(clock: FakeClock) -> None:
+    scene = Scene(clock, **QUIET, rejectPullConsumerEnable="true")
+    member, _ = scene.channel()
+    scene.ask(member, heartbeat("c", consumer("pull", "T", consume_type=PULL), consumer("push", "T")))
+    assert scene.consumers.groups_subscribed_to("T") == ["push"]
+    assert scene.groups.get("pull") is None
+
+
+async def test_retry_topic_is_ordered_if_a_subscribed_topic_is(scene: Scene) -> None:
+    member, _ = scene.channel()
+    scene.topics.update(TopicConfig("Ordered", order=True))
+    scene.ask(member, heartbeat("c", consumer("g", "T")))
+    assert _order(scene) is False
+    scene.ask(member, heartbeat("c", consumer("g", "T", "Ordered"), fingerprint=5))
+    assert _order(scene) is True
+    scene.ask(member, heartbeat("c", consumer("g"), fingerprint=5, without_sub=True))
+    assert _order(scene) is True
+
+
+def _order(scene: Scene) -> bool:
+    topic = scene.topics.get("%RETRY%g")
+    assert topic is not None
+    return topic.order
+
+
+async def test_unit_mode_shows_in_the_retry_topic(scene: Scene) -> None:
+    member, _ = scene.channel()
+    scene.ask(member, heartbeat("c", ConsumerData("g", unit_mode=True)))
+    topic = scene.topics.get("%RETRY%g")
+    assert topic is not None
+    assert topic.topic_sys_flag == 2
+
+
+async def test_members_are_told_of_a_new_one_and_not_of_a_repeated_heartbeat(telling: Scene) -> None:
+    """H.6 78, 79"""
+    (a, a_line), (b, b_line) = telling.channel(), telling.channel()
+    async with telling.notifications:
+        telling.ask(a, heartbeat("a", consumer("g", "T")))
+        telling.ask(b, heartbeat("b", consumer("g", "T")))
+        await settle()
+        before = told(a_line), told(b_line)
+        telling.ask(a, heartbeat("a", consumer("g", "T")))
+        await settle()
+    assert before == (["g"], ["g"])
+    assert (told(a_line), told(b_line)) == before
+
+
+@pytest.mark.parametrize("case", ["broadcasting", "group says no", "group says yes"])
+async def test_members_are_told_unless_they_broadcast_or_the_group_wants_none(telling: Scene, case: str) -> None:
+    """H.6 83, 84"""
+    telling.groups.update(SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=case != "group says no"))
+    member, line = telling.channel()
+    data = consumer("g", "T", model=BROADCASTING) if case == "broadcasting" else consumer("g", "T")
+    async with telling.notifications:
+        telling.ask(member, heartbeat("c", data))
+        telling.ask(member, _farewell("other client, same group", consumerGroup="g"))
+        await settle()
+    assert told(line) == (["g"] if case == "group says yes" else [])
+
+
+async def test_fingerprint_is_compared_with_the_last_of_the_group(scene: Scene) -> None:
+    member, _ = scene.channel()
+    data = consumer("g", "T")
+    fingerprints = [5, 5, 6, 6, 0, 7]
+    answers = [scene.is_sub_wanted(member, heartbeat("c", data, fingerprint=number)) for number in fingerprints]
+    assert answers == ["false", "false", "true", "false", "true", "true"]
+
+
+async def test_fingerprint_of_a_real_heartbeat_is_the_same_for_all_members(scene: Scene) -> None:
+    (a, _), (b, _) = scene.channel(), scene.channel()
+    for member, name in ((a, "a"), (b, "b")):
+        data = consumer("g", SubscriptionData("T", sub_version=random.getrandbits(40)))
+        fingerprint = heartbeat_fingerprint(HeartbeatData(name, [], [data]))
+        assert scene.is_sub_wanted(member, heartbeat(name, data, fingerprint=fingerprint)) == "false"
+
+
+async def test_subscriptions_that_were_left_out_are_kept_or_asked_for(scene: Scene) -> None:
+    (a, _), (b, _) = scene.channel(), scene.channel()
+    simple = heartbeat("c", consumer("g"), fingerprint=5, without_sub=True)
+    assert scene.is_sub_wanted(a, simple) == "true"
+    assert scene.is_sub_wanted(a, heartbeat("c", consumer("g", "T"), fingerprint=5)) == "false"
+    assert scene.is_sub_wanted(a, simple) == "false"
+    assert scene.consumers.subscription("g", "T") == SubscriptionData("T")
+    # The group goes and comes back, as after a restart of the broker.
+    scene.consumers.on_closed(a)
+    assert scene.is_sub_wanted(b, simple) == "true"
+
+
+async def test_old_form_of_heartbeats_always_brings_its_subscriptions(scene: Scene) -> None:
+    member, _ = scene.channel()
+    scene.ask(member, heartbeat("c", consumer("g", "T")))
+    scene.ask(member, heartbeat("c", consumer("g"), without_sub=True))
+    assert scene.consumers.groups_subscribed_to("T") == []
+
+
+async def test_producers_are_registered_with_all_that_is_known_of_them(scene: Scene, clock: FakeClock) -> None:
+    member, _ = scene.channel()
+    scene.ask(member, heartbeat("c", producers=["p", "q"], version=401))
+    client = client_on(member, clock, "c", version=401)
+    assert scene.producers.all() == {"p": [client], "q": [client]}
+
+
+async def test_new_producers_are_left_out_where_nobody_needs_them_and_known_ones_stay(clock: FakeClock) -> None:
+    scene = Scene(clock, **QUIET, enableRegisterProducer="false", rejectTransactionMessage="true")
+    member, _ = scene.channel()
+    scene.producers.register("known", client_on(member, clock))
+    clock.advance(60)
+    scene.ask(member, heartbeat("c", producers=["known", "new"]))
+    assert scene.producers.all() == {"known": [client_on(member, clock)]}
+
+
+async def test_bytes_that_are_no_heartbeat_change_nothing(scene: Scene) -> None:
+    member, _ = scene.channel()
+    for body in (
+        b"",
+        b"no json",
+        b"[]",
+        b"{}",
+        b'{"clientID":"c","consumerDataSet":[{"subscriptionDataSet":[]}]}',
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"subString":"*"}]}]}',
+        b'{"clientID":"c","producerDataSet":[{}]}',
+        b'{"clientID":"c","producerDataSet":[{"groupName":"p"}],"consumerDataSet":7}',
+    ):
+        with pytest.raises(RemoteProtocolError):
+            scene.ask(member, Command(RequestCode.HEART_BEAT, body=body))
+    assert (scene.producers.all(), scene.consumers.groups_subscribed_to("T")) == ({}, [])
+
+
+async def test_constants_that_nobody_knows_are_none(scene: Scene) -> None:
+    member, _ = scene.channel()
+    body = b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":"NEW","consumeType":99}]}'
+    assert scene.ask(member, Command(RequestCode.HEART_BEAT, body=body)).code == 0
+    info = scene.consumers.info("g")
+    assert info is not None
+    assert (info.message_model, info.consume_type) == (None, None)
+
+
+async def test_heartbeat_that_is_too_big_is_refused_before_it_is_read(scene: Scene) -> None:
+    member, _ = scene.channel()
+    with pytest.raises(RemoteProtocolError, match=str(BODY_BYTES_MAX)):
+        scene.ask(member, Command(RequestCode.HEART_BEAT, body=b"[" * (BODY_BYTES_MAX + 1)))
+
+
+async def test_heartbeat_with_too_many_consumer_groups_makes_none(scene: Scene) -> None:
+    member, _ = scene.channel()
+    groups = [ConsumerData(f"g{number}") for number in range(CONSUMER_GROUPS_MAX + 1)]
+    before = scene.groups.version, scene.topics.version
+    with pytest.raises(RemoteProtocolError, match="1001 consumer groups"):
+        scene.ask(member, heartbeat("c", *groups))
+    assert (scene.groups.version, scene.topics.version) == before
+
+
+async def test_many_new_groups_are_saved_together(scene: Scene) -> None:
+    """Saving each by itself would hold the loop for seconds."""
+    member, _ = scene.channel()
+    groups = [ConsumerData(f"g{number}") for number in range(CONSUMER_GROUPS_MAX)]
+    before = scene.groups.version, scene.topics.version
+    assert scene.ask(member, heartbeat("c", *groups)).code == 0
+    assert (scene.groups.version, scene.topics.version) == (before[0] + 1, before[1] + 1)
+
+
+async def test_any_text_may_be_a_client_id(scene: Scene) -> None:
+    member, _ = scene.channel()
+    body = b'{"clientID":"\\ud800","consumerDataSet":[{"groupName":"g"}]}'
+    scene.ask(member, Command(RequestCode.HEART_BEAT, body=body))
+    assert len(scene.consumers.client_ids("g")) == 1
+
+
+# --- UNREGISTER_CLIENT
+
+
+def _farewell(client_id: str, **ext: str) -> Command:
+    return Command(RequestCode.UNREGISTER_CLIENT, {"clientID": client_id, **ext})
+
+
+async def test_farewell_leaves_the_groups_that_it_names_and_the_others_are_told(telling: Scene) -> None:
+    """H.6 81"""
+    (a, a_line), (b, b_line) = telling.channel(), telling.channel()
+    async with telling.notifications:
+        for member in (a, b):
+            telling.ask(member, heartbeat("c", consumer("g", "T"), consumer("h", "T"), producers=["p", "q"]))
+        await settle()
+        a_line.written.clear()
+        b_line.written.clear()
+        assert telling.ask(a, _farewell("c", consumerGroup="g", producerGroup="p")).code == 0
+        await settle()
+    assert (told(a_line), told(b_line)) == ([], ["g"])
+    assert [len(telling.consumers.client_ids(group)) for group in "gh"] == [1, 2]
+    assert [len(telling.producers.clients(group)) for group in "pq"] == [1, 2]
+
+
+async def test_farewell_to_unknown_groups_succeeds_and_makes_none(scene: Scene) -> None:
+    """H.6 87"""
+    member, _ = scene.channel()
+    assert scene.ask(member, _farewell("c", consumerGroup="g", producerGroup="p")).code == 0
+    assert scene.groups.get("g") is None
+
+
+# --- CHECK_CLIENT_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("expression_type", "code"), [("TAG", 0), ("", 0), ("SQL92", 1), ("tag", 1), (string.ascii_letters, 1)]
+)
+async def test_subscription_by_tags_is_accepted_and_any_other_is_not(
+    scene: Scene, expression_type: str, code: int
+) -> None:
+    """H.6 88, without the part that a later release of ours answers"""
+    member, _ = scene.channel()
+    asked = CheckClientRequestBody("c", "g", None, SubscriptionData("T", "a > 1", expression_type=expression_type))
+    answer = scene.ask(member, Command(RequestCode.CHECK_CLIENT_CONFIG, body=encode(asked)))
+    assert answer.code == code
+    assert code == 0 or expression_type in (answer.remark or "")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}"])
+async def test_check_of_nothing_succeeds(scene: Scene, body: bytes) -> None:
+    member, _ = scene.channel()
+    assert scene.ask(member, Command(RequestCode.CHECK_CLIENT_CONFIG, body=body)).code == ResponseCode.SUCCESS
