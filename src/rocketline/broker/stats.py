@@ -51,28 +51,33 @@ _IDLE_SCAN_S = 600
 
 
 class _Tally:
-    """The counters that messages of one queue raise when they are stored, or when one group reads them."""
+    """What messages of one queue came to since the last `settle`, when they were stored or when one group read them.
 
-    __slots__ = ("_brokers", "_latency", "_nums", "_sizes")
+    One is raised for every batch of messages; the counters, which are many more, follow once somebody looks at them.
+    """
+
+    __slots__ = ("_brokers", "_latency", "_nums", "_sizes", "fall_bytes", "messages", "requests", "size", "took_ms")
 
     def __init__(self, nums: list[Counter], sizes: list[Counter], latency: Counter, brokers: list[Counter]) -> None:
         self._nums, self._sizes, self._latency, self._brokers = nums, sizes, latency, brokers
+        self.messages = self.size = self.requests = self.took_ms = self.fall_bytes = 0
 
-    def add(self, messages: int, size: int, requests: int, took_ms: int) -> None:
+    def settle(self) -> None:
         for counter in self._nums:
-            counter.value += messages
-            counter.times += requests
+            counter.value += self.messages
+            counter.times += self.requests
         for counter in self._sizes:
-            counter.value += size
-            counter.times += requests
-        self._latency.value += took_ms * requests
-        self._latency.times += requests
+            counter.value += self.size
+            counter.times += self.requests
+        self._latency.value += self.took_ms
+        self._latency.times += self.requests
         for counter in self._brokers:  # whose times stay zero, as in Java: the whole broker has no averages
-            counter.value += messages
+            counter.value += self.messages
+        self.messages = self.size = self.requests = self.took_ms = 0
 
 
 class BrokerStats:
-    """All counters. `put` and `get` are called for every batch of messages, so they look up each counter only once."""
+    """All counters. `put` and `get` are called for every batch of messages and do as little as they can."""
 
     def __init__(self, settings: Settings[BrokerConfig], clock: Clock) -> None:
         self._settings, self._clock = settings, clock
@@ -82,12 +87,12 @@ class BrokerStats:
         self._system_topics = {topic.topic_name for topic in system_topics(settings.value)}
         self._puts: dict[tuple[str, int], _Tally] = {}
         self._gets: dict[tuple[str, str, int], _Tally] = {}
+        self._unsettled_puts: list[_Tally] = []
+        self._unsettled_gets: list[_Tally] = []
+        self._throughput = Throughput()
         self._seconds = 0
-        self.throughput = Throughput()
         self.put_times = PutTimes()
         self.put_days, self.get_days = DayTotals(), DayTotals()
-        self.fall_bytes: dict[tuple[str, str, int], int] = {}
-        """By group, topic and queue: how much of the log lies after what was last read. Java: GROUP_GET_FALL_SIZE."""
 
     def add(self, stat: str, key: str, value: int, times: int = 1) -> None:
         """Raise one counter, which exists from now on."""
@@ -101,36 +106,52 @@ class BrokerStats:
         `took_ms` is the time that each of these requests took.
         """
         tally = self._puts.get((topic, queue_id)) or self._puts_of(topic, queue_id)
-        tally.add(messages, size, requests, took_ms)
-        self.throughput.put_messages += messages
-        self.throughput.put_bytes += size
+        if not tally.requests:
+            self._unsettled_puts.append(tally)
+        tally.messages += messages
+        tally.size += size
+        tally.requests += requests
+        tally.took_ms += took_ms * requests
         self.put_times.add(took_ms, requests)
 
     def put_failed(self) -> None:
         """The store did not take a message."""
-        self.throughput.put_failures += 1
+        self._throughput.put_failures += 1
 
     def get(
         self, group: str, topic: str, queue_id: int, messages: int, size: int, *, took_ms: int = 0, fall_bytes: int = 0
     ) -> None:
         """A group read so many messages, and the log goes on for `fall_bytes` after them."""
-        key = (group, topic, queue_id)
-        tally = self._gets.get(key) or self._gets_of(key)
-        tally.add(messages, size, 1, took_ms)
-        self.fall_bytes[key] = fall_bytes
-        self.throughput.found += 1
-        self.throughput.transferred += messages
-        if took_ms > self.throughput.get_ms_max:
-            self.throughput.get_ms_max = took_ms
+        tally = self._gets.get((group, topic, queue_id)) or self._gets_of(group, topic, queue_id)
+        if not tally.requests:
+            self._unsettled_gets.append(tally)
+        tally.messages += messages
+        tally.size += size
+        tally.requests += 1
+        tally.took_ms += took_ms
+        tally.fall_bytes = fall_bytes
+        if took_ms > self._throughput.get_ms_max:
+            self._throughput.get_ms_max = took_ms
 
     def get_missed(self) -> None:
         """A group asked for messages and there were none."""
-        self.throughput.missed += 1
+        self._throughput.missed += 1
 
     # --- asking
 
+    @property
+    def throughput(self) -> Throughput:
+        self._settle()
+        return self._throughput
+
+    @property
+    def fall_bytes(self) -> dict[tuple[str, str, int], int]:
+        """By group, topic and queue: how much of the log lay after what was last read. Java: GROUP_GET_FALL_SIZE."""
+        return {key: tally.fall_bytes for key, tally in self._gets.items()}
+
     def data(self, stat: str, key: str) -> BrokerStatsData | None:
         """What a counter tells of the last minute, hour and day; None if it was never raised."""
+        self._settle()
         counter = self._counters[stat].get(key) if stat in self._counters else None
         return None if counter is None else counter.data()
 
@@ -145,12 +166,12 @@ class BrokerStats:
     @property
     def put_total(self) -> int:
         """Messages stored since the start, but for those in system topics."""
-        return self._counter(BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).value
+        return self._total(BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC)
 
     @property
     def get_total(self) -> int:
         """Messages read since the start, but for those of system topics."""
-        return self._counter(BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).value
+        return self._total(BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC)
 
     # --- keeping
 
@@ -173,20 +194,20 @@ class BrokerStats:
         """Drop the counters of a topic that was deleted. Java: onTopicDeleted."""
         if self._settings.value.auto_delete_unused_stats:
             self._forget(_TOPIC_PART, topic)
-            self.fall_bytes = {key: size for key, size in self.fall_bytes.items() if key[1] != topic}
+            self._puts = {key: tally for key, tally in self._puts.items() if key[0] != topic}
+            self._gets = {key: tally for key, tally in self._gets.items() if key[1] != topic}
 
     def forget_group(self, group: str) -> None:
         """Drop the counters of a group that was deleted. Java: onGroupDeleted."""
         if self._settings.value.auto_delete_unused_stats:
             self._forget(dict.fromkeys(_OF_GROUPS, -1), group)
-            self.fall_bytes = {key: size for key, size in self.fall_bytes.items() if key[0] != group}
+            self._gets = {key: tally for key, tally in self._gets.items() if key[0] != group}
 
     def _forget(self, part_by_stat: dict[str, int], name: str) -> None:
         for stat, part in part_by_stat.items():
             counters = self._counters[stat]
             for key in [key for key in counters if key.split("@")[part] == name]:
                 del counters[key]
-        self._unbind()
 
     def _forget_idle(self, now_ms: int) -> None:
         idle_min = self._settings.value.max_stats_idle_time_in_minutes
@@ -197,12 +218,27 @@ class BrokerStats:
             for key in [key for key, counter in counters.items() if counter.is_idle_since(moment_ms)]:
                 if key != self._cluster:  # whose totals since the start are asked for
                     del counters[key]
-        self._unbind()
-
-    def _unbind(self) -> None:
-        """Look up anew: what `put` and `get` hold on to may be gone."""
+        # Tallies hold on to counters that may be gone: the next put or get of each queue makes a new one.
         self._puts.clear()
         self._gets.clear()
+
+    def _settle(self) -> None:
+        """Bring what tallies hold into counters and totals."""
+        totals = self._throughput
+        for tally in self._unsettled_puts:
+            totals.put_messages += tally.messages
+            totals.put_bytes += tally.size
+            tally.settle()
+        for tally in self._unsettled_gets:
+            totals.found += tally.requests
+            totals.transferred += tally.messages
+            tally.settle()
+        self._unsettled_puts.clear()
+        self._unsettled_gets.clear()
+
+    def _total(self, stat: str) -> int:
+        self._settle()
+        return self._counter(stat, self._cluster).value
 
     def _tps(self, stat: str, key: str) -> float:
         counter = self._counters[stat].get(key)
@@ -225,8 +261,7 @@ class BrokerStats:
         tally = self._puts[topic, queue_id] = _Tally(nums, sizes, latency, brokers)
         return tally
 
-    def _gets_of(self, key: tuple[str, str, int]) -> _Tally:
-        group, topic, queue_id = key
+    def _gets_of(self, group: str, topic: str, queue_id: int) -> _Tally:
         of_group = f"{topic}@{group}"
         nums, sizes = [self._counter(GROUP_GET_NUMS, of_group)], [self._counter(GROUP_GET_SIZE, of_group)]
         if topic == SCHEDULE_TOPIC:
@@ -234,7 +269,7 @@ class BrokerStats:
             sizes.append(self._counter(QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}"))
         latency = self._counter(GROUP_GET_LATENCY, f"{queue_id}@{of_group}" if self._is_detailed else of_group)
         brokers = self._of_broker(topic, BROKER_GET_NUMS, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC)
-        tally = self._gets[key] = _Tally(nums, sizes, latency, brokers)
+        tally = self._gets[group, topic, queue_id] = _Tally(nums, sizes, latency, brokers)
         return tally
 
     def _of_broker(self, topic: str, all_topics: str, without_system: str) -> list[Counter]:
