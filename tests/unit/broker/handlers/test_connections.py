@@ -1,0 +1,105 @@
+"""Who is connected, as clients and administrators are told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from broker_clients import PULL, channel, client_on, consumer
+from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.handlers.connections import ConnectionHandlers
+from rocketline.broker.producers import ProducerRegistry
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.subscription import ConsumeFromWhere, MessageModel, SubscriptionData
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
+from rocketline.wire.bodies.lists import ConsumerList
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+
+class Scene:
+    def __init__(self, clock: FakeClock) -> None:
+        self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
+        self._by_code = ConnectionHandlers(self.consumers, self.producers).by_code()
+        self.admin, _ = channel(clock)
+        self.a, _ = channel(clock)
+        self.b, _ = channel(clock)
+
+    def ask(self, code: int, **ext: str) -> Command:
+        answer = self._by_code[code](self.admin, Command(code, ext))
+        assert isinstance(answer, Command)
+        return answer
+
+
+async def test_client_ids_of_a_group_are_listed_one_for_each_connection(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    scene.consumers.register(consumer("g", "T"), client_on(scene.a, clock, "same"))
+    scene.consumers.register(consumer("g", "T"), client_on(scene.b, clock, "same"))
+    answer = scene.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g")
+    assert decode(ConsumerList, answer.body).consumer_id_list == ["same", "same"]
+
+
+async def test_groups_that_are_not_online_are_refused_with_the_codes_of_apache(clock: FakeClock) -> None:
+    """H.6 85, 86"""
+    scene = Scene(clock)
+    codes = [
+        scene.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g").code,
+        scene.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="g").code,
+        scene.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="g").code,
+    ]
+    assert codes == [ResponseCode.SYSTEM_ERROR, ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR]
+
+
+async def test_consumer_group_is_shown_with_all_that_is_known(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    scene.consumers.register(consumer("g", "T", consume_type=PULL), client_on(scene.a, clock, "c1", version=401))
+    answer = scene.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="g")
+    assert decode(ConsumerConnection, answer.body) == ConsumerConnection(
+        [ClientConnection("c1", "127.0.0.1:50000", "JAVA", 401)],
+        ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        PULL,
+        MessageModel.CLUSTERING,
+        {"T": SubscriptionData("T")},
+    )
+
+
+async def test_producer_group_is_shown(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    scene.producers.register("p", client_on(scene.a, clock, "c1"))
+    answer = scene.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="p")
+    assert [c.client_id for c in decode(ProducerConnection, answer.body).connection_set] == ["c1"]
+
+
+async def test_all_producers_are_shown_as_apache_writes_them(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    assert scene.ask(RequestCode.GET_ALL_PRODUCER_INFO).body == b'{"data":{}}'
+    scene.producers.register("p", client_on(scene.a, clock, "c1", version=401))
+    assert json.loads(scene.ask(RequestCode.GET_ALL_PRODUCER_INFO).body) == {
+        "data": {
+            "p": [
+                {
+                    "clientId": "c1",
+                    "language": "JAVA",
+                    "lastUpdateTimestamp": clock.wall_ms(),
+                    "remoteIP": "/127.0.0.1:50000",
+                    "version": 401,
+                }
+            ]
+        }
+    }
+
+
+async def test_client_id_of_any_text_can_be_shown(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    scene.consumers.register(consumer("g", "T"), client_on(scene.a, clock, "\ud800"))
+    answer = scene.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g")
+    assert len(decode(ConsumerList, answer.body).consumer_id_list) == 1
+
+
+@pytest.mark.parametrize("code", [38, 203, 204])
+async def test_question_without_a_group_names_what_is_missing(clock: FakeClock, code: int) -> None:
+    with pytest.raises(RemoteProtocolError, match="Group is missing"):
+        Scene(clock).ask(code)
