@@ -1,0 +1,105 @@
+"""The hashes under which the index keeps keys: Java's `String.hashCode` of `topic#key`, many at a time.
+
+With numpy a batch is hashed column by column. Without, a key is cut in pieces whose hashes are remembered: the unique
+ids that clients make share their beginning, then the time, then count up, so nearly every piece has been seen before.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rocketline.model.java_hash import java_string_hash
+
+
+def _import_numpy() -> Any:
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:  # the extra `speed` is not installed
+        return None
+
+
+np: Any = _import_numpy()
+
+_MASK: Final = 0xFFFFFFFF
+_POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(257)]
+_KEY_CHARACTERS_MAX: Final = len(_POWERS) - 1
+"""Longer keys are hashed one by one."""
+_GROUP_MIN: Final = 16
+"""So many keys of one length make up for what numpy's calls cost."""
+
+
+class _Pieces(dict[str, int]):
+    """Text → its hash, without a sign. Forgets everything when it has become too large."""
+
+    def __missing__(self, piece: str) -> int:
+        if len(self) >= 65_536:
+            self.clear()
+        hashed = self[piece] = java_string_hash(piece) & _MASK
+        return hashed
+
+
+_heads, _middles, _tails = _Pieces(), _Pieces(), _Pieces()
+
+
+def hash_keys(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+    """The index's hash of each `topic#key`: never negative, the smallest of all integers becomes 0."""
+    if np is not None and len(keys) >= _GROUP_MIN:
+        return _by_columns(topics, keys)
+    return _by_pieces(topics, keys)
+
+
+def _by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+    prefixes, heads, middles, tails, powers = _prefixes(topics), _heads, _middles, _tails, _POWERS
+    eight, four = powers[8], powers[4]
+    hashes = []
+    for topic, key in zip(topics, keys, strict=True):
+        if 12 <= len(key) <= _KEY_CHARACTERS_MAX and key.isascii():
+            hashed = (prefixes[topic] * powers[len(key) - 12] + heads[key[:-12]]) * eight + middles[key[-12:-4]]
+            hashed = (hashed * four + tails[key[-4:]]) & _MASK
+        else:
+            hashed = java_string_hash(f"{topic}#{key}") & _MASK
+        hashes.append(_positive(hashed))
+    return hashes
+
+
+def _by_columns(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+    places: dict[int, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(len(key), []).append(place)
+    hashes = [0] * len(keys)
+    for length, group in places.items():
+        chosen = keys if len(group) == len(keys) else [keys[place] for place in group]
+        owners = topics if len(group) == len(keys) else [topics[place] for place in group]
+        text = "".join(chosen)
+        if len(group) < _GROUP_MIN or not 0 < length <= _KEY_CHARACTERS_MAX or not text.isascii():
+            found = _by_pieces(owners, chosen)
+        else:
+            found = _hash_columns(owners, text, length)
+        if len(group) == len(keys):
+            return found
+        for place, hashed in zip(group, found, strict=True):
+            hashes[place] = hashed
+    return hashes
+
+
+def _hash_columns(topics: Sequence[str], text: str, length: int) -> list[int]:
+    """Hashes of ASCII keys that all have `length` characters, joined in `text`. Overflow is what Java does as well."""
+    prefixes = _prefixes(topics)
+    units = np.frombuffer(text.encode(), np.uint8).reshape(-1, length).astype(np.uint32)
+    weights = np.array(_POWERS[:length][::-1], np.uint32)
+    starts = np.array([prefixes[topic] for topic in topics], np.uint32) * np.uint32(_POWERS[length])
+    hashes = (units @ weights + starts).view(np.int32)
+    np.absolute(hashes, out=hashes)
+    hashes[hashes < 0] = 0
+    listed: list[int] = hashes.tolist()
+    return listed
+
+
+def _prefixes(topics: Sequence[str]) -> dict[str, int]:
+    return {topic: _heads[f"{topic}#"] for topic in set(topics)}
+
+
+def _positive(hashed: int) -> int:
+    return hashed if hashed < 0x80000000 else (0x100000000 - hashed) & 0x7FFFFFFF

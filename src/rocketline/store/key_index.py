@@ -1,0 +1,221 @@
+"""Finding messages by key: the files of the `index` folder. Java: IndexService.
+
+A message is kept under its unique key, each of its keys and its tag. Two texts may have one hash, and the index keeps
+nothing else: whoever asks compares the keys of what is found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rocketline.clock import Clock
+from rocketline.logs import Log
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.index_file import IndexFile
+from rocketline.store.key_hashes import hash_keys
+
+_log = Log(__name__)
+
+_WAITING_MAX: Final = 128
+_WALK_MAX: Final = 50_000
+"""Entries that one question looks at. A slot shared by millions must not stop everybody else; Java walks on."""
+_TAG_TYPE: Final = "T"
+"""Among the keys a tag is `T#tag`. Java: MessageConst.INDEX_TAG_TYPE."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncJob:
+    """Full files to make durable, off the loop."""
+
+    fs: FileSystem
+    folder: Path
+    files: tuple[IndexFile, ...]
+
+    def run(self) -> None:
+        """Raises `OSError`."""
+        for file in self.files:
+            file.sync()
+        self.fs.sync_folder(self.folder)
+
+
+class KeyIndex:
+    """All index files, oldest first; the last one grows.
+
+    What is added waits in memory until there is enough to do at once, or somebody asks.
+    """
+
+    def __init__(self, fs: FileSystem, folder: Path, clock: Clock, *, slot_count: int, entry_count: int) -> None:
+        self._fs, self._folder, self._clock = fs, folder, clock
+        self._slot_count, self._entry_count = slot_count, entry_count
+        self._files: list[IndexFile] = []
+        self._waiting: list[tuple[str, str | None, str | None, str | None, int, int]] = []
+        self._unsynced: list[IndexFile] = []
+        self._newest_log_offset = 0
+        self.safe_until_ms = 0
+        """All records stored until then are in files that are full and synced. For the checkpoint."""
+
+    def load(self, *, is_clean: bool, safe_until_ms: int) -> None:
+        """Open the files. After a crash those with records later than `safe_until_ms` are deleted: they may be torn.
+
+        Raises `OSError`.
+        """
+        self.safe_until_ms = safe_until_ms
+        self._fs.make_folder(self._folder)
+        for name in self._fs.list(self._folder):
+            if name.isascii() and name.isdigit():
+                self._load_file(self._folder / name, lambda file: is_clean or file.end_ms <= safe_until_ms)
+        self._newest_log_offset = self.end_log_offset
+
+    def _load_file(self, path: Path, is_trusted: Callable[[IndexFile], bool]) -> None:
+        file = IndexFile(self._fs, path, self._slot_count, self._entry_count)
+        if file.is_empty or not is_trusted(file):
+            file.close()
+            self._fs.remove(path)
+        elif not file.is_sound:
+            file.close()
+            _log.warning(
+                "index file is not used: maxHashSlotNum or maxIndexNum changed, or it is broken", path=str(path)
+            )
+        else:
+            self._files.append(file)
+
+    @property
+    def end_log_offset(self) -> int:
+        """Log offset of the newest record in the files, 0 if there is none. Records before it are in the index."""
+        return self._files[-1].end_log_offset if self._files else 0
+
+    @property
+    def last_update(self) -> tuple[int, int]:
+        """Store time and log offset of the newest record in the index, zeros if there is none."""
+        self._apply()
+        return (self._files[-1].end_ms, self._files[-1].end_log_offset) if self._files else (0, 0)
+
+    def add(
+        self, topic: str, unique_key: str | None, keys: str | None, tag: str | None, log_offset: int, store_ms: int
+    ) -> None:
+        """Add a record, in log order; one that the index has already is skipped. `keys` are parted by blanks.
+
+        Raises `OSError`.
+        """
+        if log_offset >= self._newest_log_offset:
+            self._newest_log_offset = log_offset
+            self._waiting.append((topic, unique_key, keys, tag, log_offset, store_ms))
+            if len(self._waiting) >= _WAITING_MAX:
+                self._apply()
+
+    def find(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
+    ) -> list[int]:
+        """Log offsets of records whose key has the same hash, newest first, each once. Raises `OSError`.
+
+        `index_type` T looks for a tag. The times are compared to the second, as Java does: a record may count as stored
+        up to 999 ms earlier than it was.
+        """
+        self._apply()
+        [hashed] = hash_keys([topic], [f"{_TAG_TYPE}#{key}" if index_type == _TAG_TYPE else key])
+        found: dict[int, None] = {}
+        walk = _WALK_MAX
+        for file in reversed(self._files):
+            if file.overlaps(begin_ms, end_ms):
+                for entry_hash, log_offset, entry_ms in file.entries(hashed):
+                    if entry_hash == hashed and begin_ms <= entry_ms <= end_ms:
+                        found[log_offset] = None
+                    walk -= 1
+                    if len(found) >= max_count or entry_ms < begin_ms or not walk:
+                        break
+            if len(found) >= max_count or file.begin_ms < begin_ms or not walk:
+                break
+        if not walk:
+            _log.warning("question to the index ended early", topic=topic, key=key, entries_seen=_WALK_MAX)
+        return list(found)
+
+    def write_behind(self) -> None:
+        """Write the entries that wait in memory. Raises `OSError`."""
+        self._apply()
+        if self._files:
+            self._files[-1].write_behind()
+
+    def begin_sync(self) -> SyncJob | None:
+        """The files that became full since the last time, to be synced off the loop; None if there are none."""
+        return SyncJob(self._fs, self._folder, tuple(self._unsynced)) if self._unsynced else None
+
+    def finish_sync(self, job: SyncJob) -> None:
+        """The job ran without an error."""
+        self._unsynced = [file for file in self._unsynced if file not in job.files]
+        self.safe_until_ms = max(self.safe_until_ms, *(file.end_ms for file in job.files))
+
+    def remove_before(self, log_start: int) -> None:
+        """Delete the oldest files while all their records lie before `log_start`; never the last. Raises `OSError`."""
+        while len(self._files) > 1 and self._files[0].end_log_offset < log_start:
+            if self._files[0] in self._unsynced:
+                break  # it may be in somebody's hands
+            file = self._files.pop(0)
+            file.close()
+            self._fs.remove(file.path)
+
+    def close(self, *, is_clean: bool) -> None:
+        """Let go of the files; of a clean close they are complete and durable. Raises `OSError`."""
+        try:
+            if is_clean:
+                self._apply()
+                for file in self._files[-1:]:
+                    file.finish()
+                SyncJob(self._fs, self._folder, (*self._unsynced, *self._files[-1:])).run()
+        finally:
+            for file in self._files:
+                file.close()
+
+    def _apply(self) -> None:
+        """Bring what waits into the last file, and into new ones as they become full."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        topics: list[str] = []
+        keys: list[str] = []
+        log_offsets: list[int] = []
+        stored_ms: list[int] = []
+        for topic, unique_key, more_keys, tag, log_offset, store_ms in waiting:
+            if more_keys or tag:
+                texts = [unique_key] if unique_key else []
+                texts += [key for key in (more_keys or "").split(" ") if key]
+                texts += [f"{_TAG_TYPE}#{tag}"] if tag else []
+            elif unique_key:
+                texts = [unique_key]
+            else:
+                continue
+            for text in texts:
+                topics.append(topic)
+                keys.append(text)
+                log_offsets.append(log_offset)
+                stored_ms.append(store_ms)
+        hashes = hash_keys(topics, keys)
+        at = 0
+        while at < len(hashes):
+            file = self._growing()
+            until = at + file.room
+            file.put(hashes[at:until], log_offsets[at:until], stored_ms[at:until])
+            at = until
+
+    def _growing(self) -> IndexFile:
+        """The last file, or a new one if it is full."""
+        last = self._files[-1] if self._files else None
+        if last is not None and last.room > 0:
+            return last
+        if last is not None and last not in self._unsynced:
+            last.finish()
+            self._unsynced.append(last)
+        file = IndexFile(self._fs, self._folder / self._new_name(last), self._slot_count, self._entry_count)
+        if last is not None:
+            file.follow(last)
+        self._files.append(file)
+        return file
+
+    def _new_name(self, last: IndexFile | None) -> str:
+        """The local time to the millisecond, or, if the clock stood still or went back, the next number."""
+        now_ms = self._clock.wall_ms()
+        name = f"{time.strftime('%Y%m%d%H%M%S', time.localtime(now_ms // 1000))}{now_ms % 1000:03}"
+        return name if last is None or name > last.path.name else f"{int(last.path.name) + 1:017}"
