@@ -23,6 +23,7 @@ from rocketline.wire.codes import ResponseCode
 from rocketline.wire.properties import encode_properties
 
 _RECORD_BYTES_OVER_BODY_MAX: Final = 64 * 1024
+NOT_YET_ON_DISK: Final = "the message is stored and not yet on disk"
 _RETRY_TOPIC_BYTES_MAX: Final = 255
 _FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
 TIMER_PROPERTIES: Final = (
@@ -157,7 +158,7 @@ class Puts:
         if flushed is Flushed.OK:
             return PutResult(PutStatus.PUT_OK, messages)
         if flushed is Flushed.TIMEOUT:
-            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, messages, "the message is stored and not yet on disk")
+            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, messages, NOT_YET_ON_DISK)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=f"the store is read-only: {self._store.problem}")
 
 

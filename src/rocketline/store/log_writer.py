@@ -86,11 +86,10 @@ class LogWriter:
         properties: bytes,
         tags_code: int,
         keys: IndexKeys | None,
-        *,
-        born_ms: int,
         born_host: bytes,
+        sys_flag: int,
+        born_ms: int,
         flag: int = 0,
-        sys_flag: int = 0,
         reconsume_times: int = 0,
         prepared_log_offset: int = 0,
     ) -> int:

@@ -52,7 +52,12 @@ class MessageStore:
     """An open store. Java's file formats, byte for byte; see `open`."""
 
     def __init__(
-        self, config: Callable[[], StoreConfig], fs: FileSystem, clock: Clock, store_host: HostAddress, memory_bytes: int
+        self,
+        config: Callable[[], StoreConfig],
+        fs: FileSystem,
+        clock: Clock,
+        store_host: HostAddress,
+        memory_bytes: int,
     ) -> None:
         start = config()
         self._config, self._fs, self._clock, self._memory_bytes = config, fs, clock, memory_bytes
@@ -76,6 +81,8 @@ class MessageStore:
         """Why nothing is written any more; None while all is well."""
         self.is_disk_full = False
         """Set by cleaning while the disk is fuller than allowed."""
+        self.stall_end_s = float("-inf")
+        """When a write ended that took longer than osPageCacheBusyTimeOutMills: what was read before is stale."""
         self._undispatched: deque[Entry] = deque()
         self._last_dispatched = (0, 0)  # log offset and store time
         self._flushing_ms = 0
@@ -198,12 +205,12 @@ class MessageStore:
             encode_properties(message.properties),
             self.tags_code_of(message.topic, message.properties),
             IndexKeys.of(message.properties),
-            born_ms=message.born_ms,
-            born_host=message.born_host.ip + message.born_host.port.to_bytes(4, "big"),
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            reconsume_times=message.reconsume_times,
-            prepared_log_offset=message.prepared_log_offset,
+            message.born_host.ip + message.born_host.port.to_bytes(4, "big"),
+            message.sys_flag,
+            message.born_ms,
+            message.flag,
+            message.reconsume_times,
+            message.prepared_log_offset,
         )
         message.log_offset = LogOffset(log_offset)
 
@@ -220,12 +227,19 @@ class MessageStore:
 
     def commit(self) -> None:
         """Write what the writer holds, and dispatch what is written. Raises `StoreFullError`, `StoreReadOnlyError`."""
+        begin_s = self._clock.monotonic()
         try:
             self.writer.write()
         except OSError as error:
             raise self.write_failed(error) from error
         finally:
+            self._note_time(begin_s)
             self._take_written()
+
+    def _note_time(self, begin_s: float) -> None:
+        end_s = self._clock.monotonic()
+        if (end_s - begin_s) * 1000 > self._config().os_page_cache_busy_time_out_mills:
+            self.stall_end_s = end_s
 
     def write_failed(self, error: OSError) -> StoreReadOnlyError:
         """Become read-only, and what to tell those whose messages were not written."""
@@ -490,9 +504,7 @@ def record_bytes_of(message: StoredMessage) -> int:
 class QueueFlushJob:
     """Queue files to sync, off the loop, and the checkpoint to save."""
 
-    def __init__(
-        self, fs: FileSystem, paths: list[Path], checkpoint: Checkpoint, last: tuple[int, int] | None
-    ) -> None:
+    def __init__(self, fs: FileSystem, paths: list[Path], checkpoint: Checkpoint, last: tuple[int, int] | None) -> None:
         self._fs, self._paths, self._checkpoint = fs, paths, checkpoint
         self.last = last
         """Log offset and store time of the last record whose unit is durable then, if the queues are synced."""

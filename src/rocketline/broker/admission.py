@@ -1,0 +1,75 @@
+"""When a request is refused because the broker is busy. Java: BrokerFastFailure and the reject checks of processors.
+
+In Java requests wait in the queues of thread pools. Here they wait in the connection that brought them, and their age
+counts from the moment when their bytes were read: that of all requests which one turn of the loop did not get to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.clock import Clock
+from rocketline.net.channel import Channel, Outcome
+from rocketline.net.dispatch import Handler
+from rocketline.settings import Settings
+from rocketline.store.message_store import MessageStore
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_SENDS = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+)
+
+
+class Admission:
+    """Lets a request in, or says why not."""
+
+    def __init__(
+        self, store: MessageStore, waiting: Callable[[], int], settings: Settings[BrokerConfig], clock: Clock
+    ) -> None:
+        self._store, self._waiting, self._settings, self._clock = store, waiting, settings, clock
+
+    def guarded(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """The same handlers behind a look at the age of each request."""
+        return {code: self._guarded(code, handler) for code, handler in handlers.items()}
+
+    def _guarded(self, code: int, handler: Handler) -> Handler:
+        if code in _SENDS:
+            return lambda channel, request: self._busy(self.send_refusal(channel.read_s)) or handler(channel, request)
+        limit_ms = _LIMITS.get(code, lambda config: config.wait_time_mills_in_admin_broker_queue)
+
+        def guarded(channel: Channel, request: Command) -> Outcome:
+            return self._busy(self._late(channel.read_s, limit_ms)) or handler(channel, request)
+
+        return guarded
+
+    def _busy(self, remark: str | None) -> Command | None:
+        return response(ResponseCode.SYSTEM_BUSY, remark) if remark is not None else None
+
+    def send_refusal(self, read_s: float) -> str | None:
+        """Why a message that was read at `read_s` is not taken; None if it is."""
+        config = self._settings.value
+        if read_s < self._store.stall_end_s and config.broker_fast_failure_enable:
+            return "[PCBUSY_CLEAN_QUEUE]broker busy: writing to the log took too long, send again later"
+        waiting, capacity = self._waiting(), config.send_thread_pool_queue_capacity
+        if waiting >= capacity:
+            return f"[OVERLOAD]system busy: {waiting} messages wait for their flush, at most {capacity} may"
+        return self._late(read_s, lambda config: config.wait_time_mills_in_send_queue)
+
+    def _late(self, read_s: float, limit_ms: Callable[[BrokerConfig], int]) -> str | None:
+        age_ms = int((self._clock.monotonic() - read_s) * 1000)
+        config = self._settings.value
+        if age_ms < limit_ms(config) or not config.broker_fast_failure_enable:
+            return None
+        return f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: {age_ms}ms"
+
+
+_LIMITS: Mapping[int, Callable[[BrokerConfig], int]] = {
+    RequestCode.PULL_MESSAGE: lambda config: config.wait_time_mills_in_pull_queue,
+    RequestCode.LITE_PULL_MESSAGE: lambda config: config.wait_time_mills_in_lite_pull_queue,
+    RequestCode.HEART_BEAT: lambda config: config.wait_time_mills_in_heartbeat_queue,
+}
