@@ -1,0 +1,168 @@
+"""Consumers' offsets: commits, resets that wait for a pull, and what a restart finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies.offsets import ConsumerOffsetTable
+from saved_tables import CONFIG, SavedTables
+
+
+@pytest.mark.parametrize("second", [3, 8, 0, 2**63 - 1, -5])
+def test_commit_overwrites_whatever_was_there(second: int) -> None:
+    """H.7 92"""
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("g", "T", 0, second)
+    assert offsets.query("g", "T", 0) == second
+
+
+def test_nothing_committed_is_minus_one() -> None:
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 5)
+    assert [offsets.query(*place) for place in (("g", "T", 1), ("g", "U", 0), ("h", "T", 0))] == [-1, -1, -1]
+
+
+def test_saved_offsets_are_found_by_the_next_broker() -> None:
+    tables = SavedTables()
+    tables.offsets.commit("g", "T", 0, 5)
+    tables.offsets.commit("g", "T", 1, 6)
+    tables.offsets.commit("h", "%RETRY%h", 0, 7)
+    tables.offsets.save()
+    again = tables.restarted().offsets
+    assert again.offsets_of("g", "T") == {0: 5, 1: 6}
+    assert again.query("h", "%RETRY%h", 0) == 7
+
+
+def test_save_writes_only_if_something_changed_and_again_after_a_failure() -> None:
+    tables = SavedTables()
+    tables.offsets.save()
+    assert tables.files.list(CONFIG) == []
+    tables.offsets.commit("g", "T", 0, 5)
+    tables.files.fail(at=1, lasting=True)
+    with pytest.raises(OSError, match="Input/output"):
+        tables.offsets.save()
+    tables.files.heal()
+    tables.offsets.save()
+    tables.files.fail(at=1)
+    tables.offsets.save()
+    assert tables.restarted().offsets.query("g", "T", 0) == 5
+
+
+def test_file_of_apache_is_read_with_its_bare_keys() -> None:
+    tables = SavedTables()
+    tables.files.make_folder(CONFIG)
+    tables.files.write_file(
+        CONFIG / "consumerOffset.json",
+        b'{\n\t"dataVersion":{"counter":2,"stateVersion":0,"timestamp":9},\n\t"groupTopicMap":{"g":["T"]},\n'
+        b'\t"offsetTable":{\n\t\t"T@g":{0:10,"1":12\n\t\t},\n\t\t"nonsense":{0:1}\n\t},\n\t"pullOffsetTable":{"T@g":{0:11}}\n}',
+    )
+    offsets = tables.restarted().offsets
+    assert offsets.offsets_of("g", "T") == {0: 10, 1: 12}
+    assert offsets.data_version.counter == 2
+    assert offsets.pull_offset("g", "T", 0) == 10  # positions of pulls are of the broker that saw the pulls
+
+
+def test_table_says_all_of_it_as_apache_does() -> None:
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 5)
+    offsets.set_pull_offset("g", "T", 0, 6)
+    assert offsets.table() == ConsumerOffsetTable(offsets.data_version, {"g": ["T"]}, {"T@g": {0: 5}}, {"T@g": {0: 6}})
+
+
+def test_every_so_many_commits_make_a_new_version(clock: FakeClock) -> None:
+    offsets = SavedTables(clock, consumerOffsetUpdateVersionStep="3").offsets
+    counters = []
+    for offset in range(7):
+        offsets.commit("g", "T", 0, offset)
+        counters.append(offsets.data_version.counter)
+    assert counters == [0, 0, 1, 1, 1, 2, 2]
+
+
+def test_position_of_a_pull_stands_beside_the_committed_offset() -> None:
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 5)
+    assert offsets.pull_offset("g", "T", 0) == 5
+    offsets.set_pull_offset("g", "T", 0, 9)
+    assert (offsets.pull_offset("g", "T", 0), offsets.query("g", "T", 0)) == (9, 5)
+    assert offsets.pull_offset("g", "T", 1) == -1
+
+
+# --- resets
+
+
+def test_reset_counts_until_a_pull_has_taken_it() -> None:
+    """H.7 97, 99"""
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 100)
+    offsets.assign_reset("g", "T", 0, 10)
+    assert (offsets.query("g", "T", 0), offsets.pending_reset("g", "T", 0)) == (10, 10)
+    assert offsets.pending_reset("g", "T", 1) is None
+    assert [offsets.take_reset("g", "T", 0), offsets.take_reset("g", "T", 0)] == [10, None]
+    assert offsets.query("g", "T", 0) == 10
+    offsets.commit("g", "T", 0, 11)
+    assert offsets.query("g", "T", 0) == 11
+
+
+def test_reset_of_one_queue_is_taken_without_the_others() -> None:
+    offsets = SavedTables().offsets
+    offsets.assign_reset("g", "T", 0, 10)
+    offsets.assign_reset("g", "T", 1, 11)
+    assert offsets.take_reset("g", "T", 0) == 10
+    assert offsets.pending_reset("g", "T", 1) == 11
+
+
+def test_resets_do_not_count_while_clients_do_them() -> None:
+    tables = SavedTables()
+    tables.offsets.assign_reset("g", "T", 0, 10)
+    tables.offsets.commit("g", "T", 0, 20)
+    tables.settings.update({"useServerSideResetOffset": "false"})
+    assert (tables.offsets.query("g", "T", 0), tables.offsets.take_reset("g", "T", 0)) == (20, None)
+
+
+# --- views
+
+
+def test_topics_and_groups_are_found_by_each_other() -> None:
+    offsets = SavedTables().offsets
+    for group, topic in (("g", "T"), ("g", "U"), ("h", "T")):
+        offsets.commit(group, topic, 0, 1)
+    assert (offsets.topics_of("g"), offsets.topics_of("nobody")) == (["T", "U"], [])
+    assert (offsets.groups_of("T"), offsets.groups_of("nothing")) == (["g", "h"], [])
+
+
+def test_smallest_offset_leaves_out_groups_and_messages_that_are_gone() -> None:
+    offsets = SavedTables().offsets
+    for group, queue_id, offset in (("a", 0, 5), ("b", 0, 3), ("c", 0, 1), ("a", 1, 7), ("old", 1, 2)):
+        offsets.commit(group, "T", queue_id, offset)
+    assert offsets.smallest("T", {0: 0, 1: 4}.__getitem__, ["c"]) == {0: 3, 1: 7}
+
+
+def test_cloned_offsets_go_their_own_way() -> None:
+    """H.7 104"""
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 5)
+    offsets.clone("g", "copy", "T")
+    offsets.clone("nobody", "copy", "T")
+    offsets.commit("g", "T", 0, 6)
+    assert offsets.offsets_of("copy", "T") == {0: 5}
+
+
+@pytest.mark.parametrize("is_topic", [True, False], ids=["topic", "group"])
+def test_removal_takes_all_three_kinds_of_offsets(is_topic: bool) -> None:
+    """H.5 70, H.6 89"""
+    tables = SavedTables()
+    offsets = tables.offsets
+    for group, topic in (("g", "T"), ("h", "U")):
+        offsets.assign_reset(group, topic, 0, 3)
+        offsets.set_pull_offset(group, topic, 0, 4)
+    if is_topic:
+        offsets.remove_topic("T")
+    else:
+        offsets.remove_group("g")
+    assert (offsets.query("g", "T", 0), offsets.pull_offset("g", "T", 0), offsets.topics_of("g")) == (-1, -1, [])
+    assert (offsets.pending_reset("h", "U", 0), offsets.pull_offset("h", "U", 0)) == (3, 4)
+    offsets.save()
+    assert tables.restarted().offsets.groups_of("U") == ["h"]
+    assert tables.restarted().offsets.groups_of("T") == []
