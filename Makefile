@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 
-.PHONY: help demo test check format interop bench fuzz serve docs clean
+.PHONY: help demo test check format interop bench bench-broker fuzz serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -51,6 +51,9 @@ interop: $(READY)  ## with the real Apache RocketMQ, from Maven: needs a JDK (17
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver
+
+bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: needs a JDK, mvn and cc
+	@$(BIN)/python -m benchmarks.broker
 
 fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))

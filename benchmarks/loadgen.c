@@ -2,6 +2,8 @@
  *
  *     cc -O2 -Wall -Wextra -o loadgen loadgen.c
  *     loadgen route --port 9876 --topics 1000 --connections 16 --in-flight 8 --pid 4711
+ *     loadgen send --port 10911 --topic bench --queues 4 --body 100 --connections 8 --in-flight 64 --pid 4711
+ *     loadgen pull --port 10911 --topic bench --queues 4 --depth 3200 --batch 32 --connections 4 --in-flight 2
  *
  * Every connection keeps `in-flight` requests open, and each reply makes room for the next request. At the end the last
  * replies are awaited, so that a lost one shows. One JSON line comes out. The exit code is 0, or 1 if any request
@@ -28,7 +30,9 @@
 enum { REQUEST_FAILED = 1, CANNOT_RUN = 2 }; /* exit codes */
 
 enum {
+    PULL_MESSAGE = 11,
     GET_ROUTEINFO_BY_TOPIC = 105,
+    SEND_MESSAGE_V2 = 310,
     VERSION_5_5_0 = 513, /* a current client, which is answered in strict JSON */
     RESPONSE_FLAG = 1,
     PREFIX_BYTES = 8,
@@ -40,20 +44,26 @@ enum {
     CONNECTIONS_MAX = 10000,
     IN_FLIGHT_MAX = 1024,
     TOPICS_MAX = 100000,
+    QUEUES_MAX = 1024,
+    BODY_BYTES_MAX = 4 << 20,
+    BATCH_MAX = 1024,
     SECONDS_MAX = 600,
     STALL_SECONDS = 10,
     DRAIN_SECONDS = 5,
-    REQUEST_BYTES_MAX = 4096,
-    REPLY_BYTES_MAX = 4 << 20, /* pages of a read buffer that no reply reaches are never touched */
+    HEADER_BYTES_MAX = 4096,
+    REPLY_BYTES_MAX = 8 << 20, /* pages of a read buffer that no reply reaches are never touched */
     LATENCY_US_MAX = 1000000   /* longer ones count as this */
 };
 
 static struct {
-    const char *mode, *header, *prefix, *pids;
-    int port, connections, in_flight, topics;
+    const char *mode, *header, *prefix, *topic, *pids;
+    int port, connections, in_flight, topics, queues, batch;
     double warm_s, measure_s;
-    unsigned long count; /* of measured requests; 0: only the time ends the run */
-} options = {NULL, "json", "bench", "", 0, 16, 8, 1000, 2, 5, 0};
+    unsigned long body_bytes, depth; /* of each queue: how many messages there are to pull */
+    unsigned long count;             /* of measured requests; 0: only the time ends the run */
+} options = {
+    .header = "json", .prefix = "bench", .topic = "bench", .pids = "", .connections = 16, .in_flight = 8, .topics = 1000,
+    .queues = 4, .batch = 32, .warm_s = 2, .measure_s = 5, .body_bytes = 100};
 
 __attribute__((format(printf, 2, 3), noreturn)) static void die(int exit_code, const char *format, ...) {
     va_list arguments;
@@ -84,6 +94,7 @@ static void put16(uint8_t *at, uint16_t value) { value = htons(value), memcpy(at
 static void put32(uint8_t *at, uint32_t value) { value = htonl(value), memcpy(at, &value, 4); }
 static uint16_t get16(const uint8_t *at) { uint16_t v; return memcpy(&v, at, 2), ntohs(v); }
 static uint32_t get32(const uint8_t *at) { uint32_t v; return memcpy(&v, at, 4), ntohl(v); }
+static uint64_t get64(const uint8_t *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
 
 /* Decimal digits; how many they are. */
 static size_t put_digits(uint8_t *at, uint32_t value) {
@@ -95,14 +106,19 @@ static size_t put_digits(uint8_t *at, uint32_t value) {
     return count;
 }
 
-/* ---- Requests: each kind is encoded once; only the opaque changes from one sending to the next ------------------ */
+/* As many digits as there is room for, with zeros before. */
+static void put_padded(uint8_t *at, int digits, unsigned base, uint64_t value) {
+    while (digits--) at[digits] = (uint8_t)"0123456789ABCDEF"[value % base], value /= base;
+}
+
+/* ---- Requests --------------------------------------------------------------------------------------------------- */
 
 typedef struct { const char *name, *value; } field;
 
-/* A frame without its opaque, which belongs at `opaque_at`. */
+/* A frame that was encoded once, without its opaque, which belongs at `opaque_at` and changes with every sending. */
 typedef struct {
     uint8_t *bytes;
-    size_t size, opaque_at;
+    size_t size, opaque_at, body_bytes;
 } request;
 
 static bool is_binary(void) { return !strcmp(options.header, "binary"); }
@@ -136,13 +152,12 @@ static size_t write_binary_header(uint8_t *out, int code, const field *fields, s
     return n;
 }
 
-static request make_request(int code, const field *fields) {
-    uint8_t frame[REQUEST_BYTES_MAX], *header = frame + PREFIX_BYTES;
+static request make_request(int code, const field *fields, size_t body_bytes) {
+    uint8_t *frame = allocate(1, PREFIX_BYTES + HEADER_BYTES_MAX + body_bytes), *header = frame + PREFIX_BYTES;
     size_t opaque_at, header_bytes = is_binary() ? write_binary_header(header, code, fields, &opaque_at)
                                                  : write_json_header((char *)header, code, fields, &opaque_at);
-    request r = {NULL, PREFIX_BYTES + header_bytes, PREFIX_BYTES + opaque_at};
-    r.bytes = memcpy(allocate(1, r.size), frame, r.size);
-    return r;
+    for (size_t i = 0; i < body_bytes; i++) header[header_bytes + i] = (uint8_t)('a' + i % 26);
+    return (request){frame, PREFIX_BYTES + header_bytes + body_bytes, PREFIX_BYTES + opaque_at, body_bytes};
 }
 
 /* The whole frame; its size. */
@@ -154,7 +169,7 @@ static size_t write_request(uint8_t *out, const request *r, uint32_t opaque) {
     memcpy(rest, r->bytes + r->opaque_at, r->size - r->opaque_at);
     size_t size = r->size + (size_t)(rest - out) - r->opaque_at;
     put32(out, (uint32_t)(size - 4));
-    put32(out + 4, (uint32_t)(size - PREFIX_BYTES) | (uint32_t)is_binary() << 24);
+    put32(out + 4, (uint32_t)(size - PREFIX_BYTES - r->body_bytes) | (uint32_t)is_binary() << 24);
     return size;
 }
 
@@ -163,7 +178,8 @@ static size_t write_request(uint8_t *out, const request *r, uint32_t opaque) {
 typedef struct {
     long code, opaque, flag;
     const char *remark;
-    size_t remark_bytes, body_bytes;
+    const uint8_t *header, *body;
+    size_t remark_bytes, header_bytes, body_bytes;
 } reply;
 
 /* Where the value of a key begins. A key's closing quote and colon cannot occur inside a JSON text: there the quote
@@ -209,9 +225,10 @@ static reply read_reply(const uint8_t *frame, size_t size) {
     size_t header_bytes = get32(frame + 4) & 0xFFFFFF;
     if (frame[4] > 1 || PREFIX_BYTES + header_bytes > size)
         die(REQUEST_FAILED, "a reply of %zu bytes has a header of type %d and %zu bytes", size, frame[4], header_bytes);
-    reply r = {.body_bytes = size - PREFIX_BYTES - header_bytes};
-    if (frame[4]) read_binary_header(&r, frame + PREFIX_BYTES, header_bytes);
-    else read_json_header(&r, (const char *)frame + PREFIX_BYTES, header_bytes);
+    reply r = {.header = frame + PREFIX_BYTES, .header_bytes = header_bytes};
+    r.body = r.header + header_bytes, r.body_bytes = size - PREFIX_BYTES - header_bytes;
+    if (frame[4]) read_binary_header(&r, r.header, header_bytes);
+    else read_json_header(&r, (const char *)r.header, header_bytes);
     if (!(r.flag & RESPONSE_FLAG)) die(REQUEST_FAILED, "the server sent a request (code %ld)", r.code);
     return r;
 }
@@ -240,15 +257,28 @@ static void count_failure(long code, const char *remark, size_t remark_bytes) {
 
 /* ---- Modes: what is asked, and what a good answer is ------------------------------------------------------------ */
 
+/* One of the places for an open request. Place p uses the opaques p, p + in_flight, p + 2 in_flight …: small numbers that
+ * grow, as clients do, and each names its place, in whatever order the replies come. */
+typedef struct {
+    uint32_t opaque;
+    uint64_t asked_ns; /* 0: nothing is open here */
+    uint32_t queue;    /* that a pull asked, and from where on */
+    uint64_t offset;
+} place;
+
 typedef struct {
     const char *name;
-    void (*prepare)(void);             /* everything that can be done before the clock runs */
-    const request *(*next)(void);      /* what to ask now; read before it is called again */
-    const char *(*flaw)(const reply *); /* what is wrong with a success, or NULL */
+    void (*prepare)(void);                              /* everything that can be done before the clock runs */
+    size_t (*write)(uint8_t *out, place *);             /* the frame to ask with now; its size */
+    const char *(*flaw)(const reply *, const place *);  /* what is wrong with a success, or NULL */
 } mode;
 
 enum { TOPIC_BYTES_MAX = 127 };
 #define TOPIC_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-%|"
+
+static uint64_t wall_ms; /* what clocks show, a moment ago */
+
+/* Routes */
 
 static request *route_requests;
 
@@ -257,7 +287,7 @@ static void prepare_routes(void) {
     for (int i = 0; i < options.topics; i++) {
         char topic[TOPIC_BYTES_MAX + 16];
         snprintf(topic, sizeof topic, "%s-%d", options.prefix, i);
-        route_requests[i] = make_request(GET_ROUTEINFO_BY_TOPIC, (field[]){{"topic", topic}, {NULL, NULL}});
+        route_requests[i] = make_request(GET_ROUTEINFO_BY_TOPIC, (field[]){{"topic", topic}, {NULL, NULL}}, 0);
     }
 }
 
@@ -268,26 +298,136 @@ static uint64_t next_random(void) {
     return state;
 }
 
-static const request *next_route(void) { return &route_requests[next_random() % (uint64_t)options.topics]; }
+static size_t write_route(uint8_t *out, place *p) {
+    return write_request(out, &route_requests[next_random() % (uint64_t)options.topics], p->opaque);
+}
 
-static const char *flaw_of_route(const reply *r) { return r->body_bytes ? NULL : "a success with an empty body"; }
+static const char *flaw_of_route(const reply *r, const place *p) {
+    (void)p;
+    return r->body_bytes ? NULL : "a success with an empty body";
+}
 
-static const mode modes[] = {{"route", prepare_routes, next_route, flaw_of_route}};
+/* Sends. One request per queue waits encoded; the parts that no two messages share have a fixed width and are written
+ * over before each sending: the time of birth, the key, and of the unique id the last 12 digits, which are its time and
+ * counter. */
+
+#define UNIQUE_ID "7F000001%04X5E9F1D10" "############"
+enum { UNIQUE_TIME_DIGITS = 8, UNIQUE_COUNTER_DIGITS = 4, BORN_DIGITS = 13, KEY_DIGITS = 12 };
+
+typedef struct {
+    request request;
+    size_t born_at, key_at, unique_at;
+} send_request;
+
+static send_request *send_requests;
+
+static size_t find(const request *r, const char *mark) {
+    const uint8_t *at = memmem(r->bytes, r->size, mark, strlen(mark));
+    return (size_t)(at - r->bytes);
+}
+
+static send_request make_send(const char *queue) {
+    const char *n = is_binary() ? "\x01" : "\\u0001", *v = is_binary() ? "\x02" : "\\u0002"; /* ends of a name and of a value */
+    char unique_id[64], properties[256];
+    snprintf(unique_id, sizeof unique_id, UNIQUE_ID, (unsigned)getpid() & 0xFFFF);
+    snprintf(properties, sizeof properties, "KEYS%sorder-@@@@@@@@@@@@%sUNIQ_KEY%s%s%sWAIT%strue%sTAGS%sTagA%s", n, v, n,
+             unique_id, v, n, v, n, v);
+    const field fields[] = {{"a", "bench-producer"}, {"b", options.topic}, {"c", "TBW102"},   {"d", "4"},
+                            {"e", queue},            {"f", "0"},           {"g", "$$$$$$$$$$$$$"}, {"h", "0"},
+                            {"i", properties},       {"j", "0"},           {"k", "false"},    {"m", "false"},
+                            {"n", "bench"},          {NULL, NULL}};
+    request r = make_request(SEND_MESSAGE_V2, fields, options.body_bytes);
+    return (send_request){r, find(&r, "$$$$$$$$$$$$$"), find(&r, "@@@@@@@@@@@@"), find(&r, "############")};
+}
+
+static void prepare_sends(void) {
+    send_requests = allocate((size_t)options.queues, sizeof *send_requests);
+    for (int i = 0; i < options.queues; i++) {
+        char queue[16];
+        snprintf(queue, sizeof queue, "%d", i);
+        send_requests[i] = make_send(queue);
+    }
+}
+
+static size_t write_send(uint8_t *out, place *p) {
+    static uint64_t number;
+    send_request *s = &send_requests[number % (uint64_t)options.queues];
+    uint8_t *bytes = s->request.bytes;
+    put_padded(bytes + s->born_at, BORN_DIGITS, 10, wall_ms);
+    put_padded(bytes + s->key_at, KEY_DIGITS, 10, number);
+    put_padded(bytes + s->unique_at, UNIQUE_TIME_DIGITS, 16, wall_ms);
+    put_padded(bytes + s->unique_at + UNIQUE_TIME_DIGITS, UNIQUE_COUNTER_DIGITS, 16, number);
+    number++;
+    return write_request(out, &s->request, p->opaque);
+}
+
+static const char *flaw_of_send(const reply *r, const place *p) {
+    (void)p;
+    return memmem(r->header, r->header_bytes, "queueOffset", 11) ? NULL : "a success without the message's place";
+}
+
+/* Pulls: each queue from its first message to the last whole batch, and again. */
+
+enum { RECORD_BYTES_MIN = 91, RECORD_MAGIC = (int)0xDAA320A7 };
+
+static uint64_t *pull_offsets;
+
+static void prepare_pulls(void) {
+    if (options.depth < (unsigned long)options.batch)
+        die(CANNOT_RUN, "--depth says how many messages each queue has, at least a batch of %d", options.batch);
+    pull_offsets = allocate((size_t)options.queues, sizeof *pull_offsets);
+}
+
+static size_t write_pull(uint8_t *out, place *p) {
+    static uint64_t number;
+    p->queue = (uint32_t)(number++ % (uint64_t)options.queues);
+    p->offset = pull_offsets[p->queue];
+    uint64_t next = p->offset + (uint64_t)options.batch;
+    pull_offsets[p->queue] = next + (uint64_t)options.batch <= options.depth ? next : 0;
+    char queue[16], offset[24], batch[16];
+    snprintf(queue, sizeof queue, "%u", p->queue);
+    snprintf(offset, sizeof offset, "%llu", (unsigned long long)p->offset);
+    snprintf(batch, sizeof batch, "%d", options.batch);
+    const field fields[] = {{"queueId", queue},       {"maxMsgBytes", "262144"},  {"maxMsgNums", batch},
+                            {"sysFlag", "4"},         {"subscription", "*"},      {"suspendTimeoutMillis", "15000"},
+                            {"commitOffset", "0"},    {"bname", "bench"},         {"topic", options.topic},
+                            {"queueOffset", offset},  {"expressionType", "TAG"},  {"subVersion", "0"},
+                            {"consumerGroup", "bench-consumer"}, {NULL, NULL}};
+    request r = make_request(PULL_MESSAGE, fields, 0);
+    size_t size = write_request(out, &r, p->opaque);
+    free(r.bytes);
+    return size;
+}
+
+/* The asked messages, all of them, each at its place in the queue. */
+static const char *flaw_of_pull(const reply *r, const place *p) {
+    size_t used = 0;
+    for (int i = 0; i < options.batch; i++) {
+        const uint8_t *record = r->body + used;
+        if (r->body_bytes - used < RECORD_BYTES_MIN) return "fewer messages than were asked for";
+        uint32_t size = get32(record);
+        if (size < RECORD_BYTES_MIN || size > r->body_bytes - used) return "a message that does not fit its reply";
+        if ((int)get32(record + 4) != RECORD_MAGIC) return "a message with a wrong magic number";
+        if (get32(record + 12) != p->queue || get64(record + 20) != p->offset + (uint64_t)i)
+            return "a message that was not asked for";
+        used += size;
+    }
+    return used == r->body_bytes ? NULL : "more messages than were asked for";
+}
+
+static const mode modes[] = {
+    {"route", prepare_routes, write_route, flaw_of_route},
+    {"send", prepare_sends, write_send, flaw_of_send},
+    {"pull", prepare_pulls, write_pull, flaw_of_pull},
+};
 
 static const mode *find_mode(const char *name) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(modes[i].name, name)) return &modes[i];
-    die(CANNOT_RUN, "there is no mode '%s'; known is: route", name);
+    die(CANNOT_RUN, "there is no mode '%s'; known are: route, send, pull", name);
 }
 
 /* ---- Connections ------------------------------------------------------------------------------------------------ */
-
-/* One of the places for an open request. Place p uses the opaques p, p + in_flight, p + 2 in_flight …: small numbers that
- * grow, as clients do, and each names its place, in whatever order the replies come. */
-typedef struct {
-    uint32_t opaque;
-    uint64_t asked_ns; /* 0: nothing is open here */
-} place;
 
 typedef struct {
     int fd, idle_count;
@@ -318,7 +458,7 @@ static int dial(void) {
 static void open_connection(connection *c) {
     *c = (connection){.fd = dial(), .idle_count = options.in_flight};
     c->in = allocate(1, REPLY_BYTES_MAX);
-    c->out = allocate((size_t)options.in_flight, REQUEST_BYTES_MAX);
+    c->out = allocate((size_t)options.in_flight, PREFIX_BYTES + HEADER_BYTES_MAX + options.body_bytes);
     c->places = allocate((size_t)options.in_flight, sizeof *c->places);
     c->idle = allocate((size_t)options.in_flight, sizeof *c->idle);
     for (int i = 0; i < options.in_flight; i++) c->idle[i] = i, c->places[i].opaque = (uint32_t)i;
@@ -353,10 +493,11 @@ static void ask(connection *c) {
     memmove(c->out, c->out + c->out_sent, c->out_bytes -= c->out_sent);
     c->out_sent = 0;
     uint64_t now = now_ns();
+    wall_ms = clock_ns(CLOCK_REALTIME) / 1000000;
     while (c->idle_count) {
         place *p = &c->places[c->idle[--c->idle_count]];
         p->opaque += (uint32_t)options.in_flight, p->asked_ns = now;
-        c->out_bytes += write_request(c->out + c->out_bytes, active->next(), p->opaque);
+        c->out_bytes += active->write(c->out + c->out_bytes, p);
         asked++;
     }
     send_out(c);
@@ -370,7 +511,7 @@ static void take_reply(connection *c, const reply *r, uint64_t now) {
     uint64_t us = (now - p->asked_ns) / 1000;
     latency_counts[us < LATENCY_US_MAX ? us : LATENCY_US_MAX]++;
     p->asked_ns = 0, c->idle[c->idle_count++] = index, answered++;
-    const char *flaw = r->code ? NULL : active->flaw(r);
+    const char *flaw = r->code ? NULL : active->flaw(r, p);
     if (!r->code && !flaw) succeeded++;
     else if (flaw) count_failure(r->code, flaw, strlen(flaw));
     else count_failure(r->code, r->remark, r->remark_bytes);
@@ -457,9 +598,9 @@ static unsigned long latency_us(double share) {
 static void print_result(reading from, reading to) {
     double wall_s = (double)(to.wall_ns - from.wall_ns) * 1e-9, count = (double)(to.succeeded - from.succeeded);
     double server_s = (double)(to.server_ns - from.server_ns) * 1e-9, own_s = (double)(to.own_ns - from.own_ns) * 1e-9;
-    printf("{\"mode\":\"%s\",\"header\":\"%s\",\"connections\":%d,\"in_flight\":%d,\"topics\":%d,", options.mode,
-           options.header, options.connections, options.in_flight, options.topics);
-    printf("\"seconds\":%.3f,\"requests\":%.0f,", wall_s, count);
+    printf("{\"mode\":\"%s\",\"header\":\"%s\",\"connections\":%d,\"in_flight\":%d,", options.mode, options.header,
+           options.connections, options.in_flight);
+    printf("\"seconds\":%.3f,\"requests\":%.0f,\"succeeded\":%lu,", wall_s, count, succeeded);
     printf("\"requests_per_s\":%.0f,\"server_cpu_us_per_request\":%.3f,\"server_cores\":%.3f,\"generator_cores\":%.3f,",
            count / wall_s, count > 0 ? server_s * 1e6 / count : 0, server_s / wall_s, own_s / wall_s);
     printf("\"p50_us\":%lu,\"p99_us\":%lu,\"p999_us\":%lu,\"max_us\":%lu,", latency_us(.5), latency_us(.99),
@@ -481,20 +622,32 @@ static double number(const char *name, const char *text, double low, double high
     return value;
 }
 
+static const char *topic_name(const char *name, const char *text) {
+    if (!*text || strspn(text, TOPIC_CHARACTERS) != strlen(text) || strlen(text) > TOPIC_BYTES_MAX)
+        die(CANNOT_RUN, "--%s is at most %d of the characters %s", name, TOPIC_BYTES_MAX, TOPIC_CHARACTERS);
+    return text;
+}
+
 static const struct option names[] = {
     {"port", 1, NULL, 'p'},      {"header", 1, NULL, 'h'}, {"prefix", 1, NULL, 'x'},  {"pid", 1, NULL, 'P'},
     {"connections", 1, NULL, 'c'}, {"in-flight", 1, NULL, 'i'}, {"topics", 1, NULL, 't'}, {"warm", 1, NULL, 'w'},
-    {"seconds", 1, NULL, 's'},   {"count", 1, NULL, 'n'},  {NULL, 0, NULL, 0}};
+    {"seconds", 1, NULL, 's'},   {"count", 1, NULL, 'n'},  {"topic", 1, NULL, 'T'},  {"queues", 1, NULL, 'q'},
+    {"body", 1, NULL, 'b'},      {"batch", 1, NULL, 'B'},  {"depth", 1, NULL, 'd'},  {NULL, 0, NULL, 0}};
 
 static void set_option(int letter, const char *name, const char *text) {
     switch (letter) {
         case 'p': options.port = (int)number(name, text, 1, 65535); break;
         case 'h': options.header = text; break;
-        case 'x': options.prefix = text; break;
+        case 'x': options.prefix = topic_name(name, text); break;
+        case 'T': options.topic = topic_name(name, text); break;
         case 'P': options.pids = text; break;
         case 'c': options.connections = (int)number(name, text, 1, CONNECTIONS_MAX); break;
         case 'i': options.in_flight = (int)number(name, text, 1, IN_FLIGHT_MAX); break;
         case 't': options.topics = (int)number(name, text, 1, TOPICS_MAX); break;
+        case 'q': options.queues = (int)number(name, text, 1, QUEUES_MAX); break;
+        case 'b': options.body_bytes = (unsigned long)number(name, text, 1, BODY_BYTES_MAX); break;
+        case 'B': options.batch = (int)number(name, text, 1, BATCH_MAX); break;
+        case 'd': options.depth = (unsigned long)number(name, text, 1, 1e12); break;
         case 'w': options.warm_s = number(name, text, 0, SECONDS_MAX); break;
         case 's': options.measure_s = number(name, text, 0.01, SECONDS_MAX); break;
         case 'n': options.count = (unsigned long)number(name, text, 1, 1e12); break;
@@ -510,8 +663,6 @@ static void read_options(int argc, char **argv) {
     options.mode = argv[optind];
     if (strcmp(options.header, "json") && !is_binary())
         die(CANNOT_RUN, "--header is json or binary, not '%s'", options.header);
-    if (strspn(options.prefix, TOPIC_CHARACTERS) != strlen(options.prefix) || strlen(options.prefix) > TOPIC_BYTES_MAX)
-        die(CANNOT_RUN, "--prefix is at most %d of the characters %s", TOPIC_BYTES_MAX, TOPIC_CHARACTERS);
 }
 
 int main(int argc, char **argv) {

@@ -30,11 +30,38 @@ class Shape(NamedTuple):
         return f"{self.connections}×{self.in_flight}"
 
 
+class Target(NamedTuple):
+    """Who is asked: a loopback port, and the process behind it, whose CPU is counted."""
+
+    port: int
+    pid: int
+
+
+class Span(NamedTuple):
+    """How long: load before the measurement, so that it begins with everything connected and running, and in it."""
+
+    settle_s: float
+    measure_s: float
+    successes_max: int | None = None
+    """Ends the measurement earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A kind of answer that was no success."""
+
+    code: int
+    count: int
+    remark: str
+    """Of the first one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """What one run measured."""
 
     requests_per_s: float
+    """Only successes count."""
     server_cpu_us_per_request: float
     server_cores: float
     generator_cores: float
@@ -42,6 +69,9 @@ class LoadResult:
     p99_us: float
     p999_us: float
     max_us: float
+    succeeded: int
+    """All requests that were answered with success, before and after the measurement too."""
+    refusals: tuple[Refusal, ...]
     other_cores: float
     """What everything else on this machine took meanwhile. Near zero on a quiet machine."""
     load_average: float
@@ -65,28 +95,65 @@ def build(cache: Path) -> Path:
     return program
 
 
-def ask_routes(
-    program: Path, *, port: int, pid: int, shape: Shape, prefix: str, topics: int, settle_s: float, measure_s: float
-) -> LoadResult:
+def ask_routes(program: Path, target: Target, shape: Shape, span: Span, *, prefix: str, topics: int) -> LoadResult:
     """Ask for routes of `topics` topics at random. Raises `LoadError` if a single request failed."""
+    result = _run(program, "route", target, shape, span, prefix=prefix, topics=topics)
+    if result.refusals:
+        raise LoadError(f"the server refused: {result.refusals}")
+    return result
+
+
+def send_messages(
+    program: Path, target: Target, shape: Shape, span: Span, *, topic: str, queues: int, body: int
+) -> LoadResult:
+    """Send messages with bodies of `body` bytes to the queues of a topic in turn, as the Java client writes them."""
+    return _run(program, "send", target, shape, span, topic=topic, queues=queues, body=body)
+
+
+def pull_messages(
+    program: Path, target: Target, shape: Shape, span: Span, *, topic: str, queues: int, depth: int, batch: int
+) -> LoadResult:
+    """Pull `batch` messages at a time from the queues in turn, from their start to `depth` and again.
+
+    A success is a reply with exactly the messages that were asked for.
+    """
+    return _run(program, "pull", target, shape, span, topic=topic, queues=queues, depth=depth, batch=batch)
+
+
+def _run(program: Path, mode: str, target: Target, shape: Shape, span: Span, **options: str | int) -> LoadResult:
     # fmt: off
     command = [
-        str(program), "route", "--port", str(port), "--pid", str(pid), "--prefix", prefix, "--topics", str(topics),
+        str(program), mode, "--port", str(target.port), "--pid", str(target.pid),
         "--connections", str(shape.connections), "--in-flight", str(shape.in_flight),
-        "--warm", str(settle_s), "--seconds", str(measure_s),
+        "--warm", str(span.settle_s), "--seconds", str(span.measure_s),
+        *(part for name, value in options.items() for part in (f"--{name}", str(value))),
+        *(("--count", str(span.successes_max)) if span.successes_max else ()),
     ]
     # fmt: on
     load_average = os.getloadavg()[0]
     busy_before = _busy_s()
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=settle_s + measure_s + _GRACE_S)
+    seen = _output(command, span.settle_s + span.measure_s + _GRACE_S)
     busy_s = _busy_s() - busy_before
-    if done.returncode:
-        raise LoadError(done.stderr.strip() or done.stdout.strip() or f"loadgen ended with {done.returncode}")
-    seen: dict[str, Any] = json.loads(done.stdout)
-    # The machine's counters span warm-up too; the run's own shares hold for both parts.
-    other_cores = busy_s / (settle_s + measure_s) - seen["server_cores"] - seen["generator_cores"]
+    # The machine's counters span the load before the measurement too; the run's own shares hold for both parts.
+    other_cores = busy_s / (span.settle_s + seen["seconds"]) - seen["server_cores"] - seen["generator_cores"]
     measured = {name: seen[name] for name in LoadResult.__dataclass_fields__ if name in seen}
-    return LoadResult(**measured, other_cores=max(0.0, round(other_cores, 3)), load_average=load_average)
+    return LoadResult(
+        **measured,
+        refusals=tuple(Refusal(**failure) for failure in seen["failures"]),
+        other_cores=max(0.0, round(other_cores, 3)),
+        load_average=load_average,
+    )
+
+
+def _output(command: list[str], timeout_s: float) -> dict[str, Any]:
+    """What the generator printed. Refused requests are figures, too; a lost one, or a lost connection, is an error."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
+    if not done.stdout:
+        raise LoadError(done.stderr.strip() or f"loadgen ended with {done.returncode}")
+    seen: dict[str, Any] = json.loads(done.stdout)
+    if seen["unanswered"]:
+        raise LoadError(f"{seen['unanswered']} requests were never answered: {done.stdout.strip()}")
+    return seen
 
 
 def _busy_s() -> float:

@@ -21,19 +21,18 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from benchmarks import loadgen, report
-from benchmarks.loadgen import LoadError, LoadResult, Shape
+from benchmarks import loadgen, tables
+from benchmarks import nameserver_report as report
+from benchmarks.loadgen import LoadError, LoadResult, Shape, Span
+from benchmarks.nameserver_report import Measured, Registration
 from benchmarks.registration import Registrar, topic_names
-from benchmarks.report import Measured, Registration
-from benchmarks.servers import NameServer, rss_mb, start_apache, start_rocketline
+from benchmarks.servers import CACHE, RESULTS, Server, rss_mb, start_apache, start_rocketline
 from rocketline.errors import RocketlineError
 from rocketline.testing import apache
 
-Start: TypeAlias = Callable[[Path], NameServer]
+Start: TypeAlias = Callable[[Path], Server]
 """Starts a server whose files go to the folder handed in."""
 
-_CACHE = Path(__file__).parents[1] / ".cache"
-_RESULTS = Path(__file__).with_name("results")
 _PREFIX = "bench"
 _SETTLED = 0.95
 """A turn of the warm-up that costs more than this share of the best one before was the last."""
@@ -65,7 +64,7 @@ QUICK = Plan(rounds=1, measure_s=2, warm_up_s=2, warm_up_turns_min=1, warm_up_tu
 class Contestant:
     """A server, the broker that registered its topics with it, and what was measured."""
 
-    server: NameServer
+    server: Server
     broker: Registrar
     measured: Measured
 
@@ -92,7 +91,7 @@ class Contest:
                 else:
                     self._enter(server, start_ms[index], stack)
 
-    def _enter(self, server: NameServer, start_ms: list[float], stack: ExitStack) -> None:
+    def _enter(self, server: Server, start_ms: list[float], stack: ExitStack) -> None:
         stack.callback(server.process.close)
         broker = stack.enter_context(Registrar(server.port))
         broker.register(topic_names(_PREFIX, self.plan.topics), version=1)
@@ -113,7 +112,7 @@ class Contest:
             for turn in range(self.plan.warm_up_turns_max):
                 results = [self._load(contestant.server, shape, self.plan.warm_up_s) for shape in self.plan.shapes]
                 cost_us = results[0].server_cpu_us_per_request
-                self._say(f"warming up, {contestant.server.label}: {report.summary(results[0])}")
+                self._say(f"warming up, {contestant.server.label}: {tables.summary(results[0])}")
                 if turn + 1 >= self.plan.warm_up_turns_min and cost_us > best_us * _SETTLED:
                     break
                 best_us = min(best_us, cost_us)
@@ -125,7 +124,7 @@ class Contest:
                 for contestant in self._in_turn(number):
                     result = self._load(contestant.server, shape, self.plan.measure_s)
                     contestant.measured.loads.setdefault(shape, []).append(result)
-                    self._say(f"round {number + 1}, {shape}, {contestant.server.label}: {report.summary(result)}")
+                    self._say(f"round {number + 1}, {shape}, {contestant.server.label}: {tables.summary(result)}")
         for contestant in self.contestants:
             contestant.measured.loaded_rss_mb = rss_mb(contestant.server.pid)
 
@@ -144,18 +143,16 @@ class Contest:
         for index in range(len(self.contestants)):
             yield self.contestants[(number + index) % len(self.contestants)]
 
-    def _load(self, server: NameServer, shape: Shape, measure_s: float) -> LoadResult:
+    def _load(self, server: Server, shape: Shape, measure_s: float) -> LoadResult:
         for contestant in self.contestants:
             contestant.broker.heartbeat()
         return loadgen.ask_routes(
             self.program,
-            port=server.port,
-            pid=server.pid,
-            shape=shape,
+            server.target,
+            shape,
+            Span(_SETTLE_S, measure_s),
             prefix=_PREFIX,
             topics=self.plan.topics,
-            settle_s=_SETTLE_S,
-            measure_s=measure_s,
         )
 
     def _register(self, contestant: Contestant) -> Registration:
@@ -176,7 +173,7 @@ class Contest:
             gone_ms=gone_s * 1e3,
         )
 
-    def _longest_query_ms(self, server: NameServer) -> float:
+    def _longest_query_ms(self, server: Server) -> float:
         """What a few clients notice of a registration with many topics."""
         topics = topic_names("many", self.plan.registered_topics)
         with (
@@ -202,7 +199,7 @@ def _seconds_until(witness: Registrar, topic: str, *, is_known: bool) -> float:
 
 def run(plan: Plan, console: Console) -> list[Measured]:
     """Start the servers, measure, end them."""
-    program = loadgen.build(_CACHE)
+    program = loadgen.build(CACHE)
     release = apache.fetch()
     contest = Contest(plan, program, console)
     with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
@@ -231,15 +228,16 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit("Stopped.")
     lines = list(report.rows(measured, plan.registered_topics))
-    console.print(report.table(lines, [server.label for server in measured]))
+    console.print(tables.table(report.TITLE, lines, [server.label for server in measured]))
     if asked.quick:
         console.print("A quick run shows that everything works. It is too short to compare anything.")
     else:
-        for line in (*report.goal_lines(measured), report.noise_line(measured)):
+        runs = (run for server in measured for runs in server.loads.values() for run in runs)
+        for line in (*report.goal_lines(measured), tables.noise_line(runs)):
             console.print(line, highlight=False)
         date = dt.datetime.now(tz=dt.UTC).date().isoformat()
-        path = _RESULTS / f"nameserver-{date}.json"
-        report.save(path, date=date, plan=asdict(plan), measured=measured, lines=lines)
+        path = RESULTS / f"nameserver-{date}.json"
+        tables.save(path, report.document(date, asdict(plan), measured, lines))
         console.print(f"All figures: benchmarks/results/{path.name}", highlight=False)
 
 

@@ -1,16 +1,21 @@
-"""The name servers to compare, each in a process of its own on a free loopback port."""
+"""Servers to compare, each in a process of its own on a free loopback port: what all share, and the name servers."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.loadgen import Target
 from benchmarks.registration import Registrar
 from rocketline.testing.apache import ApacheNameServer, Release
 from rocketline.testing.server_process import LOOPBACK, ServerFailedError, ServerProcess, free_port
+
+CACHE = Path(__file__).parents[1] / ".cache"
+RESULTS = Path(__file__).with_name("results")
 
 APACHE_HEAP = "1g"
 APACHE_JVM = ("-server", "-XX:+UseG1GC")
@@ -18,9 +23,10 @@ APACHE_JVM = ("-server", "-XX:+UseG1GC")
 
 _START_TIMEOUT_S = 60
 _SPEED_PACKAGES = ("uvloop", "msgspec")
-_WITHOUT_SPEED = f"""
+_EXTRA_PACKAGES = (*_SPEED_PACKAGES, "lz4", "zstandard")
+_WITHOUT_EXTRAS = f"""
 import sys
-for package in {_SPEED_PACKAGES}:
+for package in {_EXTRA_PACKAGES}:
     sys.modules[package] = None  # an import of it fails now, as if it were not installed
 from rocketline.cli import main
 main()
@@ -28,7 +34,7 @@ main()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NameServer:
+class Server:
     """One that answers."""
 
     label: str
@@ -36,7 +42,7 @@ class NameServer:
     start_s: float
     """From the start of the process to its first answer."""
     idle_rss_mb: float
-    """Before it knew a single topic."""
+    """Straight after that."""
 
     @property
     def port(self) -> int:
@@ -46,25 +52,37 @@ class NameServer:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def target(self) -> Target:
+        return Target(self.port, self.pid)
 
-def start_apache(release: Release, home: Path) -> NameServer:
+
+def start_apache(release: Release, home: Path) -> Server:
     """Apache's name server as its own script would run it, but for the size of the heap."""
     began = time.perf_counter()
     process = ApacheNameServer(release, home, heap=APACHE_HEAP, jvm=APACHE_JVM)
-    return _answering(f"Apache {release.version}", process, began)
+    return answering(f"Apache {release.version}", process, began, _knows_no_topic)
 
 
-def start_rocketline(home: Path, *, has_speed: bool) -> NameServer:
-    """Ours, with the packages of the extra `speed` or with their imports barred."""
+def start_rocketline(home: Path, *, has_speed: bool) -> Server:
+    """Ours, with the packages of the extra `speed` or with the imports of all extras barred."""
     port = free_port()
-    program = ["-m", "rocketline"] if has_speed else ["-c", _WITHOUT_SPEED]
-    command = [sys.executable, *program, "nameserver", "--host", LOOPBACK, "--port", str(port)]
-    label = "Rocketline, speed extra" if has_speed else "Rocketline, plain"
+    command = [*rocketline_command(has_speed=has_speed), "nameserver", "--host", LOOPBACK, "--port", str(port)]
+    label = rocketline_label(has_speed=has_speed)
     began = time.perf_counter()
     process = ServerProcess(label, command, port=port, output=home / "output.txt", environment={"HOME": str(home)})
-    server = _answering(label, process, began)
-    _check_speed(server, has_speed)
+    server = answering(label, process, began, _knows_no_topic)
+    check_speed(server, has_speed=has_speed)
     return server
+
+
+def rocketline_command(*, has_speed: bool) -> list[str]:
+    """How to call our command line: as it is, or as if no extra were installed."""
+    return [sys.executable, *(("-m", "rocketline") if has_speed else ("-c", _WITHOUT_EXTRAS))]
+
+
+def rocketline_label(*, has_speed: bool) -> str:
+    return "Rocketline, speed extra" if has_speed else "Rocketline, plain"
 
 
 def rss_mb(pid: int) -> float:
@@ -73,29 +91,36 @@ def rss_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _answering(label: str, process: ServerProcess, began: float) -> NameServer:
-    """The server, once it has answered its first query."""
-    while not _answers(process.port):
-        if not process.is_running or time.perf_counter() - began > _START_TIMEOUT_S:
+def answering(
+    label: str,
+    process: ServerProcess,
+    began: float,
+    answers: Callable[[int], bool],
+    *,
+    timeout_s: float = _START_TIMEOUT_S,
+) -> Server:
+    """The server, once `answers` says of its port that it does."""
+    while not answers(process.port):
+        if not process.is_running or time.perf_counter() - began > timeout_s:
             process.close()
             raise ServerFailedError(label, "did not come up", process.tail())
         time.sleep(0.001)
     start_s = time.perf_counter() - began
-    return NameServer(label=label, process=process, start_s=start_s, idle_rss_mb=rss_mb(process.pid))
+    return Server(label=label, process=process, start_s=start_s, idle_rss_mb=rss_mb(process.pid))
 
 
-def _answers(port: int) -> bool:
-    try:
-        with Registrar(port) as asker:
-            return asker.route("no-such-topic") is None
-    except OSError:
-        return False
-
-
-def _check_speed(server: NameServer, has_speed: bool) -> None:
+def check_speed(server: Server, *, has_speed: bool) -> None:
     """Refuse to measure one thing under the name of another: look at what the process has really loaded."""
     loaded = Path(f"/proc/{server.pid}/maps").read_text()
     if any((package in loaded) != has_speed for package in _SPEED_PACKAGES):
         server.process.close()
         wanted = "needs" if has_speed else "must not load"
         raise ServerFailedError(server.label, f"{wanted} {' and '.join(_SPEED_PACKAGES)}", server.process.tail())
+
+
+def _knows_no_topic(port: int) -> bool:
+    try:
+        with Registrar(port) as asker:
+            return asker.route("no-such-topic") is None
+    except OSError:
+        return False

@@ -1,26 +1,18 @@
-"""What was measured, as values; medians and ratios of it; a table and a file to show them."""
+"""What was measured of name servers, as values; medians and ratios of it, and the goal."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from benchmarks.loadgen import LoadResult, Shape
+from benchmarks.tables import Row, row_values
 
+TITLE = "Name servers: medians, and as a multiple of Apache's"
 RATE_RATIO_MIN = 1.2
 CPU_RATIO_MAX = 0.6
-QUIET_CORES_MAX = 0.2
-"""Beyond this, many threads win rate from few, whatever they cost: the scheduler shares by thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +49,6 @@ class Measured:
 
     def registration_median(self, name: str) -> float:
         return float(median(getattr(result, name) for result in self.registrations))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table: the same figure of every server, Apache's first."""
-
-    section: str
-    name: str
-    values: tuple[float, ...]
-    is_more_better: bool = False
-
-    def ratios(self) -> list[float]:
-        """Each server's value as a multiple of Apache's."""
-        return [value / self.values[0] if self.values[0] else float("nan") for value in self.values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,34 +105,6 @@ def verdicts(measured: Sequence[Measured]) -> Iterator[Verdict]:
         yield Verdict(label=server.label, shape=str(shape), rate_ratio=rate_ratio, cpu_ratio=cpu_ratio, is_met=is_met)
 
 
-def table(lines: Sequence[Row], labels: Sequence[str]) -> Table:
-    """Medians, and behind them the multiple of Apache's: green where ours is better, red where it is worse."""
-    shown = Table(title="Name servers: medians, and as a multiple of Apache's")
-    shown.add_column("")
-    shown.add_column("")
-    for label in labels:
-        shown.add_column(label, justify="right")
-    for index, line in enumerate(lines):
-        is_first = index == 0 or lines[index - 1].section != line.section
-        is_last = index + 1 == len(lines) or lines[index + 1].section != line.section
-        cells = [Text(_number(line.values[0])), *map(_compared, line.values[1:], line.ratios()[1:], _signs(line))]
-        shown.add_row(line.section if is_first else "", line.name, *cells, end_section=is_last)
-    return shown
-
-
-def _signs(line: Row) -> list[bool]:
-    return [line.is_more_better] * len(line.values)
-
-
-def _compared(value: float, ratio: float, is_more_better: bool) -> Text:
-    is_better = ratio >= 1 if is_more_better else ratio <= 1
-    return Text.assemble(_number(value), (f"  {ratio:5.2f}×", "green" if is_better else "red"))
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-
-
 def goal_lines(measured: Sequence[Measured]) -> Iterator[str]:
     """The goal, and one line for each of our servers."""
     shape = next(iter(measured[0].loads))
@@ -164,68 +114,17 @@ def goal_lines(measured: Sequence[Measured]) -> Iterator[str]:
         yield f"  {verdict.label}: {verdict.rate_ratio:.2f}× at {verdict.cpu_ratio:.2f}, {outcome}"
 
 
-def noise_line(measured: Sequence[Measured]) -> str:
-    """How much of the machine was not ours while we measured."""
-    others = [run.other_cores for server in measured for runs in server.loads.values() for run in runs]
-    share = f"Other work took {median(others):.2f} of {os.cpu_count()} cores meanwhile, at most {max(others):.2f}."
-    if median(others) > QUIET_CORES_MAX:
-        return f"{share} [red]Too much: only the CPU per query means anything. Repeat on a quiet machine.[/]"
-    return f"{share} Compare the servers with each other, never with another run."
-
-
-def summary(run: LoadResult) -> str:
-    """One run in a few words."""
-    figures = f"{run.requests_per_s:,.0f}/s, {run.server_cpu_us_per_request:.1f} µs CPU, p99 {run.p99_us:,.0f} µs"
-    return f"{figures} (others {run.other_cores:.2f} cores, load average {run.load_average:.1f})"
-
-
-def save(path: Path, *, date: str, plan: dict[str, Any], measured: Sequence[Measured], lines: Sequence[Row]) -> None:
-    """Everything, every single run included, as JSON."""
-    document = {
+def document(date: str, plan: dict[str, Any], measured: Sequence[Measured], lines: Sequence[Row]) -> dict[str, Any]:
+    """Everything, every single run included, for the file."""
+    labels = [server.label for server in measured]
+    return {
         "date": date,
-        "machine": machine(),
         "plan": plan,
         "goal": [asdict(verdict) for verdict in verdicts(measured)],
-        "table": [_row_values(line, measured) for line in lines],
+        "table": [row_values(line, labels) for line in lines],
         "runs": [asdict(server) | {"loads": _loads(server)} for server in measured],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_rounded(document), indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _row_values(line: Row, measured: Sequence[Measured]) -> dict[str, Any]:
-    values = {server.label: value for server, value in zip(measured, line.values, strict=True)}
-    return {"section": line.section, "name": line.name} | values
 
 
 def _loads(server: Measured) -> dict[str, list[dict[str, Any]]]:
     return {str(shape): [asdict(run) for run in runs] for shape, runs in server.loads.items()}
-
-
-def _rounded(value: Any) -> Any:
-    """Four digits behind the point are more than was measured."""
-    match value:
-        case float():
-            return round(value, 4)
-        case dict():
-            return {key: _rounded(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_rounded(item) for item in value]
-    return value
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    model = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if "model name" in line
-    ]
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
-    return {
-        "processor": model[0] if model else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "java": java,
-    }

@@ -1,0 +1,140 @@
+"""Our broker beside Apache's, in one run: `python -m benchmarks.broker`, or `make bench-broker`.
+
+Everything can be narrowed down, to look at one thing while working on it:
+
+    python -m benchmarks.broker --only ours --work send --shape 8x64 --body 100 --seconds 5 --rounds 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import broker_report as report
+from benchmarks import loadgen, tables
+from benchmarks.broker_contest import Contest, Contestant, Plan
+from benchmarks.broker_report import Measured, Work
+from benchmarks.brokers import start_apache, start_rocketline
+from benchmarks.loadgen import LoadError, Shape
+from benchmarks.servers import CACHE, RESULTS, rocketline_label
+from rocketline.errors import RocketlineError
+from rocketline.testing import apache
+
+_APACHE, _OURS, _BARE = "apache", "ours", "bare"
+_PARTS = ("starts", "loads", "crash")
+QUICK = Plan(
+    rounds=1,
+    measure_s=1,
+    warm_up_s=1,
+    warm_up_turns_min=1,
+    warm_up_turns_max=1,
+    pull_messages=20_000,
+    crash_log_bytes=64 << 20,
+)
+"""To see that it works, not to quote from."""
+
+
+def run(plan: Plan, names: Sequence[str], parts: Sequence[str], console: Console) -> list[Measured]:
+    """Start the brokers `names`, measure the `parts`, end them."""
+    program = loadgen.build(CACHE)
+    with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
+        home = Path(folder)
+        contest = Contest(plan, program, home, [_contestant(name, home, stack) for name in names], console)
+        if "starts" in parts:
+            contest.measure_starts()
+        if "loads" in parts:
+            contest.measure_loads()
+        if "crash" in parts:
+            contest.measure_restarts()
+    return [contestant.measured for contestant in contest.contestants]
+
+
+def _contestant(name: str, home: Path, stack: ExitStack) -> Contestant:
+    if name == _APACHE:
+        release = apache.fetch()
+        name_server = stack.enter_context(apache.ApacheNameServer(release, home / "name-server"))
+        start = partial(start_apache, release, [name_server.address])
+        return Contestant(start=start, measured=Measured(label=f"Apache {release.version}"), is_compiling=True)
+    has_speed = name == _OURS
+    measured = Measured(label=rocketline_label(has_speed=has_speed))
+    return Contestant(start=partial(start_rocketline, has_speed=has_speed), measured=measured, is_compiling=False)
+
+
+def _shape(text: str) -> Shape:
+    found = re.fullmatch(r"(\d+)[x×](\d+)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"a shape is CONNECTIONSxIN_FLIGHT, such as 8x64, not {text!r}")
+    return Shape(int(found[1]), int(found[2]))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Our broker beside Apache's.")
+    names = (_APACHE, _OURS, _BARE)
+    parser.add_argument("--only", action="append", choices=names, help="this broker; may be given again")
+    parser.add_argument("--bare", action="store_true", help="also ours without any extra package")
+    parser.add_argument("--part", action="append", choices=_PARTS, help="this part; may be given again")
+    parser.add_argument("--work", action="append", type=Work, choices=list(Work), help="this load only")
+    parser.add_argument("--shape", action="append", type=_shape, help="CONNECTIONSxIN_FLIGHT only, such as 8x64")
+    parser.add_argument("--body", action="append", type=int, help="bodies of this many bytes only")
+    parser.add_argument("--rounds", type=int, help=f"that the medians are taken of (default {Plan().rounds})")
+    parser.add_argument("--seconds", type=float, help=f"of each measurement (default {Plan().measure_s})")
+    parser.add_argument("--quick", action="store_true", help="one short round of all, to see that it works")
+    return parser.parse_args()
+
+
+def _plan(asked: argparse.Namespace) -> Plan:
+    plan = QUICK if asked.quick else Plan()
+    shapes = tuple(asked.shape or plan.shapes)
+    return replace(
+        plan,
+        rounds=asked.rounds or plan.rounds,
+        measure_s=asked.seconds or plan.measure_s,
+        works=tuple(asked.work or ([Work.SEND] if asked.shape else plan.works)),
+        shapes=shapes,
+        sync_shapes=shapes if asked.shape else plan.sync_shapes,
+        bodies=tuple(asked.body or plan.bodies),
+    )
+
+
+def main() -> None:
+    """Measure, print the table; keep the figures if everything was measured."""
+    asked, console = _parse(), Console(width=None if sys.stdout.isatty() else 140)
+    is_narrowed = any((asked.work, asked.shape, asked.body))
+    names = asked.only or [_APACHE, _OURS, *([_BARE] if asked.bare else [])]
+    parts = asked.part or (["loads"] if is_narrowed else _PARTS)
+    plan = _plan(asked)
+    try:
+        measured = run(plan, names, parts, console)
+    except (LoadError, RocketlineError, OSError) as error:
+        sys.exit(f"The benchmark could not be finished. {error}")
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")
+    lines, labels = list(report.rows(measured, plan.crash_log_bytes)), [broker.label for broker in measured]
+    is_compared = names[0] == _APACHE and len(names) > 1
+    console.print(tables.table(report.TITLE if is_compared else "Medians", lines, labels, is_compared=is_compared))
+    if asked.quick:
+        console.print("A quick run shows that everything works. It is too short to compare anything.")
+        return
+    runs = [run for broker in measured for runs in broker.loads.values() for run in runs]
+    closing = [*(report.goal_lines(lines, labels) if is_compared else ()), *([tables.noise_line(runs)] if runs else ())]
+    for line in closing:
+        console.print(line, highlight=False)
+    if not is_narrowed and not asked.part and is_compared:
+        date = dt.datetime.now(tz=dt.UTC).date().isoformat()
+        path = RESULTS / f"broker-{date}.json"
+        tables.save(path, report.document(date, asdict(plan), measured, lines))
+        console.print(f"All figures: benchmarks/results/{path.name}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Brokers in one contest: they take turns, so that whatever else the machine does hits all alike."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+
+from benchmarks import crash, loadgen, tables
+from benchmarks.broker_report import MANY, ONE, SINGLE, Measured, Work, Workload
+from benchmarks.brokers import Questions, StartBroker
+from benchmarks.loadgen import LoadError, LoadResult, Shape, Span
+from benchmarks.servers import Server, rss_mb
+
+_Item = TypeVar("_Item")
+
+QUEUES = 4
+"""What a client's first send to a new topic gets from a broker in its default configuration."""
+_SEND_TOPIC = "bench-send"
+_SETTLED = 0.95
+"""A turn of the warm-up that costs more than this share of the best one before was the last."""
+_SETTLE_S = 1
+_IDLE_S = 3
+_STORED_TIMEOUT_S = 10
+_FILL_SHAPE = Shape(8, 64)
+_FILL_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is measured."""
+
+    rounds: int = 3
+    measure_s: float = 4
+    warm_up_s: float = 2
+    """Load in each shape, with a JVM again and again, until it gets no better at it."""
+    warm_up_turns_min: int = 3
+    warm_up_turns_max: int = 6
+    shapes: tuple[Shape, ...] = (MANY, SINGLE, ONE)
+    sync_shapes: tuple[Shape, ...] = (SINGLE,)
+    bodies: tuple[int, ...] = (100, 1024)
+    works: tuple[Work, ...] = tuple(Work)
+    batch: int = 32
+    pull_messages: int = 200_000
+    crash_log_bytes: int = 1 << 30
+
+    def workloads(self, work: Work) -> list[Workload]:
+        """Everything to load a broker with that is work of this kind."""
+        if work not in self.works:
+            return []
+        shapes = self.sync_shapes if work is Work.SYNC else self.shapes
+        messages = self.batch if work is Work.PULL else 1
+        return [Workload(work, shape, body, messages) for body in self.bodies for shape in shapes]
+
+
+@dataclass(slots=True, kw_only=True)
+class Contestant:
+    """A broker that can be started, what was measured of it, and how deep its queues are filled for pulls."""
+
+    start: StartBroker
+    measured: Measured
+    is_compiling: bool
+    """It gets faster for a while: a JVM."""
+    pull_depths: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return self.measured.label
+
+
+@dataclass(slots=True)
+class Entrant:
+    """A contestant whose server runs."""
+
+    contestant: Contestant
+    server: Server
+
+
+@dataclass(slots=True)
+class Contest:
+    """The comparison. Its public methods may be called once each, in any order. Stores go to folders under `home`."""
+
+    plan: Plan
+    program: Path
+    home: Path
+    contestants: Sequence[Contestant]
+    console: Console
+
+    def measure_starts(self) -> None:
+        """On an empty store, once in every round; and the memory of a broker that has nothing to do."""
+        for number in range(self.plan.rounds):
+            for contestant in _in_turn(self.contestants, number):
+                with self._running([contestant], is_sync=False) as (entrant,):
+                    time.sleep(_IDLE_S)
+                    idle_mb = rss_mb(entrant.server.pid)
+                contestant.measured.start_ms.append(entrant.server.start_s * 1e3)
+                contestant.measured.idle_rss_mb.append(idle_mb)
+                self._say(f"{contestant.label}: started in {entrant.server.start_s:.2f} s, {idle_mb:.0f} MB")
+
+    def measure_loads(self) -> None:
+        """All workloads. Those with sync flush get servers of their own, because it is a setting of a broker."""
+        for works in ((Work.PULL, Work.SEND), (Work.SYNC,)):
+            groups = [workloads for work in works if (workloads := self.plan.workloads(work))]
+            if not groups:
+                continue
+            # Pulls come first: after gigabytes of sends, a broker takes the messages to pull for cold.
+            with self._running(self.contestants, is_sync=Work.SYNC in works) as entrants:
+                for entrant in entrants:
+                    self._say(f"{entrant.server.label}: port {entrant.server.port}, process {entrant.server.pid}")
+                    self._prepare(entrant, groups)
+                for workloads in groups:
+                    self._warm_up(entrants, workloads)
+                    self._measure(entrants, workloads)
+                for entrant in entrants:
+                    measured = entrant.contestant.measured
+                    measured.loaded_rss_mb = max(measured.loaded_rss_mb, rss_mb(entrant.server.pid))
+
+    def measure_restarts(self) -> None:
+        """After a kill, with a log that one file just holds."""
+        for body in self.plan.bodies:
+            for contestant in self.contestants:
+                with self._folder() as folder:
+                    restart = crash.restart(
+                        self.program, contestant.start, folder, body=body, log_bytes=self.plan.crash_log_bytes
+                    )
+                contestant.measured.restart_s[body] = restart.seconds
+                self._say(f"{contestant.label}: {restart.messages:,} messages of {body} B back {restart}")
+
+    @contextmanager
+    def _running(self, contestants: Sequence[Contestant], *, is_sync: bool) -> Iterator[list[Entrant]]:
+        """All of them, started one after the other, on stores that nobody needs afterwards."""
+        entrants: list[Entrant] = []
+        with self._folder() as folder:
+            try:
+                for index, contestant in enumerate(contestants):
+                    server = contestant.start(folder / str(index), is_sync=is_sync)
+                    entrants.append(Entrant(contestant, server))
+                yield entrants
+            finally:
+                for entrant in entrants:
+                    entrant.server.process.kill()
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """An empty folder; whoever writes to it must have ended when it goes."""
+        folder = self.home / "stores"
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _prepare(self, entrant: Entrant, groups: Sequence[Sequence[Workload]]) -> None:
+        with Questions(entrant.server.port) as questions:
+            questions.create_topic(_SEND_TOPIC, QUEUES)
+            for body in sorted({load.body for loads in groups for load in loads if load.work is Work.PULL}):
+                topic = _pull_topic(body)
+                questions.create_topic(topic, QUEUES)
+                fill = Span(0, _FILL_TIMEOUT_S, self.plan.pull_messages)
+                self._send(entrant.server, topic, _FILL_SHAPE, body, fill)
+                entrant.contestant.pull_depths[body] = min(questions.depths(topic, QUEUES))
+
+    def _warm_up(self, entrants: Sequence[Entrant], workloads: Sequence[Workload]) -> None:
+        """Load without a measurement; with a JVM, until the CPU per message no longer falls."""
+        span = Span(0, self.plan.warm_up_s)
+        for entrant in entrants:
+            best_us = float("inf")
+            for turn in range(self.plan.warm_up_turns_max if entrant.contestant.is_compiling else 1):
+                results = [self._load(entrant, workload, span) for workload in workloads]
+                cost_us = sum(result.server_cpu_us_per_request for result in results)
+                shown = tables.summary(results[0], messages=workloads[0].messages)
+                self._say(f"warming up, {workloads[0]}, {entrant.contestant.label}: {shown}")
+                if turn + 1 >= self.plan.warm_up_turns_min and cost_us > best_us * _SETTLED:
+                    break
+                best_us = min(best_us, cost_us)
+
+    def _measure(self, entrants: Sequence[Entrant], workloads: Sequence[Workload]) -> None:
+        for number in range(self.plan.rounds):
+            for workload in workloads:
+                for entrant in _in_turn(entrants, number):
+                    result = self._load(entrant, workload, Span(_SETTLE_S, self.plan.measure_s))
+                    entrant.contestant.measured.loads.setdefault(workload, []).append(result)
+                    shown = tables.summary(result, messages=workload.messages)
+                    self._say(f"round {number + 1}, {workload}, {entrant.contestant.label}: {shown}")
+
+    def _load(self, entrant: Entrant, workload: Workload, span: Span) -> LoadResult:
+        if workload.work is not Work.PULL:
+            return self._send(entrant.server, _SEND_TOPIC, workload.shape, workload.body, span)
+        return loadgen.pull_messages(
+            self.program,
+            entrant.server.target,
+            workload.shape,
+            span,
+            topic=_pull_topic(workload.body),
+            queues=QUEUES,
+            depth=entrant.contestant.pull_depths[workload.body],
+            batch=self.plan.batch,
+        )
+
+    def _send(self, server: Server, topic: str, shape: Shape, body: int, span: Span) -> LoadResult:
+        """Send, and see that the queues have grown by as many messages as were acknowledged."""
+        with Questions(server.port) as questions:
+            before = sum(questions.depths(topic, QUEUES))
+            result = loadgen.send_messages(
+                self.program, server.target, shape, span, topic=topic, queues=QUEUES, body=body
+            )
+            deadline = time.monotonic() + _STORED_TIMEOUT_S
+            while (stored := sum(questions.depths(topic, QUEUES)) - before) < result.succeeded:
+                if time.monotonic() > deadline:
+                    raise LoadError(f"{server.label} acknowledged {result.succeeded} messages and has {stored}")
+                time.sleep(0.01)
+            return result
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, style="dim", highlight=False)
+
+
+def _pull_topic(body: int) -> str:
+    return f"bench-pull-{body}"
+
+
+def _in_turn(items: Sequence[_Item], number: int) -> Iterator[_Item]:
+    """All, each round beginning with the next one."""
+    for index in range(len(items)):
+        yield items[(number + index) % len(items)]

@@ -1,0 +1,131 @@
+"""What was measured of brokers, as values; medians of it, and what they shall reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks.loadgen import LoadResult, Shape
+from benchmarks.tables import Goal, Row, row_values
+
+TITLE = "Brokers: medians, and as a multiple of Apache's"
+
+MANY, SINGLE, ONE = Shape(8, 64), Shape(64, 1), Shape(1, 64)
+"""Some busy clients; callers who each wait for their answer; one busy client."""
+
+
+class Work(StrEnum):
+    """What the broker is loaded with."""
+
+    SEND = "send"
+    PULL = "pull"
+    SYNC = "sync"
+    """Sends, each answered once it is on the disk."""
+
+
+class Workload(NamedTuple):
+    work: Work
+    shape: Shape
+    body: int
+    messages: int = 1
+    """In each request."""
+
+    def __str__(self) -> str:
+        return f"{self.work} {self.shape}, {self.body:,} B"
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """Everything that was measured of one broker."""
+
+    label: str
+    start_ms: list[float] = field(default_factory=list)
+    """From the start of the process, on an empty store, until a message was stored."""
+    idle_rss_mb: list[float] = field(default_factory=list)
+    loads: dict[Workload, list[LoadResult]] = field(default_factory=dict)
+    loaded_rss_mb: float = 0
+    restart_s: dict[int, float] = field(default_factory=dict)
+    """By size of body: after a kill, from the start of the process until every message was there again."""
+
+    def load_median(self, workload: Workload, name: str) -> float:
+        return float(median(getattr(result, name) for result in self.loads[workload]))
+
+    def refused(self, workload: Workload) -> int:
+        return sum(refusal.count for result in self.loads[workload] for refusal in result.refusals)
+
+
+_SEND_RATES = {MANY: 1.0, ONE: 1.2, SINGLE: 0.8}
+_SYNC_RATE, _PULL_RATE = 0.9, 0.6
+_SEND_COST = Goal(limit=1, is_ratio=True)
+_START_MS = Goal(limit=500, is_ratio=False)
+_IDLE_MB = Goal(limit=100, is_ratio=False)
+_RESTART_S = {100: Goal(limit=20, is_ratio=False), 1024: Goal(limit=5, is_ratio=False)}
+_NONE_REFUSED = Goal(limit=0, is_ratio=False)
+
+
+def _rate_goal(workload: Workload) -> Goal | None:
+    by_work = {Work.SEND: _SEND_RATES.get(workload.shape), Work.SYNC: _SYNC_RATE, Work.PULL: _PULL_RATE}
+    limit = by_work[workload.work]
+    return Goal(limit=limit, is_ratio=True, is_more_better=True) if limit else None
+
+
+def rows(measured: Sequence[Measured], crash_log_bytes: int) -> Iterator[Row]:
+    """Every line of the table."""
+    for workload in measured[0].loads:
+        yield from _load_rows(workload, measured)
+    if measured[0].start_ms:
+        starts = tuple(median(server.start_ms) for server in measured)
+        yield Row(section="process", name="start to first message, ms", values=starts, goal=_START_MS)
+        idle = tuple(median(server.idle_rss_mb) for server in measured)
+        yield Row(section="process", name="memory when idle, MB", values=idle, goal=_IDLE_MB)
+    if measured[0].loads:
+        loaded = tuple(server.loaded_rss_mb for server in measured)
+        yield Row(section="process", name="memory after the load, MB", values=loaded)
+    for body in measured[0].restart_s:
+        values = tuple(server.restart_s[body] for server in measured)
+        name = f"{crash_log_bytes >> 20:,} MiB of {body:,} B, s"
+        yield Row(section="start after a kill", name=name, values=values, goal=_RESTART_S.get(body))
+
+
+def _load_rows(workload: Workload, measured: Sequence[Measured]) -> Iterator[Row]:
+    def values(figure: str, factor: float = 1) -> tuple[float, ...]:
+        return tuple(server.load_median(workload, figure) * factor for server in measured)
+
+    section, is_send = str(workload), workload.work != Work.PULL
+    rates = values("requests_per_s", workload.messages)
+    yield Row(section=section, name="messages per second", values=rates, is_more_better=True, goal=_rate_goal(workload))
+    costs = values("server_cpu_us_per_request", 1 / workload.messages)
+    yield Row(section=section, name="CPU per message, µs", values=costs, goal=_SEND_COST if is_send else None)
+    yield Row(section=section, name="median latency, µs", values=values("p50_us"))
+    yield Row(section=section, name="99th percentile, µs", values=values("p99_us"))
+    refused = tuple(float(server.refused(workload)) for server in measured)
+    if any(refused):
+        yield Row(section=section, name="refused in all rounds", values=refused, goal=_NONE_REFUSED)
+
+
+def goal_lines(lines: Sequence[Row], labels: Sequence[str]) -> Iterator[str]:
+    """How many goals each of ours has met, and which not."""
+    goals = [(line, line.goal) for line in lines if line.goal]
+    for index, label in enumerate(labels[1:], start=1):
+        missed = [line for line, goal in goals if not goal.is_met(line.values[index], line.values[0])]
+        outcome = "[green]all goals met[/]" if not missed else f"[red]missed {len(missed)} of {len(goals)} goals[/]"
+        yield f"{label}: {outcome}"
+        yield from (f"  {line.section}: {line.name} {line.values[index]:,.1f}, goal {line.goal}" for line in missed)
+
+
+def document(date: str, plan: dict[str, Any], measured: Sequence[Measured], lines: Sequence[Row]) -> dict[str, Any]:
+    """Everything, every single run included, for the file."""
+    labels = [server.label for server in measured]
+    return {
+        "date": date,
+        "plan": plan,
+        "table": [row_values(line, labels) for line in lines],
+        "runs": [asdict(server) | {"loads": _loads(server)} for server in measured],
+    }
+
+
+def _loads(server: Measured) -> dict[str, list[dict[str, Any]]]:
+    return {str(workload): [asdict(run) for run in runs] for workload, runs in server.loads.items()}

@@ -1,0 +1,154 @@
+"""The brokers to compare, each in a process of its own, and the few questions that a benchmark has for one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from benchmarks.servers import Server, answering, check_speed, rocketline_command, rocketline_label
+from rocketline.clock import SystemClock
+from rocketline.errors import ResponseError
+from rocketline.model.names import AUTO_CREATE_TOPIC
+from rocketline.settings.properties import format_properties
+from rocketline.testing.apache import ApacheBroker, Release
+from rocketline.testing.exchange import Exchange
+from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
+from rocketline.wire import headers
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+APACHE_HEAP = "2g"
+APACHE_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:G1HeapRegionSize=16m",
+    "-XX:G1ReservePercent=25",
+    "-XX:InitiatingHeapOccupancyPercent=30",
+    "-XX:SoftRefLRUPolicyMSPerMB=0",
+)
+"""As Apache's own start script has it, but for the size of the heap, and without touching all of it at the start."""
+
+_APACHE_DEFAULT_SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
+"""What `ApacheBroker` makes smaller for tests, back to Apache's default."""
+_SYNC_FLUSH = {"flushDiskType": "SYNC_FLUSH"}
+_START_TIMEOUT_S = 300
+"""A broker that recovers a large store takes its time."""
+_READ_AND_WRITE = 6
+
+
+class StartBroker(Protocol):
+    """Starts a broker on the store in the folder `home`; what was there is found again."""
+
+    def __call__(self, home: Path, *, is_sync: bool = False) -> Server: ...
+
+
+def start_apache(release: Release, name_servers: Sequence[str], home: Path, *, is_sync: bool = False) -> Server:
+    """Apache's broker in its default configuration. With `is_sync`, a send is answered once it is on the disk."""
+    settings = _APACHE_DEFAULT_SETTINGS | (_SYNC_FLUSH if is_sync else {})
+    began = time.perf_counter()
+    process = ApacheBroker(
+        release, home, name_servers=name_servers, settings=settings, heap=APACHE_HEAP, jvm=APACHE_JVM
+    )
+    return answering(f"Apache {release.version}", process, began, _stores_a_message, timeout_s=_START_TIMEOUT_S)
+
+
+def start_rocketline(home: Path, *, has_speed: bool, is_sync: bool = False) -> Server:
+    """`rocketline serve`, name server and broker in one process, in its default configuration but for `is_sync`."""
+    home.mkdir(parents=True, exist_ok=True)
+    port, config = free_port(), home / "broker.conf"
+    config.write_text(format_properties(_SYNC_FLUSH if is_sync else {}), "ascii")
+    ports = ["--nameserver-port", str(free_port()), "--broker-port", str(port)]
+    places = ["--host", LOOPBACK, "--dir", str(home / "data"), "-c", str(config)]
+    command = [*rocketline_command(has_speed=has_speed), "serve", *ports, *places]
+    label = rocketline_label(has_speed=has_speed)
+    began = time.perf_counter()
+    process = ServerProcess(label, command, port=port, output=home / "output.txt", environment={"HOME": str(home)})
+    server = answering(label, process, began, _stores_a_message, timeout_s=_START_TIMEOUT_S)
+    check_speed(server, has_speed=has_speed)
+    return server
+
+
+class Questions:
+    """One blocking connection to a broker. Every question raises `ResponseError` unless it is answered with success."""
+
+    def __init__(self, port: int) -> None:
+        self._exchange = Exchange(f"{LOOPBACK}:{port}", timeout_s=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exchange.close()
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """Make a topic with so many queues, or leave it as it is."""
+        header = headers.CreateTopicRequestHeader(
+            topic=topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=_READ_AND_WRITE,
+            topic_filter_type="SINGLE_TAG",
+            topic_sys_flag=0,
+        )
+        self._ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    def depths(self, topic: str, queues: int) -> list[int]:
+        """How many messages each queue has ever got."""
+        return [self._max_offset(topic, queue_id) for queue_id in range(queues)]
+
+    def _max_offset(self, topic: str, queue_id: int) -> int:
+        header = headers.GetMaxOffsetRequestHeader(topic=topic, queue_id=queue_id)
+        answer = self._ask(RequestCode.GET_MAX_OFFSET, header)
+        return headers.decode(headers.GetMaxOffsetResponseHeader, answer.ext).offset
+
+    def send(self, topic: str) -> None:
+        """Store one small message; a topic that is not there is made."""
+        header = headers.SendMessageRequestHeaderV2(
+            producer_group="bench-producer",
+            topic=topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=1,
+            queue_id=0,
+            sys_flag=0,
+            born_timestamp=SystemClock().wall_ms(),
+            flag=0,
+        )
+        self._ask(RequestCode.SEND_MESSAGE_V2, header, b"first")
+
+    def pull_one(self, topic: str, queue_id: int, offset: int) -> bytes:
+        """The record of one message."""
+        header = headers.PullMessageRequestHeader(
+            consumer_group="bench-consumer",
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=offset,
+            max_msg_nums=1,
+            sys_flag=4,  # with the subscription
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+        )
+        return self._ask(RequestCode.PULL_MESSAGE, header).body
+
+    def _ask(self, code: RequestCode, header: headers.Header, body: bytes = b"") -> Command:
+        answer = self._exchange.ask(Command(code, headers.encode(header), body))
+        if answer.code != ResponseCode.SUCCESS:
+            raise ResponseError(answer.code, answer.remark, request=code.name)
+        return answer
+
+
+def _stores_a_message(port: int) -> bool:
+    try:
+        with Questions(port) as questions:
+            questions.send("bench-start")
+    except (OSError, ResponseError):
+        return False
+    return True
