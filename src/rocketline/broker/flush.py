@@ -19,9 +19,11 @@ from rocketline.clock import Clock
 from rocketline.net.timer import Timer
 from rocketline.store.commit_log import FlushJob
 from rocketline.store.config import StoreConfig
-from rocketline.store.message_store import MessageStore, QueueFlushJob
+from rocketline.store.message_store import MessageStore
+from rocketline.store.queue_flush import QueueFlushJob
 
 _PAGE_BYTES: Final = 4096
+_CLEAN_FIRST_S: Final = 60.0
 _DEADLINE_CHECK_S: Final = 0.1
 _CATCH_UP_RECORDS: Final = 500
 """Records that one turn of the loop adds to an index that is being rebuilt: a few milliseconds."""
@@ -65,6 +67,7 @@ class Flusher:
         else:
             periods.append((config.flush_interval_commit_log, self._flush_if_due))
         self._timers = [Timer(action, first_s=ms / 1000, period_s=ms / 1000) for ms, action in periods]
+        self._timers.append(Timer(self._clean, first_s=_CLEAN_FIRST_S, period_s=config.clean_resource_interval / 1000))
         self._catch_up()
         return self
 
@@ -156,6 +159,12 @@ class Flusher:
     def _queues_flushed(self, job: QueueFlushJob, running: asyncio.Future[None]) -> None:
         self._running_queues = None
         self._store.finish_queue_flush(job, _error(running))
+
+    def _clean(self) -> None:
+        """Delete what has expired. Unlinking a gigabyte takes its time, so the thread does it; should the process end
+        before, the files are found and deleted again."""
+        if unused := self._store.clean():
+            self._thread.submit(self._store.unlink, unused)
 
     def _catch_up(self) -> None:
         """Go on rebuilding the index, in small steps and with as long a pause after each for everybody else."""

@@ -163,12 +163,12 @@ class CommitLog:
 
     # --- the oldest and the last
 
-    def remove_first(self) -> None:
-        """Delete the oldest file; never the one being written. Raises `OSError`."""
+    def drop_first(self) -> Path:
+        """Forget the oldest file, never the one being written; its path, to be unlinked where waiting is no harm."""
         start = self.segments.starts[0]
         assert start + self.segment_bytes <= self.flushed
         self._unmap(start)
-        self.segments.remove_first()
+        return self.segments.drop_first()
 
     def close(self) -> None:
         for file in self._writing.values():

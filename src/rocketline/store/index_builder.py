@@ -7,6 +7,7 @@ not added here but found by it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from rocketline.clock import Clock
@@ -16,8 +17,8 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.key_index import KeyIndex
-from rocketline.store.log_writer import IndexKeys
+from rocketline.store.key_index import KeyIndex, SyncJob
+from rocketline.store.log_writer import Entry
 from rocketline.store.record_scan import Record, property_of, scan
 
 _NAMES = tuple(
@@ -57,10 +58,23 @@ class IndexBuilder:
         """Store time and log offset of the newest record in the index."""
         return self._index.last_update if self._index is not None else (0, 0)
 
-    def add(self, topic: str, keys: IndexKeys, log_offset: int, store_ms: int) -> None:
-        """A record was dispatched."""
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Records were dispatched. Raises `OSError`."""
         if self._index is not None and self._behind_at is None:
-            self._index.add(topic, keys.unique_key, keys.keys, keys.tag, log_offset, store_ms)
+            add = self._index.add
+            for queue, log_offset, _, _, store_ms, keys in entries:
+                if keys is not None:
+                    add(queue.topic, *keys, log_offset, store_ms)
+
+    def begin_sync(self) -> SyncJob | None:
+        """What to sync, off the loop, of files that are full."""
+        return self._index.begin_sync() if self._index is not None else None
+
+    def finish_sync(self, job: SyncJob) -> int:
+        """The job ran; up to which store time the index is durable now."""
+        assert self._index is not None
+        self._index.finish_sync(job)
+        return self._index.safe_until_ms
 
     def catch_up(self, records_max: int, confirmed: int) -> bool:
         """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`."""
@@ -78,8 +92,9 @@ class IndexBuilder:
 
     def _add_found(self, index: KeyIndex, record: Record) -> None:
         if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
-            values = [property_of(record.properties, name).decode("utf-8", "replace") for name in _NAMES]
-            index.add(record.topic.decode("utf-8", "replace"), *values, record.log_offset, record.store_ms)
+            unique_key, keys, tag = (property_of(record.properties, name).decode("utf-8", "replace") for name in _NAMES)
+            topic = record.topic.decode("utf-8", "replace")
+            index.add(topic, unique_key, keys, tag, record.log_offset, record.store_ms)
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None

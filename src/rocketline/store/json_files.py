@@ -22,6 +22,12 @@ _log = Log(__name__)
 Body = TypeVar("Body")
 
 
+class Rendered(str):
+    """A part of a file as `pretty` wrote it before, for who keeps it: a large table of which little changes."""
+
+    __slots__ = ()
+
+
 def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
     """What the file says, or else its `.bak`; None if there is neither, or both are empty.
 
@@ -57,7 +63,12 @@ def save_json(fs: FileSystem, path: Path, body: object) -> None:
 
     Raises `OSError`; then loading finds the old state.
     """
-    data = pretty(codec.to_value(body)).encode("utf-8", "replace")
+    save_value(fs, path, codec.to_value(body))
+
+
+def save_value(fs: FileSystem, path: Path, value: Any) -> None:
+    """As `save_json`, of a value that `pretty` can write."""
+    data = pretty(value).encode("utf-8", "replace")
     fs.make_folder(path.parent)
     if fs.exists(path) and fs.size_of(path):
         fs.rename(path, _backup(path))
@@ -81,6 +92,8 @@ def pretty(value: Any, line: str = "\n") -> str:
     >>> pretty({"offsetTable": {1: 3}, "topics": ["T"], "none": {}})
     '{\\n\\t"offsetTable":{\\n\\t\\t1:3\\n\\t},\\n\\t"topics":[\\n\\t\\t"T"\\n\\t],\\n\\t"none":{}\\n}'
     """
+    if isinstance(value, Rendered):
+        return value
     inner = line + "\t"
     if isinstance(value, dict) and value:
         entries = ",".join([f"{inner}{_key(key)}:{pretty(entry, inner)}" for key, entry in value.items()])

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from rocketline.clock import Clock
-from rocketline.errors import RemoteProtocolError, StoreError, StoreFullError, StoreReadOnlyError
+from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
 from rocketline.logs import Log
 from rocketline.model import property_names
 from rocketline.model.delay_levels import DelayLevels
@@ -28,15 +28,15 @@ from rocketline.store import record_scan
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
-from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.log_writer import Entry, IndexKeys, LogWriter
+from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import QueueTable
-from rocketline.store.reading import ReadLimits, ReadResult, ReadStatus, first_at_or_after, read_span
 from rocketline.store.recovery import RecoveryRules, recover
-from rocketline.wire.headers import BoundaryType
-from rocketline.wire.message_codec import decode_record
+from rocketline.store.retention import Retention, is_expired
+from rocketline.store.store_reader import StoreReader
 from rocketline.wire.properties import encode_properties
 
 _log = Log(__name__)
@@ -48,7 +48,7 @@ _QUERY_ROUNDS: Final = 3
 _QUERY_MAX: Final = 64
 
 
-class MessageStore:
+class MessageStore(StoreReader):
     """An open store. Java's file formats, byte for byte; see `open`."""
 
     def __init__(
@@ -60,12 +60,13 @@ class MessageStore:
         memory_bytes: int,
     ) -> None:
         start = config()
-        self._config, self._fs, self._clock, self._memory_bytes = config, fs, clock, memory_bytes
+        self._fs, self._clock = fs, clock
         self.root = start.store_path_root_dir
         self.is_sync = start.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self.levels = DelayLevels.parse(start.message_delay_level)
-        self.log = CommitLog(fs, start.commit_log_path, start.mapped_file_size_commit_log)
-        self.queues = QueueTable(fs, self.root / "consumequeue", start.mapped_file_size_consume_queue)
+        log = CommitLog(fs, start.commit_log_path, start.mapped_file_size_commit_log)
+        queues = QueueTable(fs, self.root / "consumequeue", start.mapped_file_size_consume_queue)
+        super().__init__(config, log, queues, IndexBuilder(start, fs, clock, log, self.root / "index"), memory_bytes)
         self.writer = LogWriter(
             self.log,
             store_host.ip + store_host.port.to_bytes(4, "big"),
@@ -74,9 +75,9 @@ class MessageStore:
         )
         self.store_host = store_host
         self.checkpoint = Checkpoint(fs, self.root / "checkpoint")
-        self.index = IndexBuilder(start, fs, clock, self.log, self.root / "index")
         self.on_arrival: Callable[[Arrivals], None] = lambda arrivals: None
         """Told after each dispatch; set by whoever lets clients wait for messages."""
+        self._retention = Retention()
         self.problem: str | None = None
         """Why nothing is written any more; None while all is well."""
         self.is_disk_full = False
@@ -258,21 +259,19 @@ class MessageStore:
         if not entries:
             return
         arrivals: Arrivals = {}
-        add_keys = self.index.add
-        for queue, log_offset, size, code, store_ms, keys in entries:
+        for queue, log_offset, size, code, store_ms, _ in entries:  # noqa: B007  # the last one counts below
             queue.append(log_offset, size, code)
             codes = arrivals.get(queue)
             if codes is None:
                 arrivals[queue] = [code]
             else:
                 codes.append(code)
-            if keys is not None:
-                add_keys(queue.topic, keys, log_offset, store_ms)
         self._last_dispatched = (log_offset, store_ms)
         try:
             self.queues.touched(arrivals)
-        except OSError as error:  # they are in the log, so they count; but the queues can no longer follow it
-            self.fail(f"writing to a queue failed: {error.strerror or error}")
+            self.index.add(entries)
+        except OSError as error:  # they are in the log, so they count; but queues and index can no longer follow it
+            self.fail(f"writing to queues or index failed: {error.strerror or error}")
         self.on_arrival(arrivals)
 
     # --- flushing
@@ -309,14 +308,18 @@ class MessageStore:
     def begin_queue_flush(self, *, is_thorough: bool) -> QueueFlushJob:
         """What to do off the loop after `write_behind`: save the checkpoint, and if thorough sync the queues first."""
         paths = self.queues.take_unsynced() if is_thorough else []
-        return QueueFlushJob(self._fs, paths, self.checkpoint, self._last_dispatched if is_thorough else None)
+        last = self._last_dispatched if is_thorough else None
+        return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last)
 
     def finish_queue_flush(self, job: QueueFlushJob, error: OSError | None = None) -> None:
         """The job ran. The next one saves what it achieved."""
         if error is not None:
             self.fail(f"syncing the queues failed: {error.strerror or error}")
-        elif job.last is not None:
+            return
+        if job.last is not None:
             self.checkpoint.logics_log_offset, self.checkpoint.logics_msg_timestamp = job.last
+        if job.index is not None:
+            self.checkpoint.index_msg_timestamp = self.index.finish_sync(job.index)
 
     def catch_up(self, records_max: int) -> bool:
         """Take a step of rebuilding the index after a crash; whether there is more to do."""
@@ -358,128 +361,57 @@ class MessageStore:
         self.finish_queue_flush(queue_job)
         self.checkpoint.save()
 
-    # --- queues
-
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        return self.queues.get(topic, queue_id)
-
-    def queues_of(self, topic: str) -> Mapping[int, ConsumeQueue]:
-        return self.queues.of(topic)
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        queue = self.queues.get(topic, queue_id)
-        return queue.min_offset if queue is not None else 0
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        queue = self.queues.get(topic, queue_id)
-        return queue.max_offset if queue is not None else 0
-
-    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> list[tuple[int, int, int]]:
-        """Log offset, record size and tags code of each message from `queue_offset` on, as many as there are."""
-        queue = self.queues.get(topic, queue_id)
-        found: list[tuple[int, int, int]] = []
-        while queue is not None and queue_offset >= queue.min_offset and len(found) < count:
-            more = queue.units(queue_offset + len(found), count - len(found))
-            if not more:
-                break
-            found += UNIT.iter_unpack(more)
-        return found
-
-    def read(
-        self, topic: str, queue_id: int, queue_offset: int, max_messages: int, wanted: frozenset[int] | None
-    ) -> ReadResult:
-        """Messages of one queue, as a pull gets them. Java: getMessage."""
-        queue = self.queues.get(topic, queue_id)
-        if queue is None:
-            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
-        return read_span(self.log, queue, queue_offset, max_messages, wanted, self._limits())
-
-    def _limits(self) -> ReadLimits:
-        config = self._config()
-        return ReadLimits(
-            config.max_transfer_count_on_message_in_memory,
-            config.max_transfer_bytes_on_message_in_memory,
-            config.max_transfer_count_on_message_in_disk,
-            config.max_transfer_bytes_on_message_in_disk,
-            self._memory_bytes * config.access_message_in_memory_max_ratio // 100,
-            config.max_filter_message_size // UNIT_BYTES,
-        )
-
-    # --- time
-
-    def store_ms_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """When the message there was stored, -1 if there is none."""
-        queue = self.queues.get(topic, queue_id)
-        unit = queue.unit(queue_offset) if queue is not None and queue_offset >= queue.min_offset else None
-        return record_scan.store_ms_at(self.log, unit[0]) if unit is not None else -1
-
-    def earliest_store_ms(self, topic: str, queue_id: int) -> int:
-        return self.store_ms_at(topic, queue_id, self.min_offset(topic, queue_id))
-
-    @property
-    def earliest_log_ms(self) -> int:
-        """When the oldest message that is kept was stored, -1 if there is none."""
-        return record_scan.store_ms_at(self.log, self.log.start) if self.log.end > self.log.start else -1
-
-    def offset_at_time(
-        self, topic: str, queue_id: int, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
-    ) -> int:
-        """The first message stored at that time or later, or with UPPER the last one stored until then.
-
-        Beyond the last message it is the queue's end, or with UPPER that message. 0 if there is no such queue.
-        """
-        queue = self.queues.get(topic, queue_id)
-        if queue is None or queue.min_offset == queue.max_offset:
-            return 0 if queue is None else queue.max_offset
-
-        def store_ms_of(offset: int) -> int:
-            return self.store_ms_at(topic, queue_id, offset)
-
-        if boundary is BoundaryType.LOWER:
-            return first_at_or_after(queue, store_ms_of, timestamp_ms)
-        last = first_at_or_after(queue, store_ms_of, timestamp_ms + 1) - 1
-        return max(last, queue.min_offset)
-
-    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """The message exists and lies so near the log's end that it is likely in the system's cache."""
-        queue = self.queues.get(topic, queue_id)
-        unit = queue.unit(queue_offset) if queue is not None and queue_offset >= queue.min_offset else None
-        return unit is not None and self.log.end - unit[0] <= self._limits().memory_bytes
-
-    # --- single records
-
-    def record_at(self, log_offset: int) -> bytes | None:
-        """The whole record that begins there, None if none does, or if it is not confirmed yet."""
-        if not 0 <= log_offset < self.confirm_log_offset:
-            return None
-        size = self.log.record_bytes_at(log_offset)
-        record = self.log.read(log_offset, size)
-        if record is None or int.from_bytes(record[28:36], "big") != log_offset:
-            return None  # a record knows its place: this is the inside of another
-        return record
-
-    def message_at(self, log_offset: int) -> StoredMessage | None:
-        record = self.record_at(log_offset)
-        try:
-            return decode_record(record) if record is not None else None
-        except RemoteProtocolError:
-            return None
-
-    def query(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
-    ) -> list[bytes]:
-        """Records of `topic` that the index has under `key`, in log order; hashes may collide. Java: queryMessage."""
-        for _ in range(_QUERY_ROUNDS):
-            offsets = sorted(self.index.find(topic, key, min(max_count, _QUERY_MAX), begin_ms, end_ms, index_type))
-            records = [record for at in offsets if (record := self.record_at(at)) is not None]
-            if records or not offsets:
-                return records
-            end_ms = record_scan.store_ms_at(self.log, offsets[0])
-            if end_ms < begin_ms:
-                break
-        return []
-
     # --- removing
+
+    def clean(self) -> list[Path]:
+        """Look at disk and age; what to unlink, off the loop, of the log. Called every ten seconds."""
+        config, now_ms = self._config(), self._clock.wall_ms()
+        try:
+            log_ratio, queue_ratio = (self._fs.usage(path).ratio for path in (self.log.segments.folder, self.root))
+            decision = self._retention.decide(config, log_ratio=log_ratio, queue_ratio=queue_ratio, now_ms=now_ms)
+            self._set_disk_full(decision.is_disk_full)
+            if not decision.deletes_expired:
+                return []
+            unused = self._drop_log_files(decision.deletes_any, now_ms)
+            if unused:
+                self.clean_queues()
+        except OSError as error:
+            _log.warning("cleaning failed", problem=str(error))
+            return []
+        return unused
+
+    def _set_disk_full(self, is_full: bool) -> None:
+        if is_full != self.is_disk_full:
+            self.is_disk_full = is_full
+            _log.warning("disk is too full: messages are refused" if is_full else "disk has room again")
+
+    def _drop_log_files(self, deletes_any: bool, now_ms: int) -> list[Path]:
+        """Let go of the oldest files of the log, never of the one being written."""
+        config, dropped = self._config(), list[Path]()
+        while len(self.log.segments.starts) > 1 and len(dropped) < config.delete_file_batch_max:
+            path = self.log.segments.path(self.log.segments.starts[0])
+            if self.log.segments.starts[1] > self.log.flushed:
+                break
+            if not deletes_any and not is_expired(self._fs.modified_ms(path), config, now_ms):
+                break
+            dropped.append(self.log.drop_first())
+        return dropped
+
+    def unlink(self, paths: Iterable[Path]) -> None:
+        """Delete files that `clean` let go of; may be called off the loop. Raises `OSError`."""
+        for path in paths:
+            self._fs.remove(path)
+
+    def delete_expired(self) -> None:
+        """Delete expired files of the log at the next looks, whatever the hour. Java: executeDeleteFilesManually."""
+        self._retention.delete_soon()
+
+    def clean_queues(self) -> None:
+        """Delete what queues and index keep of messages that are gone from the log. Raises `OSError`."""
+        for queue in self.queues:
+            queue.remove_before(self.log.start)
+            queue.correct_min(self.log.start)
+        self.index.remove_before(self.log.start)
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """Delete the queues of these topics; their messages stay in the log until it is cleaned."""
@@ -499,28 +431,6 @@ class MessageStore:
 def record_bytes_of(message: StoredMessage) -> int:
     """No less than the record of `message` has, whatever its hosts and options."""
     return len(message.body) + len(message.topic.encode()) + len(encode_properties(message.properties)) + 136
-
-
-class QueueFlushJob:
-    """Queue files to sync, off the loop, and the checkpoint to save."""
-
-    def __init__(self, fs: FileSystem, paths: list[Path], checkpoint: Checkpoint, last: tuple[int, int] | None) -> None:
-        self._fs, self._paths, self._checkpoint = fs, paths, checkpoint
-        self.last = last
-        """Log offset and store time of the last record whose unit is durable then, if the queues are synced."""
-
-    def run(self) -> None:
-        """Raises `OSError`. A file that was deleted meanwhile needs no sync."""
-        for path in self._paths:
-            try:
-                file = self._fs.open(path)
-            except FileNotFoundError:
-                continue
-            try:
-                file.sync()
-            finally:
-                file.close()
-        self._checkpoint.save()
 
 
 class AppendBatch:

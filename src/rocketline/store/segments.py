@@ -126,7 +126,14 @@ class Segments:
             file.sync()
 
     def remove_first(self) -> None:
-        self._remove(self.starts[0])
+        """Raises `OSError`."""
+        self._files.fs.remove(self.drop_first())
+
+    def drop_first(self) -> Path:
+        """Forget the first file, and say which it was."""
+        path = self.path(self.starts.pop(0))
+        self._files.close(path)
+        return path
 
     def remove_all(self) -> None:
         for start in list(self.starts):

@@ -1,0 +1,37 @@
+"""Syncing what the store derives from its log, off the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketline.store.checkpoint import Checkpoint
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.key_index import SyncJob
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFlushJob:
+    """Queue files and full index files to sync, and the checkpoint to save."""
+
+    fs: FileSystem
+    paths: list[Path]
+    checkpoint: Checkpoint
+    index: SyncJob | None
+    last: tuple[int, int] | None
+    """Log offset and store time of the last record whose unit is durable then, if the queues are synced at all."""
+
+    def run(self) -> None:
+        """Raises `OSError`. A file that was deleted meanwhile needs no sync."""
+        for path in self.paths:
+            try:
+                file = self.fs.open(path)
+            except FileNotFoundError:
+                continue
+            try:
+                file.sync()
+            finally:
+                file.close()
+        if self.index is not None:
+            self.index.run()
+        self.checkpoint.save()

@@ -1,0 +1,162 @@
+"""The store's read side: queues and their bounds, spans of messages, single records, times and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.message import StoredMessage
+from rocketline.store import record_scan
+from rocketline.store.commit_log import CommitLog
+from rocketline.store.config import StoreConfig
+from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.index_builder import IndexBuilder
+from rocketline.store.queue_table import QueueTable
+from rocketline.store.reading import ReadLimits, ReadResult, ReadStatus, first_at_or_after, read_span
+from rocketline.wire.headers import BoundaryType
+from rocketline.wire.message_codec import decode_record
+
+_QUERY_ROUNDS: Final = 3
+_QUERY_MAX: Final = 64
+
+
+class StoreReader:
+    """Looks things up and changes nothing. Files that cannot be read raise `OSError` everywhere."""
+
+    def __init__(
+        self,
+        config: Callable[[], StoreConfig],
+        log: CommitLog,
+        queues: QueueTable,
+        index: IndexBuilder,
+        memory_bytes: int,
+    ) -> None:
+        self._config, self._memory_bytes = config, memory_bytes
+        self.log, self.queues, self.index = log, queues, index
+
+    @property
+    def confirm_log_offset(self) -> int:
+        """Up to here records can be read. Java: getConfirmOffset."""
+        return self.log.end
+
+    # --- queues
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self.queues.get(topic, queue_id)
+
+    def queues_of(self, topic: str) -> Mapping[int, ConsumeQueue]:
+        return self.queues.of(topic)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        queue = self.queues.get(topic, queue_id)
+        return queue.min_offset if queue is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        queue = self.queues.get(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> list[tuple[int, int, int]]:
+        """Log offset, record size and tags code of each message from `queue_offset` on, as many as there are."""
+        queue = self.queues.get(topic, queue_id)
+        found: list[tuple[int, int, int]] = []
+        while queue is not None and queue_offset >= queue.min_offset and len(found) < count:
+            more = queue.units(queue_offset + len(found), count - len(found))
+            if not more:
+                break
+            found += UNIT.iter_unpack(more)
+        return found
+
+    def read(
+        self, topic: str, queue_id: int, queue_offset: int, max_messages: int, wanted: frozenset[int] | None
+    ) -> ReadResult:
+        """Messages of one queue, as a pull gets them. Java: getMessage."""
+        queue = self.queues.get(topic, queue_id)
+        if queue is None:
+            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        return read_span(self.log, queue, queue_offset, max_messages, wanted, self._limits())
+
+    def _limits(self) -> ReadLimits:
+        config = self._config()
+        return ReadLimits(
+            config.max_transfer_count_on_message_in_memory,
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_disk,
+            config.max_transfer_bytes_on_message_in_disk,
+            self._memory_bytes * config.access_message_in_memory_max_ratio // 100,
+            config.max_filter_message_size // UNIT_BYTES,
+        )
+
+    # --- time
+
+    def store_ms_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """When the message there was stored, -1 if there is none."""
+        queue = self.queues.get(topic, queue_id)
+        unit = queue.unit(queue_offset) if queue is not None and queue_offset >= queue.min_offset else None
+        return record_scan.store_ms_at(self.log, unit[0]) if unit is not None else -1
+
+    def earliest_store_ms(self, topic: str, queue_id: int) -> int:
+        return self.store_ms_at(topic, queue_id, self.min_offset(topic, queue_id))
+
+    @property
+    def earliest_log_ms(self) -> int:
+        """When the oldest message that is kept was stored, -1 if there is none."""
+        return record_scan.store_ms_at(self.log, self.log.start) if self.log.end > self.log.start else -1
+
+    def offset_at_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
+    ) -> int:
+        """The first message stored at that time or later, or with UPPER the last one stored until then.
+
+        Beyond the last message it is the queue's end, or with UPPER that message. 0 if there is no such queue.
+        """
+        queue = self.queues.get(topic, queue_id)
+        if queue is None or queue.min_offset == queue.max_offset:
+            return 0 if queue is None else queue.max_offset
+
+        def store_ms_of(offset: int) -> int:
+            return self.store_ms_at(topic, queue_id, offset)
+
+        if boundary is BoundaryType.LOWER:
+            return first_at_or_after(queue, store_ms_of, timestamp_ms)
+        last = first_at_or_after(queue, store_ms_of, timestamp_ms + 1) - 1
+        return max(last, queue.min_offset)
+
+    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """The message exists and lies so near the log's end that it is likely in the system's cache."""
+        queue = self.queues.get(topic, queue_id)
+        unit = queue.unit(queue_offset) if queue is not None and queue_offset >= queue.min_offset else None
+        return unit is not None and self.log.end - unit[0] <= self._limits().memory_bytes
+
+    # --- single records
+
+    def record_at(self, log_offset: int) -> bytes | None:
+        """The whole record that begins there, None if none does, or if it is not confirmed yet."""
+        if not 0 <= log_offset < self.confirm_log_offset:
+            return None
+        size = self.log.record_bytes_at(log_offset)
+        record = self.log.read(log_offset, size)
+        if record is None or int.from_bytes(record[28:36], "big") != log_offset:
+            return None  # a record knows its place: this is the inside of another
+        return record
+
+    def message_at(self, log_offset: int) -> StoredMessage | None:
+        record = self.record_at(log_offset)
+        try:
+            return decode_record(record) if record is not None else None
+        except RemoteProtocolError:
+            return None
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
+    ) -> list[bytes]:
+        """Records of `topic` that the index has under `key`, in log order; hashes may collide. Java: queryMessage."""
+        for _ in range(_QUERY_ROUNDS):
+            offsets = sorted(self.index.find(topic, key, min(max_count, _QUERY_MAX), begin_ms, end_ms, index_type))
+            records = [record for at in offsets if (record := self.record_at(at)) is not None]
+            if records or not offsets:
+                return records
+            end_ms = record_scan.store_ms_at(self.log, offsets[0])
+            if end_ms < begin_ms:
+                break
+        return []
