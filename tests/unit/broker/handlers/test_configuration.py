@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker_clients import broker_settings, channel
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.handlers.configuration import ConfigurationHandlers
+from rocketline.errors import ConfigError
+from rocketline.model.topic_config import DataVersion
+from rocketline.settings import Settings, parse_properties
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies import decode
+from rocketline.wire.codes import RequestCode
+from rocketline.wire.command import Command
+
+
+class Administrator:
+    """Asks the handlers of a broker whose file is in `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self.file = home / "broker.conf"
+        self.settings: Settings[BrokerConfig] = broker_settings(brokerConfigPath=str(self.file))
+        self.clock = FakeClock()
+        self.permission_changes = 0
+        self._channel = channel(self.clock)[0]
+        self._handlers = ConfigurationHandlers(self.settings, self.clock, self._permission_changed).by_code()
+
+    def _permission_changed(self) -> None:
+        self.permission_changes += 1
+
+    def ask(self, code: int, body: bytes = b"") -> Command:
+        answer = self._handlers[code](self._channel, Command(code, body=body))
+        assert isinstance(answer, Command)
+        return answer
+
+    def update(self, text: str) -> Command:
+        return self.ask(RequestCode.UPDATE_BROKER_CONFIG, text.encode())
+
+    def get(self) -> dict[str, str]:
+        answer = self.ask(RequestCode.GET_BROKER_CONFIG)
+        return {pair.key: pair.value for pair in parse_properties(answer.body)}
+
+    def version(self) -> DataVersion:
+        return decode(DataVersion, self.ask(RequestCode.GET_BROKER_CONFIG).ext["version"].encode())
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> Administrator:
+    return Administrator(tmp_path)
+
+
+def test_update_is_in_force_told_and_saved(admin: Administrator) -> None:
+    """H.15 212: a later send sees it, and so does who asks for the settings."""
+    assert admin.update("maxMessageSize=1000\n").code == 0
+    assert admin.settings.value.store.max_message_size == 1000
+    assert admin.get()["maxMessageSize"] == "1000"
+    assert "maxMessageSize=1000\n" in admin.file.read_text()
+
+
+@pytest.mark.parametrize("key", ["brokerConfigPath", "rocketmqHome", "configBlackList"])
+def test_protected_key_is_refused_and_nothing_applied(admin: Administrator, key: str) -> None:
+    """H.15 213."""
+    before = admin.get(), admin.version()
+    answer = admin.update(f"maxMessageSize=1000\n{key}=x\n")
+    assert (answer.code, key in (answer.remark or "")) == (16, True)
+    assert (admin.get(), admin.version()) == before
+    assert not admin.file.exists()
+
+
+def test_permission_is_told_to_those_who_register(admin: Administrator) -> None:
+    """H.15 214: the other half, that name servers see it, is tested with a name server."""
+    admin.update("maxMessageSize=1000\n")
+    assert admin.permission_changes == 0
+    admin.update("brokerPermission=4\n")
+    assert (admin.permission_changes, admin.settings.value.broker_permission) == (1, 4)
+
+
+def test_value_that_does_not_parse_and_unknown_key_change_nothing(admin: Administrator) -> None:
+    """apache-5.5: both are answered with success."""
+    answer = admin.update("waitTimeMillsInSendQueue=soon\nnoSuchKey=1\nbrokerPermission=all\n")
+    assert answer.code == 0
+    assert admin.settings.value.wait_time_mills_in_send_queue == 200
+    assert "noSuchKey" not in admin.get()
+    assert admin.permission_changes == 0
+
+
+def test_update_without_a_body_is_a_success_without_a_change(admin: Administrator) -> None:
+    before = admin.version()
+    assert admin.update("").code == 0
+    assert admin.version() == before
+    assert not admin.file.exists()
+
+
+def test_broken_text_is_refused(admin: Administrator) -> None:
+    with pytest.raises(ConfigError, match="hexadecimal"):
+        admin.update("maxMessageSize=\\u12\n")
+    assert admin.version().counter == 0
+
+
+def test_each_update_makes_a_new_version(admin: Administrator) -> None:
+    first = admin.version()
+    admin.clock.advance(5)
+    admin.update("maxMessageSize=1000\n")
+    assert first == DataVersion(0, 0, FakeClock().wall_ms())
+    assert admin.version() == DataVersion(1, 0, FakeClock().wall_ms() + 5000)
+
+
+def test_update_that_cannot_be_saved_counts_until_the_next_start(admin: Administrator) -> None:
+    admin.file.mkdir()
+    answer = admin.update("maxMessageSize=1000\n")
+    assert answer.code == 1
+    assert str(admin.file) in (answer.remark or "")
+    assert admin.settings.value.store.max_message_size == 1000
