@@ -17,7 +17,8 @@ from rocketline.model.route import PERM_READ
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import load_json, save_json
+from rocketline.store.json_files import Rendered, load_json, save_value
+from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
 
 _PREDEFINED = (
@@ -131,7 +132,7 @@ class GroupTable:
 
     def save(self) -> None:
         """Write the file as it should be by now, for a broker that ends."""
-        self._save(self._table.entries, self._table.data_version)
+        self._table.save()
 
     def _change(
         self, changes: Mapping[str, SubscriptionGroupConfig | None], forbidden: Mapping[str, Mapping[str, int]]
@@ -143,6 +144,10 @@ class GroupTable:
             self.forbidden = before
             raise
 
-    def _save(self, entries: Mapping[str, SubscriptionGroupConfig], data_version: DataVersion) -> None:
-        forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
-        save_json(self._files, self._path, SubscriptionGroupTable(data_version, forbidden, dict(entries)))
+    def _save(self, entries: dict[str, Rendered], data_version: DataVersion) -> None:
+        content = {
+            "dataVersion": to_value(data_version),
+            "forbiddenTable": self.forbidden,
+            "subscriptionGroupTable": entries,
+        }
+        save_value(self._files, self._path, content)

@@ -18,7 +18,8 @@ from rocketline.model.sys_flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import load_json, save_json
+from rocketline.store.json_files import Rendered, load_json, save_value
+from rocketline.wire.bodies.codec import to_value
 
 QUEUES_MAX = 65_536
 """Of one topic. Apache's broker takes any number; many commands go through all queues of a topic one by one."""
@@ -184,12 +185,13 @@ class TopicTable:
 
     def save(self) -> None:
         """Write the file as it should be by now, for a broker that ends."""
-        self._save(self._table.entries, self._table.data_version)
+        self._table.save()
 
     def _put(self, configs: Sequence[TopicConfig]) -> None:
         if configs:
             self._table.change({config.topic_name: config for config in configs})
             self.on_change(configs)
 
-    def _save(self, entries: Mapping[str, TopicConfig], data_version: DataVersion) -> None:
-        save_json(self._files, self._path, SavedTopics(data_version, dict(entries)))
+    def _save(self, entries: dict[str, Rendered], data_version: DataVersion) -> None:
+        content = {"dataVersion": to_value(data_version), "topicConfigTable": entries}
+        save_value(self._files, self._path, content)

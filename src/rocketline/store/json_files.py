@@ -1,12 +1,11 @@
 """The JSON files of the `config` folder, each with the state before the last change beside it as `<name>.bak`.
 
-A save moves the file to `.bak`, makes that durable and writes the file anew: whatever a crash does, one of the two is
-whole, and loading takes the newer one that is. The layout is that of fastjson 2, as Apache 5.5 writes it.
+A save writes a third file, then lets names change hands: a crash leaves the old state or the new one in the file, or
+the old one in its `.bak` alone, as Apache's own saves may. The layout is that of fastjson 2, as Apache 5.5 writes it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,25 +60,21 @@ def _decode(cls: type[Body], data: bytes) -> Body:
 def save_json(fs: FileSystem, path: Path, body: object) -> None:
     """Write `body`, a dataclass of `wire.bodies`, durably; what the file said before goes to its `.bak`.
 
-    Raises `OSError`; then loading finds the old state.
+    Raises `OSError`; then loading finds the old state, or the new one if only the last step failed.
     """
     save_value(fs, path, codec.to_value(body))
 
 
 def save_value(fs: FileSystem, path: Path, value: Any) -> None:
     """As `save_json`, of a value that `pretty` can write."""
-    data = pretty(value).encode("utf-8", "replace")
+    data = pretty(codec.to_value(body)).encode("utf-8", "replace")
+    fresh = path.with_name(f"{path.name}.tmp")
     fs.make_folder(path.parent)
-    if fs.exists(path) and fs.size_of(path):
+    fs.write_file(fresh, data)
+    if fs.exists(path) and fs.size_of(path):  # an empty file must not replace a good .bak
         fs.rename(path, _backup(path))
-        fs.sync_folder(path.parent)
-    try:
-        fs.write_file(path, data)
-        fs.sync_folder(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):  # half a file must not become the next .bak
-            fs.remove(path)
-        raise
+    fs.rename(fresh, path)
+    fs.sync_folder(path.parent)
 
 
 def _backup(path: Path) -> Path:

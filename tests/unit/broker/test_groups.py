@@ -8,7 +8,10 @@ import pytest
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.group_config import GroupRetryPolicy, GroupRetryPolicyType, SubscriptionGroupConfig
+from rocketline.store.json_files import pretty
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies.codec import to_value
+from rocketline.wire.bodies.groups import SubscriptionGroupTable
 from saved_tables import CONFIG, SavedTables
 
 PREDEFINED = {
@@ -124,6 +127,15 @@ def test_deleted_group_is_gone_with_what_it_may_not_read() -> None:
     version = tables.groups.data_version
     tables.groups.delete("g")
     assert tables.groups.data_version == version
+
+
+def test_file_says_the_whole_table_after_every_change() -> None:
+    tables = SavedTables()
+    tables.groups.find_all(["g", "h"])
+    tables.groups.set_forbidden("g", "T", is_forbidden=True)
+    tables.groups.update(SubscriptionGroupConfig("h", retry_max_times=3))
+    whole = SubscriptionGroupTable(tables.groups.data_version, {"g": {"T": 4}}, dict(tables.groups.all()))
+    assert (tables.files.read_file(CONFIG / "subscriptionGroup.json") or b"").decode() == pretty(to_value(whole))
 
 
 def test_change_that_cannot_be_saved_has_not_happened() -> None:

@@ -7,14 +7,16 @@ import itertools
 
 import pytest
 
-from rocketline.broker.topics import retry_topic
+from rocketline.broker.topics import SavedTopics, retry_topic
 from rocketline.errors import CorruptStoreError, RemoteProtocolError
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.sys_flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from rocketline.model.topic_config import TopicConfig
+from rocketline.store.json_files import pretty
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import Survival
 from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.codec import to_value
 from saved_tables import CONFIG, SavedTables
 
 FILE = CONFIG / "topics.json"
@@ -281,6 +283,14 @@ def test_topic_that_cannot_be_saved_does_not_exist_and_nobody_is_told() -> None:
     with pytest.raises(OSError, match="No space"):
         sent(tables)
     assert (tables.topics.get("T"), tables.topics.data_version, told) == (None, version, [])
+
+
+def test_file_says_the_whole_table_after_every_change() -> None:
+    tables = SavedTables().with_topic("T").with_topic("U", 7)
+    tables.topics.update(TopicConfig("T", 9, 9))
+    tables.topics.delete("U")
+    whole = SavedTopics(tables.topics.data_version, dict(tables.topics.all()))
+    assert (tables.files.read_file(FILE) or b"").decode() == pretty(to_value(whole))
 
 
 @pytest.mark.parametrize("survival", list(Survival))
