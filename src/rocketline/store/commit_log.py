@@ -6,7 +6,6 @@ written. A write that fails leaves any bytes beyond `end`: after that nothing mo
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,13 +152,8 @@ class CommitLog:
         if found is None:
             found = self._maps[start] = self.segments.file_of(start).map()
             if len(self._maps) > _MAPS_MAX:
-                self._unmap(next(iter(self._maps)))
+                self._maps.popitem(last=False)  # it goes once nobody looks at it any more
         return found
-
-    def _unmap(self, start: int) -> None:
-        if (unused := self._maps.pop(start, None)) is not None:
-            with contextlib.suppress(BufferError):  # somebody still looks at it: it goes with the last look
-                unused.close()
 
     # --- the oldest and the last
 
@@ -167,7 +161,7 @@ class CommitLog:
         """Forget the oldest file, never the one being written; its path, to be unlinked where waiting is no harm."""
         start = self.segments.starts[0]
         assert start + self.segment_bytes <= self.flushed
-        self._unmap(start)
+        self._maps.pop(start, None)
         return self.segments.drop_first()
 
     def close(self) -> None:
@@ -175,5 +169,5 @@ class CommitLog:
             file.close()
         self._writing.clear()
         for start in list(self._maps):
-            self._unmap(start)
+            self._maps.pop(start, None)
         self._files.close_all()
