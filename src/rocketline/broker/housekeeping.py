@@ -11,7 +11,6 @@ from rocketline.logs import Throttle
 from rocketline.net.channel import Channel
 from rocketline.settings import Settings
 
-SCAN_PERIOD_S = 10.0
 PRODUCER_EXPIRED_S = 120.0
 """How long nothing may be heard of a producer; for consumers it is a setting, `channelExpiredTimeout`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.errors import RocketlineError
+from rocketline.errors import ConnectionLostError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.net.background import Background
 from rocketline.net.channel import Channel
@@ -74,6 +74,8 @@ class Notifications:
                 await channel.send_oneway(_notice(group), NOTICE_TIMEOUT_S)
                 # Not before: what changes while it waits is told by it.
                 del groups[group]
+        except ConnectionLostError:
+            pass  # whoever is gone needs no notice
         except RocketlineError as error:
             self._log.warning("notice not delivered", str(error), groups=len(groups))
         finally:
