@@ -51,7 +51,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(*, clock: Clock | None = None, **settings: str) -> AsyncIterator[Scene]:
-    async with broker(clock=clock, **settings) as running, AsyncExitStack() as stack:
+    async with broker(clock=clock, files=None, **settings) as running, AsyncExitStack() as stack:
         yield Scene(running, stack)
 
 
