@@ -67,7 +67,7 @@ def save_json(fs: FileSystem, path: Path, body: object) -> None:
 
 def save_value(fs: FileSystem, path: Path, value: Any) -> None:
     """As `save_json`, of a value that `pretty` can write."""
-    data = pretty(codec.to_value(body)).encode("utf-8", "replace")
+    data = pretty(value).encode("utf-8", "replace")
     fresh = path.with_name(f"{path.name}.tmp")
     fs.make_folder(path.parent)
     fs.write_file(fresh, data)
