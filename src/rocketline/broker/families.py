@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from rocketline.broker.admission import Admission
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consume_stats import ConsumeProgress
 from rocketline.broker.handlers.assignment import AssignmentHandlers
@@ -23,19 +24,27 @@ from rocketline.broker.handlers.queue_bounds import QueueBoundHandlers
 from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
 from rocketline.broker.handlers.resets import ResetHandlers
 from rocketline.broker.handlers.schedule import ScheduleHandlers
+from rocketline.broker.handlers.send import SendHandlers
+from rocketline.broker.handlers.send_back import SendBackHandlers
 from rocketline.broker.handlers.stats import StatsHandlers
 from rocketline.broker.handlers.subscriptions import SubscriptionHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
+from rocketline.broker.hot_path import BrokerHotPath
 from rocketline.broker.kept import Kept
 from rocketline.broker.pull_checks import PullChecks
+from rocketline.broker.pull_path import PullPath
 from rocketline.broker.pull_reading import PullReading
+from rocketline.broker.put import Puts
 from rocketline.broker.runtime_info import RuntimeInfo, Waiting
+from rocketline.broker.send_path import SendPath
 from rocketline.broker.services import Services
 from rocketline.clock import Clock
+from rocketline.hot import HotPath
 from rocketline.logs import Throttle
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
+from rocketline.wire.codes import SerializeType
 
 
 class Family(Protocol):
@@ -58,14 +67,38 @@ class Families:
     ) -> None:
         self._kept, self._services, self._settings = kept, services, settings
         self._files, self._clock, self._log = files, clock, log
-        self.pulls = _by_code([self._pulls()])
-        self.others = _by_code([*self._for_clients(), *self._for_administrators()])
+        self._puts = Puts(kept.store, services.flusher, settings)
+        self._checks = PullChecks(kept.topics, kept.groups, services.consumers, settings)
+        self._reading = PullReading(kept.store, kept.offsets, kept.stats, settings)
+        self._admission = Admission(kept.store, lambda: services.flusher.waiting, settings, clock)
+        self.pulls = self._guarded([self._pulls()])
+        self.others = self._guarded([*self._for_clients(), *self._for_producers(), *self._for_administrators()])
+
+    def _guarded(self, families: Iterable[Family]) -> dict[int, Handler]:
+        handlers = {code: handler for family in families for code, handler in family.by_code().items()}
+        return self._admission.guarded(handlers)
+
+    def hot_path(self, *, with_pulls: bool) -> HotPath | None:
+        """What answers plain sends and pulls before they are even decoded; None if answers are not to be JSON."""
+        kept, services, settings = self._kept, self._services, self._settings
+        if settings.value.network.serialize_type is not SerializeType.JSON:
+            return None
+        sends = SendPath(kept.store, services.flusher, kept.topics, kept.stats, self._admission, settings, self._clock)
+        if not with_pulls:
+            return sends
+        pulls = PullPath(self._checks, self._reading, kept.topics, kept.groups, services.consumers, settings)
+        return BrokerHotPath(sends, pulls)
 
     def _pulls(self) -> Family:
-        kept, services, settings = self._kept, self._services, self._settings
-        checks = PullChecks(kept.topics, kept.groups, services.consumers, settings)
-        reading = PullReading(kept.store, kept.offsets, kept.stats, settings)
-        return PullHandlers(checks, reading, services.held, settings, self._clock, self._log)
+        return PullHandlers(self._checks, self._reading, self._services.held, self._settings, self._clock, self._log)
+
+    def _for_producers(self) -> list[Family]:
+        kept, settings, puts = self._kept, self._settings, self._puts
+        topics, groups, stats, store = kept.topics, kept.groups, kept.stats, kept.store
+        return [
+            SendHandlers(puts, topics, groups, self._services.locks, stats, settings, store.store_host, self._clock),
+            SendBackHandlers(store, puts, topics, groups, stats, settings),
+        ]
 
     def _for_clients(self) -> list[Family]:
         kept, services, settings = self._kept, self._services, self._settings
@@ -106,7 +139,3 @@ class Families:
 
     def _waiting_sends(self) -> Waiting:
         return Waiting(self._services.flusher.waiting)
-
-
-def _by_code(families: Iterable[Family]) -> dict[int, Handler]:
-    return {code: handler for family in families for code, handler in family.by_code().items()}

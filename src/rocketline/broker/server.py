@@ -12,6 +12,7 @@ from rocketline.broker.kept import Kept
 from rocketline.broker.services import Services
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ConfigError
+from rocketline.hot import HotPath
 from rocketline.logs import Throttle
 from rocketline.model.ids import HostAddress
 from rocketline.net.address import format_address
@@ -51,8 +52,10 @@ class Broker:
             self.services = await stack.enter_async_context(Services(self.kept, settings, self.address, clock, log))
             families = Families(self.kept, self.services, settings, self._files, clock, log)
             port = config.network.listen_port
-            await stack.enter_async_context(self._server(port, families.pulls | families.others))
-            await stack.enter_async_context(self._server(max(port - FAST_PORT_BELOW, 0), families.others))
+            hot_path = families.hot_path(with_pulls=True)
+            await stack.enter_async_context(self._server(port, families.pulls | families.others, hot_path))
+            port, hot_path = max(port - FAST_PORT_BELOW, 0), families.hot_path(with_pulls=False)
+            await stack.enter_async_context(self._server(port, families.others, hot_path))
             stack.push_async_callback(self.services.name_servers.unregister)
             await self.services.name_servers.begin()
             self._stack = stack.pop_all()
@@ -66,13 +69,14 @@ class Broker:
         """The main port; clients that ask for the fast one take two less."""
         return self._settings.value.network.listen_port
 
-    def _server(self, port: int, handlers: dict[int, Handler]) -> Server:
+    def _server(self, port: int, handlers: dict[int, Handler], hot_path: HotPath | None) -> Server:
         config = self._settings.value
         return Server(
             dataclasses.replace(config.network, listen_port=port),
             config.tls,
             Dispatcher(handlers, self._throttle),
             log=self._throttle,
+            hot_path=hot_path,
             on_close=self.services.housekeeping.connection_closed,
             clock=self._clock,
         )
