@@ -37,8 +37,8 @@ from rocketline.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-BODY_BYTES_MAX = 2 * 1024 * 1024
-"""A subscription takes some 200 bytes. Reading this much holds the loop for tenths of a second."""
+BODY_BYTES_MAX = 1024 * 1024
+"""Room for 5,000 subscriptions. Reading this much can hold the loop for two tenths of a second."""
 CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
 
