@@ -274,7 +274,7 @@ async def test_fast_port_works_like_the_main_one_for_the_rest() -> None:
         await main.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {**queue, "commitOffset": "5"})
         assert (await fast.ask(RequestCode.QUERY_CONSUMER_OFFSET, queue)).ext == {"offset": "5"}
         assert (await fast.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).code == OK
-        assert (await fast.ask(RequestCode.SEND_MESSAGE, _message())).code == OK
+        assert (await fast.ask(RequestCode.SEND_MESSAGE, _message(), b"x")).code == OK
 
 
 def _message(topic: str = "BenchmarkTest") -> dict[str, str]:
