@@ -12,7 +12,7 @@ FUZZ_READY := $(VENV)/.fuzz-ready
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("Rocketline needs Python 3.11 or newer; `$(PYTHON)` is %d.%d. Try: make PYTHON=python3.12" % v[:2])'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -108,6 +109,7 @@ def _plan(asked: argparse.Namespace) -> Plan:
 
 def main() -> None:
     """Measure, print the table; keep the figures if everything was measured."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # and so end what was started, like a Ctrl-C
     asked, console = _parse(), Console(width=None if sys.stdout.isatty() else 140)
     is_narrowed = any((asked.work, asked.shape, asked.body))
     names = asked.only or [_APACHE, _OURS, *([_BARE] if asked.bare else [])]

@@ -52,7 +52,7 @@ def start_apache(release: Release, name_servers: Sequence[str], home: Path, *, i
     process = ApacheBroker(
         release, home, name_servers=name_servers, settings=settings, heap=APACHE_HEAP, jvm=APACHE_JVM
     )
-    return answering(f"Apache {release.version}", process, began, _stores_a_message, timeout_s=_START_TIMEOUT_S)
+    return answering(f"Apache {release.version}", process, began, _obstacle_to_sends, timeout_s=_START_TIMEOUT_S)
 
 
 def start_rocketline(home: Path, *, has_speed: bool, is_sync: bool = False) -> Server:
@@ -66,7 +66,7 @@ def start_rocketline(home: Path, *, has_speed: bool, is_sync: bool = False) -> S
     label = rocketline_label(has_speed=has_speed)
     began = time.perf_counter()
     process = ServerProcess(label, command, port=port, output=home / "output.txt", environment={"HOME": str(home)})
-    server = answering(label, process, began, _stores_a_message, timeout_s=_START_TIMEOUT_S)
+    server = answering(label, process, began, _obstacle_to_sends, timeout_s=_START_TIMEOUT_S)
     check_speed(server, has_speed=has_speed)
     return server
 
@@ -145,10 +145,11 @@ class Questions:
         return answer
 
 
-def _stores_a_message(port: int) -> bool:
+def _obstacle_to_sends(port: int) -> str | None:
+    """Why a broker stores no message yet."""
     try:
         with Questions(port) as questions:
             questions.send("bench-start")
-    except (OSError, ResponseError):
-        return False
-    return True
+    except (OSError, ResponseError) as error:
+        return str(error)
+    return None

@@ -61,7 +61,7 @@ def start_apache(release: Release, home: Path) -> Server:
     """Apache's name server as its own script would run it, but for the size of the heap."""
     began = time.perf_counter()
     process = ApacheNameServer(release, home, heap=APACHE_HEAP, jvm=APACHE_JVM)
-    return answering(f"Apache {release.version}", process, began, _knows_no_topic)
+    return answering(f"Apache {release.version}", process, began, _obstacle_to_routes)
 
 
 def start_rocketline(home: Path, *, has_speed: bool) -> Server:
@@ -71,7 +71,7 @@ def start_rocketline(home: Path, *, has_speed: bool) -> Server:
     label = rocketline_label(has_speed=has_speed)
     began = time.perf_counter()
     process = ServerProcess(label, command, port=port, output=home / "output.txt", environment={"HOME": str(home)})
-    server = answering(label, process, began, _knows_no_topic)
+    server = answering(label, process, began, _obstacle_to_routes)
     check_speed(server, has_speed=has_speed)
     return server
 
@@ -95,18 +95,21 @@ def answering(
     label: str,
     process: ServerProcess,
     began: float,
-    answers: Callable[[int], bool],
+    obstacle: Callable[[int], str | None],
     *,
     timeout_s: float = _START_TIMEOUT_S,
 ) -> Server:
-    """The server, once `answers` says of its port that it does."""
-    while not answers(process.port):
-        if not process.is_running or time.perf_counter() - began > timeout_s:
-            process.close()
-            raise ServerFailedError(label, "did not come up", process.tail())
-        time.sleep(0.001)
-    start_s = time.perf_counter() - began
-    return Server(label=label, process=process, start_s=start_s, idle_rss_mb=rss_mb(process.pid))
+    """The server, once `obstacle` finds none at its port any more. Whatever happens before ends the process."""
+    try:
+        while problem := obstacle(process.port):
+            if not process.is_running or time.perf_counter() - began > timeout_s:
+                raise ServerFailedError(label, f"did not come up ({problem})", process.tail())
+            time.sleep(0.001)
+        start_s = time.perf_counter() - began
+        return Server(label=label, process=process, start_s=start_s, idle_rss_mb=rss_mb(process.pid))
+    except BaseException:
+        process.kill()
+        raise
 
 
 def check_speed(server: Server, *, has_speed: bool) -> None:
@@ -118,9 +121,11 @@ def check_speed(server: Server, *, has_speed: bool) -> None:
         raise ServerFailedError(server.label, f"{wanted} {' and '.join(_SPEED_PACKAGES)}", server.process.tail())
 
 
-def _knows_no_topic(port: int) -> bool:
+def _obstacle_to_routes(port: int) -> str | None:
+    """Why a name server gives no answer yet."""
     try:
         with Registrar(port) as asker:
-            return asker.route("no-such-topic") is None
-    except OSError:
-        return False
+            asker.route("no-such-topic")
+    except OSError as error:
+        return str(error)
+    return None
