@@ -43,6 +43,7 @@ class _Waiter(NamedTuple):
     end: int
     deadline_s: float
     done: Callable[[Flushed], None]
+    messages: int
 
 
 class Flusher:
@@ -51,6 +52,7 @@ class Flusher:
     def __init__(self, store: MessageStore, config: Callable[[], StoreConfig], clock: Clock) -> None:
         self._store, self._config, self._clock = store, config, clock
         self._waiters: deque[_Waiter] = deque()
+        self._waiting = 0
         self._thread = ThreadPoolExecutor(1, "flush")
         self._running: asyncio.Future[None] | None = None
         self._running_queues: asyncio.Future[None] | None = None
@@ -86,16 +88,17 @@ class Flusher:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a flush."""
-        return len(self._waiters)
+        """How many messages wait for a flush."""
+        return self._waiting
 
-    def wait(self, end: int, done: Callable[[Flushed], None]) -> None:
+    def wait(self, end: int, done: Callable[[Flushed], None], messages: int = 1) -> None:
         """Call `done` once the log is durable up to `end`, or it is clear that it will not be in time."""
         if self._store.problem is not None:
             done(Flushed.FAILED)
             return
         deadline_s = self._clock.monotonic() + self._config().sync_flush_timeout / 1000
-        self._waiters.append(_Waiter(end, deadline_s, done))
+        self._waiters.append(_Waiter(end, deadline_s, done, messages))
+        self._waiting += messages
         self.flush()
 
     def flush(self) -> None:
@@ -118,14 +121,18 @@ class Flusher:
             return
         flushed = self._store.flushed_log_offset
         while self._waiters and self._waiters[0].end <= flushed:
-            self._waiters.popleft().done(Flushed.OK)
+            self._release(Flushed.OK)
         if self._store.is_sync:
             self.flush()
 
     def _release_all(self) -> None:
-        waiters, self._waiters = self._waiters, deque()
-        for waiter in waiters:
-            waiter.done(Flushed.FAILED)
+        while self._waiters:
+            self._release(Flushed.FAILED)
+
+    def _release(self, flushed: Flushed) -> None:
+        waiter = self._waiters.popleft()
+        self._waiting -= waiter.messages
+        waiter.done(flushed)
 
     # --- what the timers call
 
@@ -133,7 +140,7 @@ class Flusher:
         """Answer those who wait for too long; and flush what nobody waits for."""
         now_s = self._clock.monotonic()
         while self._waiters and self._waiters[0].deadline_s <= now_s:
-            self._waiters.popleft().done(Flushed.TIMEOUT)
+            self._release(Flushed.TIMEOUT)
         self.flush()
 
     def _flush_if_due(self) -> None:

@@ -149,7 +149,7 @@ class Puts:
         except StoreError as error:
             done(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=str(error)))
         else:
-            if store.is_sync and messages[0].properties.get(property_names.WAIT) != "false":
+            if store.is_sync and messages[0].properties.get(property_names.WAIT, "true").lower() == "true":
                 self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, messages)))
             else:
                 done(PutResult(PutStatus.PUT_OK, messages))

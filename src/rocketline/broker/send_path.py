@@ -45,7 +45,7 @@ _SPECIAL_SYS_FLAGS: Final = 0xCC  # transactions and inner batches
 _SPECIAL_PROPERTIES = frozenset({
     property_names.DELAY, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS,
     property_names.TIMER_DELIVER_MS, property_names.TRAN_MSG, property_names.POP_CK, property_names.CRC32,
-    property_names.MSG_REGION, property_names.TRACE_ON, property_names.CLUSTER, property_names.WAIT,
+    property_names.MSG_REGION, property_names.TRACE_ON, property_names.CLUSTER,
 })  # fmt: skip
 """With one of these a message takes the ordinary way."""
 
@@ -93,20 +93,21 @@ class SendPath:
             return start, b"", 0
         born_host = self._born_hosts.get(peer.peer) or self._born_host(peer.peer)
         sent: list[_Sent] = []
+        batch = self._store.batch()
         try:
-            with self._store.batch() as writer:
+            with batch as writer:
                 while (end := self._add(writer, data, start, born_host, sent)) and len(sent) < _MESSAGES_MAX:
                     start = end
                 start = end or start
         except StoreError as error:
-            return start, *self._refused(peer, sent, str(error))
-        return start, *(self._stored(peer, sent) if sent else (b"", 0))
+            return start, *self._refused(peer, sent, batch.end, str(error))
+        return start, *(self._stored(peer, sent, batch.end) if sent else (b"", 0))
 
-    def _stored(self, peer: HotPeer, sent: list[_Sent]) -> tuple[bytes, int]:
+    def _stored(self, peer: HotPeer, sent: list[_Sent], end: int) -> tuple[bytes, int]:
         """The messages are written: their answers now, or how many come later."""
         self._count(sent)
         if self._store.is_sync:
-            self._flusher.wait(self._store.max_log_offset, partial(self._flushed, peer, sent))
+            self._flusher.wait(end, partial(self._flushed, peer, sent), len(sent))
             return b"", sum(not message.is_oneway for message in sent)
         return self._replies(sent), 0
 
@@ -250,12 +251,11 @@ class SendPath:
             replies = self._refusals(sent, f"the store is read-only: {self._store.problem}")
         peer.reply_bytes(replies, sum(not message.is_oneway for message in sent))
 
-    def _refused(self, peer: HotPeer, sent: list[_Sent], problem: str) -> tuple[bytes, int]:
-        """The log took some of the messages, which are stored, and not the others."""
-        end = self._store.max_log_offset
+    def _refused(self, peer: HotPeer, sent: list[_Sent], end: int, problem: str) -> tuple[bytes, int]:
+        """The log took the messages before `end`, which are stored, and not the others."""
         stored = [message for message in sent if message.log_offset < end]
         refusals = self._refusals(sent[len(stored) :], problem)
-        replies, later = self._stored(peer, stored) if stored else (b"", 0)
+        replies, later = self._stored(peer, stored, end) if stored else (b"", 0)
         return replies + refusals, later
 
     def _refusals(self, sent: list[_Sent], problem: str) -> bytes:
@@ -303,6 +303,6 @@ def _read_properties(text: str) -> tuple[str, IndexKeys] | None:
     unique_key = properties.get(property_names.UNIQ_KEY)
     if not unique_key or len(properties) != len(pairs) or not _SPECIAL_PROPERTIES.isdisjoint(properties):
         return None
-    if "" in properties or "" in properties.values():
+    if "" in properties or "" in properties.values() or properties.get(property_names.WAIT, "true") != "true":
         return None
     return text, IndexKeys(unique_key, properties.get(property_names.KEYS), properties.get(property_names.TAGS))

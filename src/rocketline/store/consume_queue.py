@@ -15,7 +15,8 @@ from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2
 
 UNIT_BYTES: Final = 20
 UNIT = struct.Struct(">qiq")
-_PRE_BLANK = UNIT.pack(0, 0x7FFFFFFF, 0)
+_NO_SIZE: Final = 0x7FFFFFFF
+_PRE_BLANK = UNIT.pack(0, _NO_SIZE, 0)
 """Stands for a queue offset whose message this broker never had."""
 
 _BEHIND_BYTES_MAX: Final = 64 * 1024
@@ -114,17 +115,31 @@ class ConsumeQueue:
         self.max_log_offset = log_offset + size
 
     def derive(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
-        """The unit of a record found in the log; one that is there already is left alone.
+        """The unit of a record found in the log, after those of all records before it.
 
-        A record whose predecessors this broker does not have leaves pre-blank units for them. Java puts the unit in
-        the wrong place then, unless the queue is new.
+        A record whose predecessors this broker does not have leaves pre-blank units for them; Java puts the unit in
+        the wrong place then, unless the queue is new. A record that begins the queue anew, because its topic was
+        deleted and made again, takes the place of the older ones; Java takes it for one that is there already.
         """
         if offset < self.max_offset:
-            return
-        if offset > self.max_offset:
+            self._cut(offset)
+        elif offset > self.max_offset:
             self._skip_to(offset)
         self.append(log_offset, size, tags_code)
         self.next_offset = self.max_offset
+
+    def _cut(self, offset: int) -> None:
+        """Drop the units from `offset` on."""
+        if self._segments.has(offset * UNIT_BYTES):
+            self._segments.clear_from(offset * UNIT_BYTES)
+        if offset >= self._tail_first:
+            del self._tail[(offset - self._tail_first) * UNIT_BYTES :]
+        else:
+            self._tail.clear()
+            self._tail_first = offset
+        self._written = min(self._written, offset)
+        self.max_offset = self.next_offset = offset
+        self.min_offset = min(self.min_offset, offset)
 
     def _skip_to(self, offset: int) -> None:
         if not self.max_offset:  # new: its first file is the one that holds this offset
@@ -202,9 +217,9 @@ class ConsumeQueue:
             else:
                 high = middle
         if low < self.max_offset:
-            self._segments.clear_from(low * UNIT_BYTES)
-            self._restart(low)
-            self.min_offset = min(self.min_offset, low)
+            self._cut(low)
+            last = self.unit(low - 1)
+            self.max_log_offset = last[0] + last[1] if last is not None and last[1] != _NO_SIZE else -1
 
     @property
     def _first_kept(self) -> int:
@@ -217,7 +232,7 @@ class ConsumeQueue:
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
-            if unit is not None and unit[0] >= log_start and unit[1] != 0x7FFFFFFF:
+            if unit is not None and unit[0] >= log_start and unit[1] != _NO_SIZE:
                 high = middle
             else:
                 low = middle + 1

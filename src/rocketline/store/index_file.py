@@ -108,7 +108,8 @@ class IndexFile:
             found, log_offset, seconds, number = self._entry(number)
             if seconds < 0:
                 return
-            yield found, log_offset, self.begin_ms + seconds * 1000
+            # The first entry's seconds count from the file before (see `follow`), but the begin is its own time.
+            yield found, log_offset, self.begin_ms + (seconds * 1000 if limit > 1 else 0)
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
         """Whether some of its records may lie in that span of time."""

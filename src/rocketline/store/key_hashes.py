@@ -46,11 +46,11 @@ _heads, _middles, _tails = _Pieces(), _Pieces(), _Pieces()
 def hash_keys(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     """The index's hash of each `topic#key`: never negative, the smallest of all integers becomes 0."""
     if np is not None and len(keys) >= _GROUP_MIN:
-        return _by_columns(topics, keys)
-    return _by_pieces(topics, keys)
+        return by_columns(topics, keys)
+    return by_pieces(topics, keys)
 
 
-def _by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+def by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     prefixes, heads, middles, tails, powers = _prefixes(topics), _heads, _middles, _tails, _POWERS
     eight, four = powers[8], powers[4]
     hashes = []
@@ -64,7 +64,7 @@ def _by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     return hashes
 
 
-def _by_columns(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+def by_columns(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     places: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(len(key), []).append(place)
@@ -74,7 +74,7 @@ def _by_columns(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
         owners = topics if len(group) == len(keys) else [topics[place] for place in group]
         text = "".join(chosen)
         if len(group) < _GROUP_MIN or not 0 < length <= _KEY_CHARACTERS_MAX or not text.isascii():
-            found = _by_pieces(owners, chosen)
+            found = by_pieces(owners, chosen)
         else:
             found = _hash_columns(owners, text, length)
         if len(group) == len(keys):

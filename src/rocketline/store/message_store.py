@@ -226,7 +226,7 @@ class MessageStore(StoreReader):
         """Several records, written together when the block is left. Use the writer inside."""
         return AppendBatch(self)
 
-    def commit(self) -> None:
+    def commit(self, batch: AppendBatch) -> None:
         """Write what the writer holds, and dispatch what is written. Raises `StoreFullError`, `StoreReadOnlyError`."""
         begin_s = self._clock.monotonic()
         try:
@@ -235,6 +235,7 @@ class MessageStore(StoreReader):
             raise self.write_failed(error) from error
         finally:
             self._note_time(begin_s)
+            batch.end = self.log.end
             self._take_written()
 
     def _note_time(self, begin_s: float) -> None:
@@ -436,10 +437,13 @@ def record_bytes_of(message: StoredMessage) -> int:
 class AppendBatch:
     """A block in which the writer may be used; leaving it writes and dispatches."""
 
-    __slots__ = ("_store",)
+    __slots__ = ("_store", "end")
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
+        self.end = 0
+        """Where the log ended after the last record of the batch. Others may have written since: whoever was waiting
+        for messages is told while the batch is dispatched."""
 
     def __enter__(self) -> LogWriter:
         self._store.writer.begin()
@@ -448,6 +452,6 @@ class AppendBatch:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             self._store.writer.discard()
-            self._store.commit()
+            self._store.commit(self)
             raise self._store.write_failed(error) from error
-        self._store.commit()
+        self._store.commit(self)

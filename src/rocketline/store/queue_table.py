@@ -59,23 +59,22 @@ class QueueTable:
         for queue in queues:
             self._behind[queue] = None
             if queue.is_far_behind:
-                self._unsynced.update(dict.fromkeys(queue.write_behind()))
+                self._write_behind(queue)
 
     def write_behind(self) -> None:
         """Bring all waiting units into files. Raises `OSError`."""
         behind, self._behind = self._behind, {}
         for queue in behind:
+            self._write_behind(queue)
+
+    def _write_behind(self, queue: ConsumeQueue) -> None:
+        if self.get(queue.topic, queue.queue_id) is queue:  # else its topic was deleted while a flush was under way
             self._unsynced.update(dict.fromkeys(queue.write_behind()))
 
     def take_unsynced(self) -> list[Path]:
         """Files that were written to since this was last asked."""
         paths, self._unsynced = list(self._unsynced), {}
         return paths
-
-    @property
-    def waiting_pages(self) -> int:
-        """How many files wait for a sync: the measure of when one pays."""
-        return len(self._unsynced)
 
     # --- removing
 
