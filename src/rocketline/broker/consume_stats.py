@@ -49,20 +49,17 @@ class ConsumeProgress:
     def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
         """Where a group is in the readable queues of these topics; topics that do not exist are left out."""
         known = [config for topic in topics if (config := self._topics.get(topic)) is not None]
-        table = {
-            self._queue(config.topic_name, queue_id): self._reached(group, config.topic_name, queue_id)
-            for config in known
-            for queue_id in range(config.read_queue_nums)
-        }
-        return ConsumeStats(table, sum((self._stats.get_tps(group, config.topic_name) for config in known), 0.0))
+        parts = [self._of_group(group, config.topic_name, config.read_queue_nums) for config in known]
+        table = {queue: reached for part in parts for queue, reached in part.offset_table.items()}
+        return ConsumeStats(table, sum((part.consume_tps for part in parts), 0.0))
 
     def of_all_groups(self, *, order_only: bool, address: str) -> ConsumeStatsList:
-        """Where every group is in each topic that it has offsets of, or in its ordered topics only."""
+        """Where every group is in the writable queues of its topics, or of its ordered topics only."""
         by_group = {
             group: [
-                self.of_group(group, [topic])
+                self._of_group(group, topic, config.write_queue_nums)
                 for topic in self.consumed_topics(group)
-                if self._counts(topic, order_only=order_only)
+                if (config := self._topics.get(topic)) is not None and (config.order or not order_only)
             ]
             for group in self._groups.all()
         }
@@ -110,9 +107,9 @@ class ConsumeProgress:
             consume_time_stamp_str=_local_time(consumed_ms),
         )
 
-    def _counts(self, topic: str, *, order_only: bool) -> bool:
-        config = self._topics.get(topic)
-        return config is not None and (config.order or not order_only)
+    def _of_group(self, group: str, topic: str, queues: int) -> ConsumeStats:
+        table = {self._queue(topic, queue_id): self._reached(group, topic, queue_id) for queue_id in range(queues)}
+        return ConsumeStats(table, self._stats.get_tps(group, topic))
 
     def _held(self, topic: str, queue_id: int) -> TopicOffset:
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)

@@ -141,6 +141,18 @@ def test_all_groups_are_listed_with_their_lag_in_sum(kept: Tables, progress: Con
     assert [len(stats) for entry in ordered.consume_stats_list for group, stats in entry.items() if group == "G"] == [1]
 
 
+def test_one_group_is_told_of_queues_to_read_and_all_groups_of_queues_to_write(
+    kept: Tables, progress: ConsumeProgress
+) -> None:
+    """apache-5.5: GET_CONSUME_STATS and GET_BROKER_CONSUME_STATS differ in it."""
+    kept.topics.update(TopicConfig("T", 3, 1))
+    kept.groups.find("G")
+    kept.offsets.commit("G", "T", 0, 0)
+    assert len(progress.of_group("G", ["T"]).offset_table) == 3
+    told = progress.of_all_groups(order_only=False, address=ADDRESS).consume_stats_list
+    assert [len(entry["G"][0].offset_table) for entry in told if "G" in entry] == [1]
+
+
 def span(progress: ConsumeProgress, kept: Tables, queue_id: int = 0) -> QueueTimeSpan:
     return progress.time_spans("G", topic(kept), kept.clock.wall_ms())[queue_id]
 

@@ -31,7 +31,8 @@ class QueueInspectionHandlers:
 
     def _query(self, channel: Channel, request: Command) -> Command:
         asked = headers.decode(headers.QueryConsumeQueueRequestHeader, request.ext)
-        topic, name = asked.topic or "", f"{asked.queue_id}@{asked.topic}"
+        topic = asked.topic or ""
+        name = f"{asked.queue_id}@{topic}"
         queue = self._store.queue(topic, asked.queue_id)
         if queue is None:
             return response(ResponseCode.SYSTEM_ERROR, f"{name} is not exist!")
