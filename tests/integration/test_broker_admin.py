@@ -248,3 +248,19 @@ async def test_cleaning_on_demand_keeps_what_is_in_use(tmp_path: Path) -> None:
             assert (await peer.ask(code)).code == OK
         assert running.kept.store.queue("U", 0) is None
         assert running.kept.store.max_offset("T", 0) == 1
+
+
+async def test_figures_of_a_deleted_topic_and_group_are_gone(tmp_path: Path) -> None:
+    async with scene(tmp_path) as (_, peer):
+        await send(peer)
+        assert (await peer.request(pull(0), 5)).code == OK
+        figures = [{"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}, {"statsName": "GROUP_GET_NUMS", "statsKey": "T@g"}]
+
+        async def codes() -> list[int]:
+            return [(await peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, asked)).code for asked in figures]
+
+        assert await codes() == [OK, OK]
+        await peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"})
+        assert await codes() == [OK, ResponseCode.SYSTEM_ERROR]
+        await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+        assert await codes() == [ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_ERROR]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +49,8 @@ class GroupTable:
         known = {group: SubscriptionGroupConfig(group) for group in _PREDEFINED}
         known |= saved.subscription_group_table if saved else {}
         self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
+        self.on_delete: Callable[[str], None] = lambda group: None
+        """Told of each group that is gone, for whoever else keeps something of it."""
 
     @classmethod
     def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> GroupTable:
@@ -116,6 +118,7 @@ class GroupTable:
         """Remove a group and what it may not read; one that is not there is as good as removed."""
         if group in self._table.entries or group in self.forbidden:
             self._change({group: None}, {name: topics for name, topics in self.forbidden.items() if name != group})
+            self.on_delete(group)
 
     def is_forbidden(self, group: str, topic: str) -> bool:
         """The group may not read the topic."""

@@ -66,6 +66,8 @@ class TopicTable:
         known = own | (saved.topic_config_table if saved else {})
         self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
         self.on_change: OnChange = lambda changed: None
+        self.on_delete: Callable[[str], None] = lambda topic: None
+        """Told of each topic that is gone, for whoever else keeps something of it."""
 
     @classmethod
     def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> TopicTable:
@@ -178,6 +180,8 @@ class TopicTable:
         """Remove topics; those that are not there are as good as removed."""
         if known := [topic for topic in topics if topic in self._table.entries]:
             self._table.change(dict.fromkeys(known))
+            for topic in known:
+                self.on_delete(topic)
 
     def touch(self) -> None:
         """Make a new version, because what the broker says of its topics changed without them: its permission."""
