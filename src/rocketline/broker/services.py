@@ -18,6 +18,7 @@ from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.registration import Registration
 from rocketline.broker.routes import Routes
+from rocketline.broker.slow_consumers import SlowConsumers
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
@@ -88,6 +89,7 @@ class Services:
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),
                 (self.notifications.send_collected, 30.0, 15.0),
+                (SlowConsumers(kept.stats, kept.groups, self._settings).bar, 180.0, 180.0),
                 (self._log.flush_due, 1.0, 1.0),
             )
         ]
