@@ -7,15 +7,19 @@ import errno
 import click
 
 from rocketline import __version__
+from rocketline.cli.broker import broker
 from rocketline.cli.demo import demo
 from rocketline.cli.nameserver import nameserver
+from rocketline.cli.serve import serve
 from rocketline.errors import ConfigError, RocketlineError
 
 _EXAMPLES = """\b
 Examples:
   rocketline demo                        see it work
+  rocketline serve                       name server and broker on this machine
   rocketline nameserver                  a name server on port 9876
-  rocketline nameserver -c namesrv.conf  with Apache's own configuration file
+  rocketline broker -n 127.0.0.1:9876    a broker on port 10911
+  rocketline broker -c broker.conf       with Apache's own configuration file
 """
 
 
@@ -45,5 +49,5 @@ def rocketline() -> None:
     """Apache RocketMQ in Python."""
 
 
-rocketline.add_command(demo)
-rocketline.add_command(nameserver)
+for command in (broker, demo, nameserver, serve):
+    rocketline.add_command(command)

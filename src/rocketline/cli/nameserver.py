@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 
 from rocketline import __version__
+from rocketline.cli.logging_options import logging_options, start_logging
 from rocketline.cli.settings_table import print_settings
 from rocketline.cli.signals import stop_signals
 from rocketline.errors import ListenError
-from rocketline.logs import Log, LogFormat, configure
+from rocketline.logs import Log
 from rocketline.nameserver.config import NameServerConfig, load_settings
 from rocketline.nameserver.server import NameServer
 from rocketline.net.loop import run
@@ -38,20 +39,7 @@ SIGTERM and Ctrl-C close it cleanly.
 @click.option("--host", metavar="HOST", help="Address to listen on (bindAddress).")
 @click.option("--port", metavar="PORT", help="Port to listen on (listenPort); 0 takes a free one.")
 @click.option("-p", "--print-config", is_flag=True, help="Show every setting and where it came from, then end.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="The least that is logged.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice([choice.value for choice in LogFormat]),
-    default=LogFormat.TEXT.value,
-    show_default=True,
-    help="Lines for people, or JSON for machines.",
-)
+@logging_options
 def nameserver(
     file: Path | None, host: str | None, port: str | None, print_config: bool, log_level: str, log_format: str
 ) -> None:
@@ -62,7 +50,7 @@ def nameserver(
     if print_config:
         print_settings(settings)
         return
-    configure(log_level, LogFormat(log_format), sys.stderr)
+    start_logging(log_level, log_format)
     try:
         run(_serve(settings))
     except ListenError as error:
@@ -73,8 +61,8 @@ def nameserver(
 
 async def _serve(settings: Settings[NameServerConfig]) -> None:
     log = Log("rocketline.nameserver")
-    if settings.unknown:
-        log.warning("settings without effect", names="; ".join(map(str, settings.unknown)))
+    if settings.without_effect:
+        log.warning("settings without effect", names="; ".join(settings.without_effect))
     with stop_signals() as stop:
         async with NameServer(settings) as server:
             serialize_type = settings.value.network.serialize_type

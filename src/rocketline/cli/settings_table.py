@@ -18,7 +18,7 @@ def print_settings(settings: Settings[Any]) -> None:
         _print_table(settings.table())
     else:
         click.echo(_aligned(settings.table()))
-    for item in settings.unknown:
+    for item in settings.without_effect:
         click.echo(f"without effect: {item}", err=True)
 
 

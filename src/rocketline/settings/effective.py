@@ -91,6 +91,18 @@ class Settings(Generic[C]):
         """Where the value of Apache's `key` came from."""
         return self._given[key].origin if key in self._given else DEFAULT
 
+    @property
+    def without_effect(self) -> list[str]:
+        """What was given in vain, each with its origin: names that are no setting, and settings that change nothing."""
+        default = type(self.value)()
+        idle = (
+            f"{key} in {given.origin}"
+            for key, given in self._given.items()
+            if not (setting := self._known[key]).rules.has_effect
+            and setting.value_in(self.value) != setting.value_in(default)
+        )
+        return [*map(str, self.unknown), *idle]
+
     def properties(self) -> dict[str, str]:
         """All values by Apache's keys as "get config" lists them: unknown ones of the file too, passwords masked."""
         listed = {key: text for key, text in self._file_texts.items() if key not in self._known}
