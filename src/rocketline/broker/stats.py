@@ -1,7 +1,8 @@
 """What a broker counts, for administrators to ask: per topic, queue, group and for the whole. Java: BrokerStatsManager.
 
 A statistic is a name and a key: `TOPIC_PUT_NUMS` has one counter per topic, `GROUP_GET_NUMS` one per `topic@group`.
-Differs: nothing is logged every minute, hour and day, and accounts (COMMERCIAL_*) are not counted.
+Differs: nothing is logged every minute, hour and day; accounts (COMMERCIAL_*), connections (CHANNEL_ACTIVITY) and the
+time that registrations take are not counted, nor is it how many milliseconds a group is behind (GROUP_GET_FALL_TIME).
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TO
 BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
 SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
-CHANNEL_ACTIVITY: Final = "CHANNEL_ACTIVITY"
-CONSUMER_REGISTER_TIME: Final = "CONSUMER_REGISTER_TIME"
-PRODUCER_REGISTER_TIME: Final = "PRODUCER_REGISTER_TIME"
 
 _TOPIC_PART = {
     TOPIC_PUT_NUMS: 0, TOPIC_PUT_SIZE: 0, TOPIC_PUT_LATENCY: -1, QUEUE_PUT_NUMS: 0, QUEUE_PUT_SIZE: 0,

@@ -109,11 +109,11 @@ def test_queues_of_the_schedule_topic_are_counted_and_no_others(clock: FakeClock
 
 def test_spans_are_sampled_every_ten_seconds_ten_minutes_and_hour(clock: FakeClock) -> None:
     stats = stats_on(clock)
-    stats.add("CHANNEL_ACTIVITY", "CONNECT", 1)
+    stats.add("SNDBCK_PUT_NUMS", "T@G", 1)
     sums = {}
     for seconds in (9, 1, 589, 1, 2999, 1):
         pass_seconds(stats, clock, seconds)
-        data = stats.data("CHANNEL_ACTIVITY", "CONNECT")
+        data = stats.data("SNDBCK_PUT_NUMS", "T@G")
         assert data is not None
         sums[round(clock.monotonic() - 1000)] = (data.stats_minute.sum, data.stats_hour.sum, data.stats_day.sum)
     assert sums == {9: (0, 0, 0), 10: (1, 0, 0), 599: (0, 0, 0), 600: (0, 1, 0), 3599: (0, 1, 0), 3600: (0, 1, 1)}
