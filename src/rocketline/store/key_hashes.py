@@ -51,41 +51,41 @@ def hash_keys(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
 
 
 def by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+    """Without numpy: a key is its last four characters, the eight before them, and the rest."""
     prefixes, heads, middles, tails, powers = _prefixes(topics), _heads, _middles, _tails, _POWERS
-    eight, four = powers[8], powers[4]
+    twelve, four = powers[12], powers[4]
     hashes = []
     for topic, key in zip(topics, keys, strict=True):
-        if 12 <= len(key) <= _KEY_CHARACTERS_MAX and key.isascii():
-            hashed = (prefixes[topic] * powers[len(key) - 12] + heads[key[:-12]]) * eight + middles[key[-12:-4]]
-            hashed = (hashed * four + tails[key[-4:]]) & _MASK
+        if len(key) <= _KEY_CHARACTERS_MAX and key.isascii():
+            hashed = prefixes[topic] * powers[len(key)] + heads[key[:-12]] * twelve
+            hashed = (hashed + middles[key[-12:-4]] * four + tails[key[-4:]]) & _MASK
         else:
             hashed = java_string_hash(f"{topic}#{key}") & _MASK
-        hashes.append(_positive(hashed))
+        hashes.append(hashed if hashed < 0x80000000 else (0x100000000 - hashed) & 0x7FFFFFFF)
     return hashes
 
 
 def by_columns(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
+    """With numpy: all keys of one length at a time."""
+    lengths = set(map(len, keys))
+    if len(lengths) == 1:
+        return _of_one_length(topics, keys, lengths.pop())
     places: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(len(key), []).append(place)
     hashes = [0] * len(keys)
     for length, group in places.items():
-        chosen = keys if len(group) == len(keys) else [keys[place] for place in group]
-        owners = topics if len(group) == len(keys) else [topics[place] for place in group]
-        text = "".join(chosen)
-        if len(group) < _GROUP_MIN or not 0 < length <= _KEY_CHARACTERS_MAX or not text.isascii():
-            found = by_pieces(owners, chosen)
-        else:
-            found = _hash_columns(owners, text, length)
-        if len(group) == len(keys):
-            return found
+        found = _of_one_length([topics[place] for place in group], [keys[place] for place in group], length)
         for place, hashed in zip(group, found, strict=True):
             hashes[place] = hashed
     return hashes
 
 
-def _hash_columns(topics: Sequence[str], text: str, length: int) -> list[int]:
-    """Hashes of ASCII keys that all have `length` characters, joined in `text`. Overflow is what Java does as well."""
+def _of_one_length(topics: Sequence[str], keys: Sequence[str], length: int) -> list[int]:
+    """Hashes of keys that all have `length` characters. Overflow is what Java does as well."""
+    text = "".join(keys)
+    if len(keys) < _GROUP_MIN or not 0 < length <= _KEY_CHARACTERS_MAX or not text.isascii():
+        return by_pieces(topics, keys)
     prefixes = _prefixes(topics)
     units = np.frombuffer(text.encode(), np.uint8).reshape(-1, length).astype(np.uint32)
     weights = np.array(_POWERS[:length][::-1], np.uint32)
@@ -99,7 +99,3 @@ def _hash_columns(topics: Sequence[str], text: str, length: int) -> list[int]:
 
 def _prefixes(topics: Sequence[str]) -> dict[str, int]:
     return {topic: _heads[f"{topic}#"] for topic in set(topics)}
-
-
-def _positive(hashed: int) -> int:
-    return hashed if hashed < 0x80000000 else (0x100000000 - hashed) & 0x7FFFFFFF

@@ -52,7 +52,7 @@ class KeyIndex:
         self._fs, self._folder, self._clock = fs, folder, clock
         self._slot_count, self._entry_count = slot_count, entry_count
         self._files: list[IndexFile] = []
-        self._waiting: list[tuple[str, str | None, str | None, str | None, int, int]] = []
+        self._waiting: list[tuple[str, str, int, int]] = []  # topic, key, log offset, store time
         self._unsynced: list[IndexFile] = []
         self._newest_log_offset = 0
         self.safe_until_ms = 0
@@ -101,11 +101,18 @@ class KeyIndex:
 
         Raises `OSError`.
         """
-        if log_offset >= self._newest_log_offset:
-            self._newest_log_offset = log_offset
-            self._waiting.append((topic, unique_key, keys, tag, log_offset, store_ms))
-            if len(self._waiting) >= _WAITING_MAX:
-                self._apply()
+        if log_offset < self._newest_log_offset:
+            return
+        self._newest_log_offset = log_offset
+        waiting = self._waiting
+        if unique_key:
+            waiting.append((topic, unique_key, log_offset, store_ms))
+        if keys:
+            waiting += [(topic, key, log_offset, store_ms) for key in keys.split(" ") if key]
+        if tag:
+            waiting.append((topic, f"{_TAG_TYPE}#{tag}", log_offset, store_ms))
+        if len(waiting) >= _WAITING_MAX:
+            self._apply()
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
@@ -173,25 +180,8 @@ class KeyIndex:
         """Bring what waits into the last file, and into new ones as they become full."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
-        topics: list[str] = []
-        keys: list[str] = []
-        log_offsets: list[int] = []
-        stored_ms: list[int] = []
-        for topic, unique_key, more_keys, tag, log_offset, store_ms in waiting:
-            if more_keys or tag:
-                texts = [unique_key] if unique_key else []
-                texts += [key for key in (more_keys or "").split(" ") if key]
-                texts += [f"{_TAG_TYPE}#{tag}"] if tag else []
-            elif unique_key:
-                texts = [unique_key]
-            else:
-                continue
-            for text in texts:
-                topics.append(topic)
-                keys.append(text)
-                log_offsets.append(log_offset)
-                stored_ms.append(store_ms)
+        topics, keys, log_offsets, stored_ms = zip(*self._waiting, strict=True)
+        self._waiting = []
         hashes = hash_keys(topics, keys)
         at = 0
         while at < len(hashes):
