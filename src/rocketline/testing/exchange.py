@@ -21,18 +21,22 @@ class Exchange:
         self._opaque = 0
 
     def ask(self, request: Command) -> Command:
-        """The answer to `request`. Raises `OSError` if none comes."""
+        """The answer to `request`. Raises `OSError` if none comes. What the server asks by itself stays unanswered."""
         self._opaque += 1
         request.opaque = self._opaque
         self._connection.sendall(frame.encode(request))
-        while (answer := self._reader.take()) is None:
-            data = self._connection.recv(65_536)
-            if not data:
+        while not (command := self._receive()).is_response:
+            continue
+        assert command.opaque == self._opaque, f"asked {self._opaque}, answered {command.opaque}"
+        return command
+
+    def _receive(self) -> Command:
+        while (data := self._reader.take()) is None:
+            received = self._connection.recv(65_536)
+            if not received:
                 raise ConnectionError(f"{self.address} closed the connection instead of answering")
-            self._reader.feed(data)
-        response = frame.decode(answer)
-        assert response.opaque == self._opaque, f"asked {self._opaque}, answered {response.opaque}"
-        return response
+            self._reader.feed(received)
+        return frame.decode(data)
 
     def close(self) -> None:
         self._connection.close()

@@ -2,7 +2,8 @@
 
 from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
 from rocketline.testing.apache.release import Release, fetch
-from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer, cluster_info
+from rocketline.testing.apache.servers import ApacheBroker, ApacheNameServer
+from rocketline.testing.broker import cluster_info
 from rocketline.testing.cache import ToolError
 from rocketline.testing.server_process import free_port, running
 

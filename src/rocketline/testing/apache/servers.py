@@ -7,15 +7,12 @@ them at their best passes its own `jvm` options.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from rocketline.settings.properties import format_properties
 from rocketline.testing.apache.release import Release
-from rocketline.testing.exchange import ask
+from rocketline.testing.broker import broker_settings, wait_until_registered
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
-from rocketline.wire.codes import RequestCode
-from rocketline.wire.command import Command
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dtls.server.mode=disabled")
 """Quick to start and light on memory and cores. Without TLS, because to make up a certificate takes seconds."""
@@ -81,6 +78,7 @@ class ApacheBroker(_ApacheServer):
 
     Ready means registered: it listens, and each of its name servers shows its address. That may come 10 s after its
     start, because a broker often makes its first try before it has found a name server, and the next one 10 s later.
+    A second one in the same `home` finds the store of the first.
     """
 
     def __init__(
@@ -91,26 +89,15 @@ class ApacheBroker(_ApacheServer):
         name_servers: Sequence[str],
         broker_name: str = "broker-a",
         broker_id: int = 0,
+        port: int | None = None,
         settings: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
         self.name_servers, self.broker_name = tuple(name_servers), broker_name
-        port = free_port()
-        own = {
-            "brokerName": broker_name,
-            "brokerId": str(broker_id),
-            "brokerIP1": LOOPBACK,
-            "brokerIP2": LOOPBACK,
-            "bindAddress": LOOPBACK,
-            "listenPort": str(port),
-            "haListenPort": str(port + 1),
-            "namesrvAddr": ";".join(name_servers),
-            "storePathRootDir": f"{home}/store",
-            "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
-            **(settings or {}),
-        }
+        own = broker_settings(home, port or free_port(), name_servers, broker_name)
+        own |= {"brokerId": str(broker_id), **(settings or {})}
         main_class = "org.apache.rocketmq.broker.BrokerStartup"
         super().__init__(
             f"Apache's broker {broker_name}", release, main_class, home, own, properties=properties, heap=heap, jvm=jvm
@@ -119,13 +106,4 @@ class ApacheBroker(_ApacheServer):
     def wait_until_ready(self, *, timeout_s: float = 60) -> None:
         """Return once it listens and each of its name servers shows its address."""
         super().wait_until_ready(timeout_s=timeout_s)
-        for server in self.name_servers:
-            self.wait_until(partial(self._is_shown_by, server), f"registered with {server}", timeout_s=timeout_s)
-
-    def _is_shown_by(self, name_server: str) -> bool:
-        return self.address in cluster_info(name_server)
-
-
-def cluster_info(name_server: str) -> str:
-    """The JSON text of GET_BROKER_CLUSTER_INFO from any name server."""
-    return ask(name_server, Command(RequestCode.GET_BROKER_CLUSTER_INFO)).body.decode("utf-8", "replace")
+        wait_until_registered(self, self.name_servers, timeout_s=timeout_s)

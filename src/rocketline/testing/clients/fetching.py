@@ -50,7 +50,8 @@ def cpp_client(home: Path) -> ClientProgram:
     sources = _sources("cpp")
     folder = built("client-cpp", sources, partial(_install_cpp, sources))
     command = [str(folder / "venv" / "bin" / "python"), str(folder / "client.py")]
-    return ClientProgram("C++", command, home, _ONE_BY_ONE | {"oneway"}, frozenset({"concurrent", "orderly"}))
+    kinds, modes = _ONE_BY_ONE | {"oneway"}, frozenset({"concurrent", "orderly"})
+    return ClientProgram("C++", command, home, kinds, modes, fails_in_batches=True)
 
 
 def _sources(language: str) -> list[Path]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,7 +75,8 @@ class ClientProgram:
     """The ways it can send: `sync`, `async`, `oneway`, `batch`, `ordered`, `delayed`."""
     modes: frozenset[str]
     """The ways it can consume: `concurrent`, `orderly`, `broadcast`, `pull`."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    fails_in_batches: bool = False
+    """A message that fails takes those along that were pulled with it."""
 
     def send(self, name_servers: str, topic: str, *portions: Portion, timeout_s: float = 120) -> Sent:
         """Send the portions one after the other."""
@@ -98,7 +99,7 @@ class ClientProgram:
         return [Delivery(*values) for values in result["deliveries"]]
 
     def _call(self, *arguments: str, timeout_s: float) -> Any:
-        environment = {**os.environ, "HOME": str(self.home), **self.environment}
+        environment = {**os.environ, "HOME": str(self.home)}
         self.home.mkdir(parents=True, exist_ok=True)
         with subprocess.Popen(
             [*self.command, *arguments],

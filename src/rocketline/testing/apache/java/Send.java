@@ -1,8 +1,7 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -13,6 +12,7 @@ import org.apache.rocketmq.common.message.Message;
 /** {@code send NAMESERVERS TOPIC KIND:FIRST:COUNT:FAILURES…}: prints how many were acknowledged, and what went wrong. */
 final class Send {
     private static final int BATCH = 50;
+    private static final int IN_FLIGHT = 32;
 
     private final AtomicInteger sent = new AtomicInteger();
     private final ConcurrentLinkedQueue<String> problems = new ConcurrentLinkedQueue<>();
@@ -22,6 +22,9 @@ final class Send {
         DefaultMQProducer producer = new DefaultMQProducer("senders-" + arguments[1]);
         producer.setNamesrvAddr(arguments[0]);
         producer.setSendMsgTimeout(10_000);
+        // A send that is repeated after its time is up may be stored twice.
+        producer.setRetryTimesWhenSendFailed(0);
+        producer.setRetryTimesWhenSendAsyncFailed(0);
         producer.start();
         Send send = new Send(producer);
         try {
@@ -103,24 +106,23 @@ final class Send {
     }
 
     private void async(List<Message> messages) throws Exception {
-        CountDownLatch open = new CountDownLatch(messages.size());
+        Semaphore free = new Semaphore(IN_FLIGHT);
         for (Message message : messages) {
+            free.acquire();
             producer.send(message, new SendCallback() {
                 @Override
                 public void onSuccess(SendResult result) {
                     count(result);
-                    open.countDown();
+                    free.release();
                 }
 
                 @Override
                 public void onException(Throwable failure) {
                     problems.add(failure.toString());
-                    open.countDown();
+                    free.release();
                 }
             });
         }
-        if (!open.await(60, TimeUnit.SECONDS)) {
-            problems.add(open.getCount() + " asynchronous sends were never answered");
-        }
+        free.acquire(IN_FLIGHT);
     }
 }

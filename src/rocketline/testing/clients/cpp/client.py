@@ -17,7 +17,7 @@ import threading
 from typing import Any
 
 MOMENT_S = 1
-ANSWERS_TIMEOUT_S = 60
+IN_FLIGHT = 32
 CONSUME_SUCCESS, RECONSUME_LATER = 0, 1
 
 
@@ -28,7 +28,6 @@ class Sender:
         self._binding, self._topic = binding, topic
         self._producer = binding.Producer(f"senders-{topic}", timeout=10_000)
         self._producer.set_namesrv_addr(name_servers)
-        self._answered = threading.Condition()
         self._sent = 0
         self._problems: list[str] = []
 
@@ -63,17 +62,18 @@ class Sender:
             self._sent += 1
 
     def _async(self, messages: list[Any]) -> None:
-        end = self._sent + len(self._problems) + len(messages)
-        for message in messages:
-            self._producer.send_async(message, lambda _: self._note(), lambda problem: self._note(str(problem)))
-        with self._answered:
-            self._answered.wait_for(lambda: self._sent + len(self._problems) == end, ANSWERS_TIMEOUT_S)
+        free = threading.Semaphore(IN_FLIGHT)
 
-    def _note(self, *problem: str) -> None:
-        with self._answered:
+        def note(*problem: str) -> None:
             self._problems += problem
             self._sent += not problem
-            self._answered.notify()
+            free.release()
+
+        for message in messages:
+            free.acquire()
+            self._producer.send_async(message, lambda _: note(), lambda problem: note(str(problem)))
+        for _ in range(IN_FLIGHT):
+            free.acquire()
 
 
 class Receiver:

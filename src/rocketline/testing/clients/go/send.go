@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
-const batchSize = 50
+const (
+	batchSize = 50
+	inFlight  = 32
+)
 
 type sender struct {
 	producer rocketmq.Producer
@@ -27,7 +31,9 @@ func send(nameServers, topic string, portions []string) *sender {
 		producer.WithNameServer(strings.Split(nameServers, ";")),
 		// By sharding key where there is one, at random where there is none.
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
-		producer.WithRetry(2),
+		// A send that is repeated after its time is up may be stored twice.
+		producer.WithRetry(0),
+		producer.WithSendMsgTimeout(10*time.Second),
 	)
 	check(problem)
 	check(own.Start())
@@ -81,10 +87,13 @@ func (s *sender) one(kind string, message *primitive.Message) {
 
 func (s *sender) async(messages []*primitive.Message) {
 	var open sync.WaitGroup
+	free := make(chan struct{}, inFlight)
 	for _, message := range messages {
+		free <- struct{}{}
 		open.Add(1)
 		check(s.producer.SendAsync(context.Background(), func(_ context.Context, result *primitive.SendResult, problem error) {
 			s.count(1, result, problem)
+			<-free
 			open.Done()
 		}, message))
 	}

@@ -27,7 +27,14 @@ function numbered(topic, kind, number, failures) {
 }
 
 async function send(nameSrv, topic, ...portions) {
-  const producer = new Producer({ nameSrv, httpclient, producerGroup: `senders-${topic}`, logger });
+  const producer = new Producer({
+    nameSrv,
+    httpclient,
+    logger,
+    producerGroup: `senders-${topic}`,
+    sendMsgTimeout: 10000,
+    retryTimesWhenSendFailed: 0, // a send that is repeated after its time is up may be stored twice
+  });
   const result = { sent: 0, failed: 0, problem: '' };
   producer.on('error', error => (result.problem = String(error)));
   await producer.ready();

@@ -1,0 +1,168 @@
+"""The hot path of sends against the handlers: whatever it takes, it must do as they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_tables import Tables, tables
+from rocketline.broker import send_header
+from rocketline.model.topic_config import TopicConfig
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire import frame
+from rocketline.wire.command import ONEWAY_FLAG, Command
+from rocketline.wire.connection import Connection
+from rocketline.wire.message_codec import decode_records
+from sends import Sends, send_v2
+
+numbers = st.sampled_from(
+    ["0", "1", "7", "-1", "", "00", "+1", "1.0", "2147483647", "2147483648", "x", "٣", " 1", "1_0"]
+)
+names = st.sampled_from(
+    [
+        "TAGS",
+        "KEYS",
+        "WAIT",
+        "DELAY",
+        "UNIQ_KEY",
+        "MSG_REGION",
+        "CLUSTER",
+        "POP_CK",
+        "TRAN_MSG",
+        "TIMER_DELAY_SEC",
+        "",
+        "ü",
+        "x",
+    ]
+)
+values = st.sampled_from(
+    ["A", "", "true", "false", "0", "3", "99", "k1 k2", "标签", "a\x01b", '"\\', "\ud800", "x" * 40]
+)
+property_lists = st.lists(st.tuples(names, values), max_size=4).map(
+    lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs)
+)
+FIELDS: dict[str, st.SearchStrategy[str]] = {
+    "b": st.sampled_from(["T", "ordered", "compacted", "%RETRY%g", "SELF_TEST_TOPIC", "new", "a.b", "T2", ""]),
+    "e": st.sampled_from(["0", "1", "2", "-1", "00", "1 ", "999999999999"]),
+    "f": st.sampled_from(["0", "1", "769", "4", "8", "192", "16", "48", "-1", "2147483647"]),
+    "g": numbers | st.sampled_from(["9223372036854775807", "9223372036854775808"]),
+    "h": numbers,
+    "i": property_lists | st.just("UNIQ_KEY\x01u") | property_lists.map(lambda text: text + "UNIQ_KEY\x01u\x02"),
+    "j": numbers,
+    "k": st.sampled_from(["true", "false", "", "no"]),
+    "m": st.sampled_from(["true", "false", "", "TRUE"]),
+    "c": st.sampled_from(["TBW102", "none"]),
+}
+
+
+@st.composite
+def sends(draw: st.DrawFn) -> Command:
+    """A usual message with a few fields changed, and now and then one missing."""
+    fields = {name: draw(FIELDS[name]) for name in draw(st.lists(st.sampled_from(sorted(FIELDS)), max_size=2))}
+    flag = draw(st.sampled_from([0, 0, 0, ONEWAY_FLAG]))
+    request = send_v2(draw(st.sampled_from([b"x", b"", b"y" * 300, b"z" * 5000])), flag=flag, **fields)
+    if draw(st.integers(0, 19)) == 19:
+        request.ext.pop(draw(st.sampled_from(sorted(request.ext))))
+    return request
+
+
+def change(made: Tables, what: str) -> None:
+    """Something that sends depend on."""
+    match what:
+        case "topic":
+            made.topics.update(TopicConfig("T", 1, 1))
+        case "forbid":
+            made.settings.update({"brokerPermission": "4"})
+        case "size":
+            made.settings.update({"maxMessageSize": "200"})
+        case "region":
+            made.settings.update({"regionId": 'a"b', "traceOn": "false"})
+        case "later":
+            made.settings.update({"startAcceptSendRequestTimeStamp": str(made.clock.wall_ms() + 1000)})
+        case "full":
+            made.store.is_disk_full = True
+
+
+CHANGES = ("topic", "forbid", "size", "region", "later", "full")
+
+
+@given(st.lists(sends() | sends() | sends() | st.sampled_from(CHANGES), min_size=3, max_size=20))
+def test_any_history_of_sends_and_changes_gives_the_handlers_own_bytes_and_records(steps: list[Command | str]) -> None:
+    """Two brokers live through the same history; one has the fast path in front, as a server has."""
+    with tables(FakeClock()) as plain, tables(FakeClock()) as fast:
+        twins = (plain, Sends(plain)), (fast, Sends(fast))
+        for made, _ in twins:
+            made.topics.update(TopicConfig("ordered", 2, 2, order=True))
+            made.topics.update(TopicConfig("compacted", 2, 2, attributes={"+cleanup.policy": "COMPACTION"}))
+        peer: Any = _Channel()
+        for opaque, step in enumerate(steps):
+            if isinstance(step, str):
+                for made, _ in twins:
+                    change(made, step)
+                continue
+            step.opaque = opaque
+            try:
+                whole = frame.encode(step)
+            except ValueError:  # text that no frame can carry
+                continue
+            expected = _handled(twins[0][1], peer, whole)
+            end, replies, later = twins[1][1].path(peer, whole, 0, 1 << 20)
+            assert (end, later) in ((0, 0), (len(whole), 0))
+            assert (replies if end else _handled(twins[1][1], peer, whole)) == expected
+            assert _stored(plain) == _stored(fast)
+
+
+def _handled(sends: Sends, channel: Any, whole: bytes) -> bytes | str:
+    """The reply frame of the ordinary way, or what happened instead."""
+    request = frame.decode(whole)
+    try:
+        outcome = sends.handle(channel, request)
+    except ValueError as error:
+        return str(error)
+    if request.flag & ONEWAY_FLAG:
+        return b""
+    return Connection[None]("").reply(request, outcome) if isinstance(outcome, Command) else str(outcome)
+
+
+def _stored(made: Tables) -> list[Any]:
+    """Every record, but for a unique key that the broker made up; and what was counted."""
+    log = made.store.log
+    messages = decode_records(log.read(0, log.end) or b"")
+    for message in messages:
+        if (
+            len(message.properties.get("UNIQ_KEY", "")) == 32
+            and message.properties["UNIQ_KEY"].startswith("7F000001") is False
+        ):
+            message.properties["UNIQ_KEY"] = "made"
+    put = made.stats.data("TOPIC_PUT_SIZE", "T")
+    return [*messages, put, made.stats.throughput.put_failures, made.store.query("T", "k1", 9, 0, 2**62)]
+
+
+class _Channel:
+    """A connection of which nothing is asked."""
+
+    is_closed = is_congested = False
+    peer = "127.0.0.1:50000"
+    read_s = 0.0
+
+
+@given(st.binary() | sends().map(lambda request: frame.encode(request)[8:-1] if _is_text(request) else b""))
+def test_both_ways_to_read_a_header_agree(header: bytes) -> None:
+    assert send_header.read(header) == send_header.read_plain(header)
+
+
+def _is_text(request: Command) -> bool:
+    return all(value.isascii() for value in request.ext.values())
+
+
+def test_usual_run_of_messages_is_taken_in_one_call() -> None:
+    """Or everything above would prove nothing."""
+    with tables(FakeClock()) as made:
+        run = b"".join(frame.encode(send_v2(opaque=opaque, e=str(opaque % 2))) for opaque in range(50))
+        cut = frame.encode(send_v2())[:-1]
+        end, replies, later = Sends(made).path(_Channel(), run + cut, 0, 1 << 20)
+        assert (end, later) == (len(run), 0)
+        assert replies.count(b'"code":0,') == 50
+        assert made.store.max_offset("T", 0) == made.store.max_offset("T", 1) == 25

@@ -1,0 +1,71 @@
+"""Messages as producers send them, and the handlers with their fast twin to take them."""
+
+from __future__ import annotations
+
+from broker_tables import Tables
+from rocketline.broker.admission import Admission
+from rocketline.broker.flush import Flusher
+from rocketline.broker.handlers.send import SendHandlers
+from rocketline.broker.locks import QueueLocks
+from rocketline.broker.put import Puts
+from rocketline.broker.send_path import SendPath
+from rocketline.net.channel import Channel, Outcome
+from rocketline.wire.codes import RequestCode
+from rocketline.wire.command import Command
+from rocketline.wire.properties import format_properties
+
+USUAL_PROPERTIES = {
+    "KEYS": "order-1 order-2",
+    "UNIQ_KEY": "7F000001162E0102030400A1B2C30000",
+    "WAIT": "true",
+    "TAGS": "A",
+}
+
+
+def send_v2(
+    body: bytes = b"x", *, opaque: int = 0, flag: int = 0, properties: str | None = None, **fields: str
+) -> Command:
+    """A SEND_MESSAGE_V2 to queue 0 of T; `fields` are the wire's letters."""
+    ext = {
+        "a": "producers",
+        "b": "T",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": format_properties(USUAL_PROPERTIES) if properties is None else properties,
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+    return Command(RequestCode.SEND_MESSAGE_V2, ext | fields, body, opaque=opaque, flag=flag, language="JAVA")
+
+
+class Sends:
+    """What takes messages, put together as the broker does."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.flusher = Flusher(tables.store, lambda: tables.settings.value.store, tables.clock)
+        self.locks = QueueLocks(tables.clock)
+        puts = Puts(tables.store, self.flusher, tables.settings)
+        self.admission = Admission(tables.store, lambda: self.flusher.waiting, tables.settings, tables.clock)
+        handlers = SendHandlers(
+            puts,
+            tables.topics,
+            tables.groups,
+            self.locks,
+            tables.stats,
+            tables.settings,
+            tables.store.store_host,
+            tables.clock,
+            choose_queue=lambda count: count - 1,
+        )
+        self._by_code = self.admission.guarded(handlers.by_code())
+        self.path = SendPath(
+            tables.store, self.flusher, tables.topics, tables.stats, self.admission, tables.settings, tables.clock
+        )
+
+    def handle(self, channel: Channel, request: Command) -> Outcome:
+        return self._by_code[request.code](channel, request)
