@@ -55,8 +55,7 @@ class Plan:
         if work not in self.works:
             return []
         shapes = self.sync_shapes if work is Work.SYNC else self.shapes
-        messages = self.batch if work is Work.PULL else 1
-        return [Workload(work, shape, body, messages) for body in self.bodies for shape in shapes]
+        return [Workload(work, shape, body) for body in self.bodies for shape in shapes]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,9 +171,8 @@ class Contest:
             best_us = float("inf")
             for turn in range(self.plan.warm_up_turns_max if entrant.contestant.is_compiling else 1):
                 results = [self._load(entrant, workload, span) for workload in workloads]
-                cost_us = sum(result.server_cpu_us_per_request for result in results)
-                shown = tables.summary(results[0], messages=workloads[0].messages)
-                self._say(f"warming up, {workloads[0]}, {entrant.contestant.label}: {shown}")
+                cost_us = sum(result.server_cpu_us_per_message for result in results)
+                self._say(f"warming up, {workloads[0]}, {entrant.contestant.label}: {tables.summary(results[0])}")
                 if turn + 1 >= self.plan.warm_up_turns_min and cost_us > best_us * _SETTLED:
                     break
                 best_us = min(best_us, cost_us)
@@ -185,8 +183,8 @@ class Contest:
                 for entrant in _in_turn(entrants, number):
                     result = self._load(entrant, workload, Span(_SETTLE_S, self.plan.measure_s))
                     entrant.contestant.measured.loads.setdefault(workload, []).append(result)
-                    shown = tables.summary(result, messages=workload.messages)
-                    self._say(f"round {number + 1}, {workload}, {entrant.contestant.label}: {shown}")
+                    shown = f"{workload}, {entrant.contestant.label}: {tables.summary(result)}"
+                    self._say(f"round {number + 1}, {shown}")
 
     def _load(self, entrant: Entrant, workload: Workload, span: Span) -> LoadResult:
         if workload.work is not Work.PULL:

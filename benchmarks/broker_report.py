@@ -30,8 +30,6 @@ class Workload(NamedTuple):
     work: Work
     shape: Shape
     body: int
-    messages: int = 1
-    """In each request."""
 
     def __str__(self) -> str:
         return f"{self.work} {self.shape}, {self.body:,} B"
@@ -91,16 +89,18 @@ def rows(measured: Sequence[Measured], crash_log_bytes: int) -> Iterator[Row]:
 
 
 def _load_rows(workload: Workload, measured: Sequence[Measured]) -> Iterator[Row]:
-    def values(figure: str, factor: float = 1) -> tuple[float, ...]:
-        return tuple(server.load_median(workload, figure) * factor for server in measured)
-
-    section, is_send = str(workload), workload.work != Work.PULL
-    rates = values("requests_per_s", workload.messages)
-    yield Row(section=section, name="messages per second", values=rates, is_more_better=True, goal=_rate_goal(workload))
-    costs = values("server_cpu_us_per_request", 1 / workload.messages)
-    yield Row(section=section, name="CPU per message, µs", values=costs, goal=_SEND_COST if is_send else None)
-    yield Row(section=section, name="median latency, µs", values=values("p50_us"))
-    yield Row(section=section, name="99th percentile, µs", values=values("p99_us"))
+    cost_goal = None if workload.work is Work.PULL else _SEND_COST
+    figures = (
+        ("messages_per_s", "messages per second", _rate_goal(workload)),
+        ("server_cpu_us_per_message", "CPU per message, µs", cost_goal),
+        ("p50_us", "median latency, µs", None),
+        ("p99_us", "99th percentile, µs", None),
+    )
+    section = str(workload)
+    for figure, name, goal in figures:
+        values = tuple(server.load_median(workload, figure) for server in measured)
+        is_rate = figure == "messages_per_s"
+        yield Row(section=section, name=name, values=values, is_more_better=is_rate, goal=goal)
     refused = tuple(float(server.refused(workload)) for server in measured)
     if any(refused):
         yield Row(section=section, name="refused in all rounds", values=refused, goal=_NONE_REFUSED)

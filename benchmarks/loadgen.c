@@ -270,7 +270,8 @@ typedef struct {
     const char *name;
     void (*prepare)(void);                              /* everything that can be done before the clock runs */
     size_t (*write)(uint8_t *out, place *);             /* the frame to ask with now; its size */
-    const char *(*flaw)(const reply *, const place *);  /* what is wrong with a success, or NULL */
+    /* How many messages a success is about, or 0 and what is wrong with it. */
+    int (*messages)(const reply *, const place *, const char **flaw);
 } mode;
 
 enum { TOPIC_BYTES_MAX = 127 };
@@ -302,9 +303,10 @@ static size_t write_route(uint8_t *out, place *p) {
     return write_request(out, &route_requests[next_random() % (uint64_t)options.topics], p->opaque);
 }
 
-static const char *flaw_of_route(const reply *r, const place *p) {
+static int messages_of_route(const reply *r, const place *p, const char **flaw) {
     (void)p;
-    return r->body_bytes ? NULL : "a success with an empty body";
+    *flaw = r->body_bytes ? NULL : "a success with an empty body";
+    return !*flaw;
 }
 
 /* Sends. One request per queue waits encoded; the parts that no two messages share have a fixed width and are written
@@ -361,9 +363,10 @@ static size_t write_send(uint8_t *out, place *p) {
     return write_request(out, &s->request, p->opaque);
 }
 
-static const char *flaw_of_send(const reply *r, const place *p) {
+static int messages_of_send(const reply *r, const place *p, const char **flaw) {
     (void)p;
-    return memmem(r->header, r->header_bytes, "queueOffset", 11) ? NULL : "a success without the message's place";
+    *flaw = memmem(r->header, r->header_bytes, "queueOffset", 11) ? NULL : "a success without the message's place";
+    return !*flaw;
 }
 
 /* Pulls: each queue from its first message to the last whole batch, and again. */
@@ -399,26 +402,27 @@ static size_t write_pull(uint8_t *out, place *p) {
     return size;
 }
 
-/* The asked messages, all of them, each at its place in the queue. */
-static const char *flaw_of_pull(const reply *r, const place *p) {
+/* The asked messages, each at its place in the queue. A broker may give fewer, where one of its files ends. */
+static int messages_of_pull(const reply *r, const place *p, const char **flaw) {
     size_t used = 0;
-    for (int i = 0; i < options.batch; i++) {
+    int count = 0;
+    for (; used < r->body_bytes && !*flaw; count++) {
         const uint8_t *record = r->body + used;
-        if (r->body_bytes - used < RECORD_BYTES_MIN) return "fewer messages than were asked for";
-        uint32_t size = get32(record);
-        if (size < RECORD_BYTES_MIN || size > r->body_bytes - used) return "a message that does not fit its reply";
-        if ((int)get32(record + 4) != RECORD_MAGIC) return "a message with a wrong magic number";
-        if (get32(record + 12) != p->queue || get64(record + 20) != p->offset + (uint64_t)i)
-            return "a message that was not asked for";
+        size_t left = r->body_bytes - used, size = left < RECORD_BYTES_MIN ? 0 : get32(record);
+        if (size < RECORD_BYTES_MIN || size > left) *flaw = "a message that does not fit its reply";
+        else if ((int)get32(record + 4) != RECORD_MAGIC) *flaw = "a message with a wrong magic number";
+        else if (get32(record + 12) != p->queue || get64(record + 20) != p->offset + (uint64_t)count)
+            *flaw = "a message that was not asked for";
         used += size;
     }
-    return used == r->body_bytes ? NULL : "more messages than were asked for";
+    if (!*flaw && (!count || count > options.batch)) *flaw = "no message, or more than were asked for";
+    return *flaw ? 0 : count;
 }
 
 static const mode modes[] = {
-    {"route", prepare_routes, write_route, flaw_of_route},
-    {"send", prepare_sends, write_send, flaw_of_send},
-    {"pull", prepare_pulls, write_pull, flaw_of_pull},
+    {"route", prepare_routes, write_route, messages_of_route},
+    {"send", prepare_sends, write_send, messages_of_send},
+    {"pull", prepare_pulls, write_pull, messages_of_pull},
 };
 
 static const mode *find_mode(const char *name) {
@@ -441,7 +445,7 @@ typedef struct {
 static const mode *active;
 static int poller;
 static bool is_asking = true;
-static unsigned long asked, answered, succeeded;
+static unsigned long asked, answered, succeeded, messages;
 static uint64_t last_reply_ns;
 static uint32_t latency_counts[LATENCY_US_MAX + 1];
 
@@ -511,7 +515,8 @@ static void take_reply(connection *c, const reply *r, uint64_t now) {
     uint64_t us = (now - p->asked_ns) / 1000;
     latency_counts[us < LATENCY_US_MAX ? us : LATENCY_US_MAX]++;
     p->asked_ns = 0, c->idle[c->idle_count++] = index, answered++;
-    const char *flaw = r->code ? NULL : active->flaw(r, p);
+    const char *flaw = NULL;
+    if (!r->code) messages += (unsigned long)active->messages(r, p, &flaw);
     if (!r->code && !flaw) succeeded++;
     else if (flaw) count_failure(r->code, flaw, strlen(flaw));
     else count_failure(r->code, r->remark, r->remark_bytes);
@@ -580,11 +585,11 @@ static uint64_t server_cpu_ns(void) {
 
 typedef struct {
     uint64_t wall_ns, server_ns, own_ns;
-    unsigned long succeeded;
+    unsigned long succeeded, messages;
 } reading;
 
 static reading take_reading(void) {
-    return (reading){now_ns(), server_cpu_ns(), clock_ns(CLOCK_PROCESS_CPUTIME_ID), succeeded};
+    return (reading){now_ns(), server_cpu_ns(), clock_ns(CLOCK_PROCESS_CPUTIME_ID), succeeded, messages};
 }
 
 static unsigned long latency_us(double share) {
@@ -597,12 +602,15 @@ static unsigned long latency_us(double share) {
 
 static void print_result(reading from, reading to) {
     double wall_s = (double)(to.wall_ns - from.wall_ns) * 1e-9, count = (double)(to.succeeded - from.succeeded);
+    double worth = (double)(to.messages - from.messages);
     double server_s = (double)(to.server_ns - from.server_ns) * 1e-9, own_s = (double)(to.own_ns - from.own_ns) * 1e-9;
     printf("{\"mode\":\"%s\",\"header\":\"%s\",\"connections\":%d,\"in_flight\":%d,", options.mode, options.header,
            options.connections, options.in_flight);
     printf("\"seconds\":%.3f,\"requests\":%.0f,\"succeeded\":%lu,", wall_s, count, succeeded);
     printf("\"requests_per_s\":%.0f,\"server_cpu_us_per_request\":%.3f,\"server_cores\":%.3f,\"generator_cores\":%.3f,",
            count / wall_s, count > 0 ? server_s * 1e6 / count : 0, server_s / wall_s, own_s / wall_s);
+    printf("\"messages_per_s\":%.0f,\"server_cpu_us_per_message\":%.3f,", worth / wall_s,
+           worth > 0 ? server_s * 1e6 / worth : 0);
     printf("\"p50_us\":%lu,\"p99_us\":%lu,\"p999_us\":%lu,\"max_us\":%lu,", latency_us(.5), latency_us(.99),
            latency_us(.999), latency_us(1));
     printf("\"unanswered\":%lu,\"failures\":[", asked - answered);

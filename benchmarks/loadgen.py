@@ -63,6 +63,9 @@ class LoadResult:
     requests_per_s: float
     """Only successes count."""
     server_cpu_us_per_request: float
+    messages_per_s: float
+    """As many as requests, but for pulls."""
+    server_cpu_us_per_message: float
     server_cores: float
     generator_cores: float
     p50_us: float
@@ -115,7 +118,7 @@ def pull_messages(
 ) -> LoadResult:
     """Pull `batch` messages at a time from the queues in turn, from their start to `depth` and again.
 
-    A success is a reply with exactly the messages that were asked for.
+    A success is a reply with messages that were asked for, each at its place; it may have fewer than `batch`.
     """
     return _run(program, "pull", target, shape, span, topic=topic, queues=queues, depth=depth, batch=batch)
 

@@ -98,9 +98,9 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def summary(run: LoadResult, *, messages: int = 1) -> str:
-    """One run in a few words; each request was worth so many `messages`."""
-    rate, cost_us = run.requests_per_s * messages, run.server_cpu_us_per_request / messages
+def summary(run: LoadResult) -> str:
+    """One run in a few words."""
+    rate, cost_us = run.messages_per_s, run.server_cpu_us_per_message
     figures = f"{rate:,.0f}/s, {cost_us:.1f} µs CPU, p50 {run.p50_us:,.0f} µs, p99 {run.p99_us:,.0f} µs"
     refused = "".join(f", refused {one.count:,} with {one.code} {one.remark!r}" for one in run.refusals)
     return f"{figures}{refused} (others {run.other_cores:.2f} cores, load average {run.load_average:.1f})"
