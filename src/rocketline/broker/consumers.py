@@ -39,10 +39,6 @@ class ConsumerGroupInfo:
         """One for each connection."""
         return [client.client_id for client in self.clients.values()]
 
-    def client(self, client_id: str | None) -> Client | None:
-        """The member of this id; of several, any."""
-        return next((client for client in self.clients.values() if client.client_id == client_id), None)
-
     def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
         """Replace the subscriptions. True if the topics are others than before.
 
@@ -86,10 +82,10 @@ class ConsumerRegistry:
         info = self._groups.get(group)
         return [] if info is None else info.client_ids
 
-    def channel_of(self, group: str, client_id: str) -> Channel | None:
-        info = self._groups.get(group)
-        client = None if info is None else info.client(client_id)
-        return None if client is None else client.channel
+    def client(self, group: str, client_id: str | None) -> Client | None:
+        """The member of this id; of several, any."""
+        members = self._members.of(group).values()
+        return next((client for client in members if client.client_id == client_id), None)
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
         return [group for group, info in self._groups.items() if topic in info.subscriptions]

@@ -110,13 +110,14 @@ async def test_group_that_comes_back_begins_anew(registry: ConsumerRegistry, clo
     assert (info.client_ids, list(info.subscriptions)) == (["b"], ["U"])
 
 
-async def test_connection_of_a_client_is_found_by_its_id(registry: ConsumerRegistry, clock: FakeClock) -> None:
+async def test_client_is_found_by_its_group_and_id(registry: ConsumerRegistry, clock: FakeClock) -> None:
     (a, _), (b, _) = channel(clock), channel(clock)
     registry.register(consumer("g", "T"), client_on(a, clock, "a"))
     registry.register(consumer("g", "T"), client_on(b, clock, "b"))
-    assert registry.channel_of("g", "b") is b
-    assert registry.channel_of("g", "c") is None
-    assert registry.channel_of("h", "b") is None
+    assert registry.client("g", "b") == client_on(b, clock, "b")
+    assert registry.client("g", "c") is None
+    assert registry.client("h", "b") is None
+    assert registry.client("g", None) is None
 
 
 async def test_member_expires_in_the_group_that_it_is_silent_in(registry: ConsumerRegistry, clock: FakeClock) -> None:

@@ -82,8 +82,7 @@ class ClientCallHandlers:
         return self._relay(channel, request, asked.consumer_group, asked.client_id, call)
 
     def _relay(self, channel: Channel, request: Command, group: str, client_id: str | None, call: Command) -> Outcome:
-        info = self._consumers.info(group)
-        client = None if info is None else info.client(client_id)
+        client = self._consumers.client(group, client_id)
         if client is None:
             return response(ResponseCode.SYSTEM_ERROR, f"the consumer {client_id} of group {group} is not online")
         if client.version < VERSION_OF_RELAYS:
