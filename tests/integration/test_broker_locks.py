@@ -139,7 +139,7 @@ async def test_locks_are_free_after_a_restart(clock: FakeClock) -> None:
         assert await y.lock(0) == [0]
 
 
-@pytest.mark.parametrize("body", [b"", b"nonsense", b'{"mqSet":[{}]}'])
+@pytest.mark.parametrize("body", [b"", b"{}", b"nonsense", b'{"mqSet":[{}]}', b'{"consumerGroup":"g"}'])
 async def test_lock_request_that_cannot_be_read_is_answered_1(body: bytes) -> None:
     async with two_clients() as (_, x, _):
         assert (await x.ask(RequestCode.LOCK_BATCH_MQ, body=body)).code == ResponseCode.SYSTEM_ERROR

@@ -122,13 +122,22 @@ async def test_nothing_committed_in_a_young_queue_is_offset_0_unless_the_client_
         assert await peer.query(setZeroIfNotFound="false") == NOT_FOUND.name
 
 
-@pytest.mark.parametrize("missing", ["consumerGroup", "topic", "queueId", "commitOffset"])
-async def test_commit_without_a_field_is_refused_and_names_it(missing: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ("consumerGroup", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ("topic", ResponseCode.TOPIC_NOT_EXIST),
+        ("queueId", ResponseCode.INVALID_PARAMETER),
+        ("commitOffset", ResponseCode.INVALID_PARAMETER),
+    ],
+)
+async def test_commit_without_a_field_or_with_a_bad_one_is_refused(field: str, code: ResponseCode) -> None:
     async with served() as (_, peer):
         ext = PLACE | {"commitOffset": "1"}
-        del ext[missing]
-        answer = await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
-        assert (answer.code, missing in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        bad = await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext | {field: "no number"})
+        del ext[field]
+        missing = await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+        assert (bad.code, missing.code, bool(bad.remark), bool(missing.remark)) == (code, code, True, True)
         assert await peer.query() == NOT_FOUND.name
 
 

@@ -6,6 +6,7 @@ Java: AttributeParser, AttributeUtil, TopicAttributes, SubscriptionGroupAttribut
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class Attribute:
 
     is_changeable: bool
     allowed: str
-    allows: Callable[[str], bool]
+    allows: Callable[[str], object]
 
 
 def _one_of(*values: str, is_changeable: bool) -> Attribute:
@@ -36,7 +37,8 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     QUEUE_TYPE: _one_of("SimpleCQ", "BatchCQ", is_changeable=False),
     CLEANUP_POLICY: _one_of("DELETE", "COMPACTION", is_changeable=False),
     MESSAGE_TYPE: _one_of(*_MESSAGE_TYPES, is_changeable=True),
-    _RESERVE_TIME: Attribute(True, "left to brokers with tiered storage", lambda value: False),
+    # Of tiered storage, which we do not have: it is kept, as Apache's broker does without.
+    _RESERVE_TIME: Attribute(True, "a whole number from -1 on", re.compile(r"-1|\d{1,18}", re.ASCII).fullmatch),
 }
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
 """Those that Apache knows belong to features that we do not have."""

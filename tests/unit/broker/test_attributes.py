@@ -23,11 +23,17 @@ def test_changes_that_are_not_well_formed_are_refused(text: str) -> None:
 
 
 def test_creation_takes_every_known_attribute() -> None:
-    changes = {"+queue.type": "BatchCQ", "+cleanup.policy": "COMPACTION", "+message.type": "DELAY"}
+    changes = {
+        "+queue.type": "BatchCQ",
+        "+cleanup.policy": "COMPACTION",
+        "+message.type": "DELAY",
+        "+reserve.time": "-1",
+    }
     assert altered(TOPIC_ATTRIBUTES, None, changes) == {
         "queue.type": "BatchCQ",
         "cleanup.policy": "COMPACTION",
         "message.type": "DELAY",
+        "reserve.time": "-1",
     }
 
 
@@ -43,7 +49,7 @@ def test_changeable_attribute_is_added_changed_and_removed_later() -> None:
     [
         (None, {"+nonsense": "1"}, "not known"),
         (None, {"+message.type": "fifo"}, "must be one of"),
-        (None, {"+reserve.time": "5"}, "tiered storage"),
+        (None, {"+reserve.time": "-2"}, "whole number"),
         (None, {"-message.type": ""}, "being created"),
         (None, {"message.type": "FIFO"}, r"must be \+key=value"),
         ({}, {"-message.type": ""}, "not set"),

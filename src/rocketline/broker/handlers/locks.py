@@ -6,6 +6,8 @@ Differs from Apache: a broker without replicas has nobody else to ask, so lockIn
 from __future__ import annotations
 
 from rocketline.broker.locks import QueueLocks
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
 from rocketline.wire.bodies import decode, encode
@@ -24,11 +26,17 @@ class LockHandlers:
         return {RequestCode.LOCK_BATCH_MQ: self._lock, RequestCode.UNLOCK_BATCH_MQ: self._unlock}
 
     def _lock(self, channel: Channel, request: Command) -> Command:
-        asked = decode(LockBatchRequestBody, request.body)
-        held = self._locks.lock(asked.consumer_group or "", asked.client_id or "", asked.mq_set)
+        held = self._locks.lock(*_read(request.body))
         return response(ResponseCode.SUCCESS, body=encode(LockBatchResponseBody(held)))
 
     def _unlock(self, channel: Channel, request: Command) -> Command:
-        asked = decode(LockBatchRequestBody, request.body)
-        self._locks.unlock(asked.consumer_group or "", asked.client_id or "", asked.mq_set)
+        self._locks.unlock(*_read(request.body))
         return response(ResponseCode.SUCCESS)
+
+
+def _read(body: bytes) -> tuple[str, str, list[MessageQueue]]:
+    """The group, the client and the queues."""
+    asked = decode(LockBatchRequestBody, body)
+    if asked.consumer_group is None or asked.client_id is None:
+        raise RemoteProtocolError("LockBatchRequestBody lacks consumerGroup or clientId: whose locks?")
+    return asked.consumer_group, asked.client_id, asked.mq_set

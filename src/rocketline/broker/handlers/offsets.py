@@ -19,6 +19,7 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.handlers.queue_bounds import QueueBounds
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.topics import TopicTable
+from rocketline.errors import RemoteProtocolError
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
@@ -78,13 +79,16 @@ class OffsetHandlers:
         return self._store.min_offset(topic, queue_id) <= 0 and self._store.is_in_memory(topic, queue_id, 0)
 
     def _update(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.UpdateConsumerOffsetRequestHeader, request.ext)
-        group, topic, queue_id = asked.consumer_group, asked.topic, asked.queue_id
+        group, topic = request.ext.get("consumerGroup", ""), request.ext.get("topic", "")
         if (problem := self._unknown(group, topic)) is not None:
             return problem
-        if self._offsets.pending_reset(group, topic, queue_id) is not None:
+        try:
+            asked = headers.decode(headers.UpdateConsumerOffsetRequestHeader, request.ext)
+        except RemoteProtocolError as error:
+            return response(ResponseCode.INVALID_PARAMETER, str(error))
+        if self._offsets.pending_reset(group, topic, asked.queue_id) is not None:
             return response(ResponseCode.SUCCESS, "not kept: this queue was reset, and no pull has been told so yet")
-        self._offsets.commit(group, topic, queue_id, asked.commit_offset)
+        self._offsets.commit(group, topic, asked.queue_id, asked.commit_offset)
         return response(ResponseCode.SUCCESS)
 
     def _unknown(self, group: str, topic: str) -> Command | None:

@@ -140,9 +140,9 @@ class TopicHandlers:
 
     def _delete(self, channel: Channel, request: Command) -> Command:
         """Remove the topic, its queues and all offsets in it. Name servers are told by whoever asks."""
-        topic = headers.decode(headers.DeleteTopicRequestHeader, request.ext).topic
+        topic = request.ext.get("topic", "")
         if not topic.strip():
-            return response(ResponseCode.INVALID_PARAMETER, "the name of the topic is blank")
+            return response(ResponseCode.INVALID_PARAMETER, "the name of the topic is missing or blank")
         if self._is_protected(topic):
             return response(ResponseCode.INVALID_PARAMETER, f"topic {topic} is one of the system's own")
         doomed = [topic, *self._pop_retry_topics(topic)]
