@@ -7,7 +7,6 @@ nothing else: whoever asks compares the keys of what is found.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,30 +57,31 @@ class KeyIndex:
         self.safe_until_ms = 0
         """All records stored until then are in files that are full and synced. For the checkpoint."""
 
-    def load(self, *, is_clean: bool, safe_until_ms: int) -> None:
-        """Open the files. After a crash those with records later than `safe_until_ms` are deleted: they may be torn.
+    def load(self, *, is_clean: bool, safe_until_ms: int, log_end: int) -> bool:
+        """Open the files; whether some had to be deleted, so that records from `end_log_offset` on are missing.
 
-        Raises `OSError`.
+        Deleted are, after a crash, files with records later than `safe_until_ms`, because they may be torn; and always
+        files with records that the log, which ends at `log_end`, has lost. Raises `OSError`.
         """
         self.safe_until_ms = safe_until_ms
         self._fs.make_folder(self._folder)
+        is_complete = True
         for name in self._fs.list(self._folder):
-            if name.isascii() and name.isdigit():
-                self._load_file(self._folder / name, lambda file: is_clean or file.end_ms <= safe_until_ms)
+            if not (name.isascii() and name.isdigit()):
+                continue
+            file = IndexFile(self._fs, self._folder / name, self._slot_count, self._entry_count)
+            is_trusted = is_clean or file.end_ms <= safe_until_ms
+            if file.is_empty or not is_trusted or (file.is_sound and file.end_log_offset >= log_end):
+                is_complete = False
+                file.close()
+                self._fs.remove(file.path)
+            elif not file.is_sound:
+                file.close()
+                _log.warning("index file has another size than maxHashSlotNum and maxIndexNum say", path=str(file.path))
+            else:
+                self._files.append(file)
         self._newest_log_offset = self.end_log_offset
-
-    def _load_file(self, path: Path, is_trusted: Callable[[IndexFile], bool]) -> None:
-        file = IndexFile(self._fs, path, self._slot_count, self._entry_count)
-        if file.is_empty or not is_trusted(file):
-            file.close()
-            self._fs.remove(path)
-        elif not file.is_sound:
-            file.close()
-            _log.warning(
-                "index file is not used: maxHashSlotNum or maxIndexNum changed, or it is broken", path=str(path)
-            )
-        else:
-            self._files.append(file)
+        return not is_complete
 
     @property
     def end_log_offset(self) -> int:
