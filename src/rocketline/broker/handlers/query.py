@@ -36,8 +36,14 @@ class QueryHandlers:
     def _query(self, channel: Channel, request: Command) -> Command:
         asked = headers.decode(QueryMessageRequestHeader, request.ext)
         max_count = self._settings.value.store.default_query_max_num if asked.is_unique_key_query else asked.max_num
-        records = self._store.query(
-            asked.topic, asked.key, max_count, asked.begin_timestamp, asked.end_timestamp, asked.index_type
+        if max_count < 0:
+            return response(ResponseCode.SYSTEM_ERROR, f"maxNum is {max_count}: a number from 0 on is needed")
+        records = (
+            self._store.query(
+                asked.topic, asked.key, max_count, asked.begin_timestamp, asked.end_timestamp, asked.index_type
+            )
+            if max_count
+            else []
         )
         store_ms, log_offset = self._store.index.last_update
         header = QueryMessageResponseHeader(

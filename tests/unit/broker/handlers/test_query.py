@@ -73,6 +73,12 @@ def test_unique_key_is_found_whatever_number_is_asked_for(scene: Scene) -> None:
     assert scene.found("AC11", indexType="U") == [b"one"]
 
 
+def test_no_message_asked_for_is_none_found_and_fewer_is_an_error(scene: Scene) -> None:
+    scene.tables.append(KEYS="k")
+    assert scene.query("k", maxNum="0").code == 22
+    assert scene.query("k", maxNum="-1").code == 1
+
+
 def test_tag_is_found_by_its_own_kind_of_query(scene: Scene) -> None:
     scene.tables.append(b"one", TAGS="red")
     assert scene.found("red", indexType="T") == [b"one"]
