@@ -1,9 +1,7 @@
-"""A broker's saved tables on a disk that can fail, and a store that knows only where its queues begin and end."""
+"""A broker's saved tables, on a disk that can fail."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker_clients import broker_settings
@@ -14,7 +12,6 @@ from rocketline.clock import Clock
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
-from rocketline.wire.headers import BoundaryType
 
 CONFIG = Path("/store/config")
 
@@ -37,34 +34,3 @@ class SavedTables:
     def with_topic(self, name: str = "T", queues: int = 4) -> SavedTables:
         self.topics.update(TopicConfig(name, queues, queues))
         return self
-
-
-@dataclass
-class BoundsStore:
-    """Queues by topic and id: the first offset and the next to be written. One message was stored every second."""
-
-    queues: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    deleted: list[str] = field(default_factory=list)
-    is_all_in_memory: bool = True
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        return self.queues.get((topic, queue_id), (0, 0))[0]
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        return self.queues.get((topic, queue_id), (0, 0))[1]
-
-    def earliest_store_ms(self, topic: str, queue_id: int) -> int:
-        first, end = self.queues.get((topic, queue_id), (0, 0))
-        return first * 1000 if first < end else -1
-
-    def offset_at_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: BoundaryType) -> int:
-        first, end = self.queues.get((topic, queue_id), (0, 0))
-        offset = timestamp_ms // 1000 if boundary is BoundaryType.UPPER else -(-timestamp_ms // 1000)
-        return max(first, min(end, offset))
-
-    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        first, end = self.queues.get((topic, queue_id), (0, 0))
-        return self.is_all_in_memory and first <= queue_offset < end
-
-    def delete_topics(self, topics: Collection[str]) -> None:
-        self.deleted += topics

@@ -88,6 +88,7 @@ class Services:
                 (kept.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),
+                (self.locks.scan, 60.0, 60.0),
                 (self.notifications.send_collected, 30.0, 15.0),
                 (SlowConsumers(kept.stats, kept.groups, self._settings).bar, 180.0, 180.0),
                 (self._log.flush_due, 1.0, 1.0),

@@ -8,7 +8,7 @@ Like Apache: a list with one topic that is there already, the same in all, ends 
 Differs from Apache:
 - a list with a topic that is refused changes nothing; Apache keeps those before it until the next start;
 - a topic may have 65,536 queues, not any number, and not fewer than none;
-- COMPACTION topics are kept, but nothing compacts them.
+- topics with COMPACTION are made, but nothing compacts them; those with BatchCQ queues are refused.
 """
 
 from __future__ import annotations
