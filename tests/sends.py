@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker_tables import Tables
 from rocketline.broker.admission import Admission
 from rocketline.broker.flush import Flusher
@@ -16,14 +18,19 @@ from rocketline.wire.properties import format_properties
 
 USUAL_PROPERTIES = {
     "KEYS": "order-1 order-2",
-    "UNIQ_KEY": "7F000001162E0102030400A1B2C30000",
+    "UNIQ_KEY": "0A000001162E0102030400A1B2C30000",
     "WAIT": "true",
     "TAGS": "A",
 }
 
 
 def send_v2(
-    body: bytes = b"x", *, opaque: int = 0, flag: int = 0, properties: str | None = None, **fields: str
+    body: bytes = b"x",
+    fields: Mapping[str, str] | None = None,
+    *,
+    opaque: int = 0,
+    flag: int = 0,
+    properties: str | None = None,
 ) -> Command:
     """A SEND_MESSAGE_V2 to queue 0 of T; `fields` are the wire's letters."""
     ext = {
@@ -40,7 +47,9 @@ def send_v2(
         "k": "false",
         "m": "false",
     }
-    return Command(RequestCode.SEND_MESSAGE_V2, ext | fields, body, opaque=opaque, flag=flag, language="JAVA")
+    return Command(
+        RequestCode.SEND_MESSAGE_V2, {**ext, **(fields or {})}, body, opaque=opaque, flag=flag, language="JAVA"
+    )
 
 
 class Sends:

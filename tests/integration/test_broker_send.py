@@ -188,7 +188,7 @@ async def test_batch_that_is_delayed_or_for_a_retry_topic_is_refused() -> None:
     async with broker() as running, BrokerPeer(running.address) as peer:
         plain = [Message("T", b"x", {"UNIQ_KEY": "u"})]
         assert (await peer.request(batch(plain, properties="DELAY\x013\x02"), 20)).code == 13
-        assert (await peer.request(batch(plain, b="%RETRY%g"), 20)).code == 13
+        assert (await peer.request(batch(plain, topic="%RETRY%g"), 20)).code == 13
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ async def test_batch_that_is_delayed_or_for_a_retry_topic_is_refused() -> None:
 async def test_batch_that_cannot_be_taken_apart_is_refused_and_nothing_of_it_is_stored(body: bytes) -> None:
     async with broker() as running, BrokerPeer(running.address) as peer:
         await create_topic(peer, "T")
-        answer = await peer.request(send_v2(body, m="true"), 20)
+        answer = await peer.request(send_v2(body, {"m": "true"}), 20)
         assert (answer.code, bool(answer.remark)) == (13, True)
         assert running.kept.store.max_log_offset == 0
 
@@ -237,7 +237,7 @@ async def test_full_disk_refuses_messages_and_says_so() -> None:
         await send(peer)
 
 
-def batch(members: list[Message], *, properties: str = "", **fields: str) -> Command:
-    request = send_v2(encode_batch(members), properties=properties, m="true", **fields)
+def batch(members: list[Message], *, properties: str = "", topic: str = "T") -> Command:
+    request = send_v2(encode_batch(members), {"m": "true", "b": topic}, properties=properties)
     request.code = RequestCode.SEND_BATCH_MESSAGE
     return request
