@@ -4,8 +4,9 @@ The model is a Linux page cache over a journaling file system:
 
 - Bytes written are seen at once, and durable after `File.sync`. A crash keeps all of the rest, nothing, a stretch of
   it in the order of writing, or any mixture of its 512-byte sectors, as old as the last sync or newer.
-- A file's length is part of its data. Creations, renames and removals are durable after `sync_folder` of their folder,
-  and in order: a crash keeps the durable ones and a stretch of those that followed.
+- A crash leaves a length that the file has had since its last sync. If it was made shorter, writes survive in order.
+- Creations, renames and removals are durable after `sync_folder` of their folder, and in order: a crash keeps the
+  durable ones and a stretch of those that followed.
 - A sync that fails drops what it should have made durable: a second one succeeds and proves nothing.
 
     disk = FaultyFileSystem(clock)
@@ -20,6 +21,7 @@ import enum
 import errno
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -87,39 +89,43 @@ class _Inode:
             return []
         if survival is Survival.EVERYTHING:
             return self.unsynced
-        if survival is Survival.STRETCH:
-            kept = self.unsynced[: chance.randint(0, len(self.unsynced))]
-            if kept and (data := kept[-1].data):
-                kept[-1] = _Change(kept[-1].position, data[: chance.randint(0, len(data))])
-            return kept
-        return self._sectors(chance)
+        lengths = self._lengths()
+        if survival is Survival.SECTORS and lengths == sorted(lengths):
+            return [*self._sectors(chance), _Change(chance.choice(lengths), None)]
+        kept = self.unsynced[: chance.randint(0, len(self.unsynced))]
+        if kept and (data := kept[-1].data):
+            kept[-1] = _Change(kept[-1].position, data[: chance.randint(0, len(data))])
+        return kept
+
+    def _lengths(self) -> list[int]:
+        """How long the file was before and after each change: a crash leaves one of these lengths."""
+        lengths = [self.durable.size]
+        for change in self.unsynced:
+            is_cut = change.data is None
+            lengths.append(change.position if is_cut else max(lengths[-1], change.position + len(change.data or b"")))
+        return lengths
 
     def _sectors(self, chance: random.Random) -> Sequence[_Change]:
-        """The writes cut into sectors; from each sector the latest few are left out. Lengths keep their order."""
+        """The writes cut into sectors; from each sector the latest few are left out."""
         pieces = [piece for change in self.unsynced for piece in _cut(change)]
-        writes_of: dict[int, int] = {}
-        for piece in pieces:
-            if piece.data is not None:
-                sector = piece.position // SECTOR_BYTES
-                writes_of[sector] = writes_of.get(sector, 0) + 1
+        writes_of = Counter(piece.position // SECTOR_BYTES for piece in pieces)
         kept_of = {sector: chance.randint(0, count) for sector, count in writes_of.items()}
-        lengths = [piece for piece in pieces if piece.data is None]
-        survivors: list[_Change] = lengths[: chance.randint(0, len(lengths))]
+        survivors = []
         for piece in pieces:
             sector = piece.position // SECTOR_BYTES
-            if piece.data is not None and kept_of[sector]:
+            if kept_of[sector]:
                 kept_of[sector] -= 1
                 survivors.append(piece)
         return survivors
 
 
 def _cut(change: _Change) -> list[_Change]:
-    if change.data is None:
-        return [change]
-    pieces, at, end = [], change.position, change.position + len(change.data)
+    """A write by sectors; a change of length is none."""
+    data = change.data or b""
+    pieces, at, end = [], change.position, change.position + len(data)
     while at < end:
         until = min(end, at - at % SECTOR_BYTES + SECTOR_BYTES)
-        pieces.append(_Change(at, change.data[at - change.position : until - change.position]))
+        pieces.append(_Change(at, data[at - change.position : until - change.position]))
         at = until
     return pieces
 

@@ -70,6 +70,23 @@ def test_a_length_that_was_not_synced_may_be_the_old_one() -> None:
         assert contents(disk, survival) == {b"", bytes(1000)}
 
 
+def test_a_sector_cannot_survive_beyond_the_length_that_does() -> None:
+    disk = FaultyFileSystem(FakeClock())
+    disk.make_folder(LOG.parent)
+    disk.open(LOG, size=1000).write_at(0, b"data")
+    disk.sync_folder(LOG.parent)
+    assert contents(disk, Survival.SECTORS) == {b"", bytes(1000), b"data" + bytes(996)}
+
+
+def test_a_file_made_shorter_keeps_its_writes_in_order() -> None:
+    disk, file = disk_with_log()
+    file.write_at(0, b"old")
+    file.sync()
+    file.truncate(0)
+    file.write_at(0, b"n")
+    assert contents(disk, Survival.SECTORS) == {b"old", b"", b"n"}
+
+
 def test_renames_and_removals_are_undone_from_the_last_one_back() -> None:
     disk, file = disk_with_log()
     file.write_at(0, b"old")
