@@ -70,6 +70,8 @@ class PutResult:
     status: PutStatus
     messages: Sequence[StoredMessage] = ()
     problem: str | None = None
+    size: int = 0
+    """Bytes of the stored messages in the log."""
 
 
 Done = Callable[[PutResult], None]
@@ -140,25 +142,23 @@ class Puts:
     def _append(self, messages: Sequence[StoredMessage], done: Done) -> None:
         store = self._store
         try:
-            if len(messages) == 1:
-                store.append(messages[0])
-            else:
-                store.append_batch(messages)
+            size = store.append_batch(messages)
         except IllegalMessageError as error:
             done(_illegal(str(error)))
         except StoreError as error:
             done(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=str(error)))
         else:
             if store.is_sync and messages[0].properties.get(property_names.WAIT, "true").lower() == "true":
-                self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, messages)))
+                wait = self._flusher.wait
+                wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, messages, size)))
             else:
-                done(PutResult(PutStatus.PUT_OK, messages))
+                done(PutResult(PutStatus.PUT_OK, messages, size=size))
 
-    def _after_flush(self, flushed: Flushed, messages: Sequence[StoredMessage]) -> PutResult:
+    def _after_flush(self, flushed: Flushed, messages: Sequence[StoredMessage], size: int) -> PutResult:
         if flushed is Flushed.OK:
-            return PutResult(PutStatus.PUT_OK, messages)
+            return PutResult(PutStatus.PUT_OK, messages, size=size)
         if flushed is Flushed.TIMEOUT:
-            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, messages, NOT_YET_ON_DISK)
+            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, messages, NOT_YET_ON_DISK, size)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=f"the store is read-only: {self._store.problem}")
 
 

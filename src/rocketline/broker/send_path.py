@@ -59,7 +59,7 @@ class _Sent(NamedTuple):
     queue: ConsumeQueue
     queue_offset: int
     unique_key: str
-    body_bytes: int
+    record_bytes: int
 
 
 class SendPath:
@@ -150,7 +150,11 @@ class SendPath:
         queue_offset = queue.next_offset
         log_offset = writer.add(queue, data[body_start:end], properties, code, keys, born_host, *numbers)
         is_oneway = flag & ONEWAY_FLAG != 0
-        sent.append(_Sent(opaque, is_oneway, log_offset, queue, queue_offset, keys.unique_key or "", body_bytes))
+        sent.append(
+            _Sent(
+                opaque, is_oneway, log_offset, queue, queue_offset, keys.unique_key or "", writer.position - log_offset
+            )
+        )
         return end
 
     def _queue_of(self, topic: str, queue_id: str) -> ConsumeQueue | None:
@@ -218,10 +222,10 @@ class SendPath:
         for message in sent:
             counts = tally.get(message.queue)
             if counts is None:
-                tally[message.queue] = [1, message.body_bytes]
+                tally[message.queue] = [1, message.record_bytes]
             else:
                 counts[0] += 1
-                counts[1] += message.body_bytes
+                counts[1] += message.record_bytes
         for queue, (count, size) in tally.items():
             self._stats.put(queue.topic, queue.queue_id, count, size, requests=count)
 

@@ -64,7 +64,7 @@ class LogWriter:
         self._chunks: list[bytes] = []
         self._entries: list[Entry] = []  # of what is laid out
         self._written: list[Entry] = []
-        self._position = self._room_end = 0
+        self.position = self._room_end = 0
         self.store_ms = 0
         """The store time of the batch. Never less than that of the one before: time look-ups rely on it."""
 
@@ -76,8 +76,8 @@ class LogWriter:
         self._take_position()
 
     def _take_position(self) -> None:
-        self._position = self._log.end
-        self._room_end = self._position + self._log.room() - BLANK_BYTES_MIN
+        self.position = self._log.end
+        self._room_end = self.position + self._log.room() - BLANK_BYTES_MIN
 
     def add(
         self,
@@ -93,7 +93,7 @@ class LogWriter:
         reconsume_times: int = 0,
         prepared_log_offset: int = 0,
     ) -> int:
-        """Lay out one record under the queue's next offset; its log offset is given back.
+        """Lay out one record under the queue's next offset; its log offset is given back. It ends at `position`.
 
         Every number must fit its field, which callers check where they read it. Raises `IllegalMessageError`,
         `StoreFullError`, `OSError`.
@@ -102,9 +102,9 @@ class LogWriter:
         crc_bytes = APPEND_CRC_BYTES if self._has_crc else 0
         topic_field = queue.topic_field
         size = fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
-        if self._position + size > self._room_end:
+        if self.position + size > self._room_end:
             self._roll(size)
-        position = self._position
+        position = self.position
         sys_flag = sys_flag & ~0x30 | self._store_flag
         if len(born_host) == 20:
             sys_flag |= BORN_HOST_IS_IPV6
@@ -132,7 +132,7 @@ class LogWriter:
             self._chunks += parts
         self._entries.append((queue, position, size, tags_code, self.store_ms, keys))
         queue.next_offset += 1
-        self._position = position + size
+        self.position = position + size
         return position
 
     def _roll(self, size: int) -> None:
@@ -142,7 +142,7 @@ class LogWriter:
 
     def make_room(self, total_bytes: int) -> None:
         """See to it that records of so many bytes, added next, lie in one file: a client's batch does."""
-        if self._position + total_bytes > self._room_end:
+        if self.position + total_bytes > self._room_end:
             self._roll(total_bytes)
 
     def write(self) -> None:

@@ -188,15 +188,15 @@ class MessageStore(StoreReader):
             self._add(writer, message)
         return message
 
-    def append_batch(self, messages: Sequence[StoredMessage]) -> None:
-        """Write messages of one queue as neighbours, all or none. Raises as `append` does."""
+    def append_batch(self, messages: Sequence[StoredMessage]) -> int:
+        """Write messages of one queue as neighbours, all or none; their bytes in the log. Raises as `append` does."""
         self.check_writable()
         with self.batch() as writer:
-            writer.make_room(sum(record_bytes_of(message) for message in messages))
-            for message in messages:
-                self._add(writer, message)
+            if len(messages) > 1:
+                writer.make_room(sum(record_bytes_of(message) for message in messages))
+            return sum([self._add(writer, message) for message in messages])
 
-    def _add(self, writer: LogWriter, message: StoredMessage) -> None:
+    def _add(self, writer: LogWriter, message: StoredMessage) -> int:
         queue = self.queues.make(message.topic, message.queue_id)
         message.queue_offset, message.store_ms = QueueOffset(queue.next_offset), writer.store_ms
         message.store_host = self.store_host
@@ -214,6 +214,7 @@ class MessageStore(StoreReader):
             message.prepared_log_offset,
         )
         message.log_offset = LogOffset(log_offset)
+        return writer.position - log_offset
 
     def tags_code_of(self, topic: str, properties: Mapping[str, str]) -> int:
         """What the queue keeps of a message of the current batch: its tag's hash, or when it is due if delayed."""

@@ -258,9 +258,8 @@ class SendHandlers:
             self._stats.put_failed()
             return self._with_region(response(result.status.code, f"{result.status.name}: {result.problem}"))
         config, messages = self._settings.value, result.messages
-        size = sum(len(message.body) for message in messages)
-        took_ms = int((self._clock.monotonic() - begin_s) * 1000)
-        self._stats.put(asked.topic, queue_id, len(messages), size, took_ms=took_ms)
+        first, took_ms = messages[0], int((self._clock.monotonic() - begin_s) * 1000)
+        self._stats.put(first.topic, first.queue_id, len(messages), result.size, took_ms=took_ms)
         header = SendMessageResponseHeader(
             msg_id=",".join([str(OffsetMessageId(self._store_host, message.log_offset)) for message in messages]),
             queue_id=queue_id,
