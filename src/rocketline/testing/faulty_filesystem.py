@@ -7,7 +7,7 @@ The model is a Linux page cache over a journaling file system:
 - A crash leaves a length that the file has had since its last sync. If it was made shorter, writes survive in order.
 - Creations, renames and removals are durable after `sync_folder` of their folder, and in order: a crash keeps the
   durable ones and a stretch of those that followed.
-- A sync that fails drops what it should have made durable: a second one succeeds and proves nothing.
+- A sync that fails drops the bytes it should have made durable: a second one succeeds and proves nothing.
 
     disk = FaultyFileSystem(clock)
     disk.fail(at=7, lasting=True)     # power is gone from the seventh call on that changes anything
@@ -188,7 +188,7 @@ class FaultyFile:
         try:
             self._disk.count("sync")
         except OSError:
-            self._inode.unsynced.clear()
+            self._inode.unsynced[:] = [_Change(self._file.size, None)]  # the length has its own way to the disk
             raise
         self._file.sync()
         self._inode.settle()
@@ -230,7 +230,7 @@ class FaultyFileSystem:
     ) -> None:
         """Let the `at`-th call from now (1 is the next) of these kinds fail, and with `lasting` all that follow it.
 
-        `torn`: a write that fails has written a part of its bytes.
+        `torn`: if the first that fails is a write, a part of its bytes is written.
         """
         unknown = set(calls) - CALLS
         assert not unknown, f"no such calls: {unknown}"
@@ -274,7 +274,7 @@ class FaultyFileSystem:
 
     def torn_part(self, data: Data) -> bytes:
         """What a write that fails has written all the same."""
-        if self._fault is None or not self._fault.torn:
+        if self._fault is None or not self._fault.torn or self.call_count != self._fault.at:
             return b""
         return bytes(data[: self._chance.randint(0, len(data))])
 

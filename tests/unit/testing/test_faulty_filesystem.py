@@ -157,4 +157,4 @@ def test_a_failed_sync_drops_what_it_should_have_saved() -> None:
         file.sync()
     file.sync()
     assert disk.read_file(LOG) == b"lost"
-    assert contents(disk, Survival.EVERYTHING) == {b""}
+    assert contents(disk, Survival.EVERYTHING) == {bytes(4)}
