@@ -26,6 +26,7 @@ ReadOnlyMap: TypeAlias = mmap.mmap
 """A file's bytes in memory: slices are `bytes`, and it is a buffer for `struct`. Nobody writes through it."""
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_CLEARED_BYTES = 1 << 20
 _CLOSED = 2**31 - 1  # a handle that nobody has; -1 would mean an anonymous map to `mmap`
 _FLOCK = "@hhqqi"  # Linux struct flock: type, whence, start, length, pid
 
@@ -153,6 +154,16 @@ class FileSystem(Protocol):
         Raises `StoreLockedError` when somebody holds it.
         """
         ...
+
+
+def clear_from(file: File, position: int) -> None:
+    """Let nothing but zeros follow `position`. What is zero already is not written, and the length never changes: a
+    file cut and grown again would be found short after a crash in between. Raises `OSError`."""
+    zeros = bytes(_CLEARED_BYTES)
+    while data := file.read_at(position, _CLEARED_BYTES):
+        if data != zeros[: len(data)]:
+            file.write_at(position, zeros[: len(data)])
+        position += len(data)
 
 
 class DiskFile:

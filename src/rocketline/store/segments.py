@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.errors import CorruptStoreError
-from rocketline.store.filesystem import Data, File, FileSystem
+from rocketline.store.filesystem import Data, File, FileSystem, clear_from
 
 _NAME_DIGITS: Final = 20
 OPEN_FILES_MAX: Final = 256
@@ -121,8 +121,7 @@ class Segments:
             self._remove(start)
         if self.has(position):
             file = self.file_of(position)
-            file.truncate(position % self.segment_bytes)
-            file.truncate(self.segment_bytes)
+            clear_from(file, position % self.segment_bytes)
             file.sync()
 
     def remove_first(self) -> None:

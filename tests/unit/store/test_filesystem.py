@@ -12,7 +12,7 @@ import pytest
 
 from rocketline.clock import SystemClock
 from rocketline.errors import StoreLockedError
-from rocketline.store.filesystem import DiskFileSystem, DiskUsage, FileSystem
+from rocketline.store.filesystem import DiskFileSystem, DiskUsage, FileSystem, clear_from
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
@@ -96,6 +96,18 @@ def test_a_file_cut_and_grown_again_holds_zeros(files: FileSystem, tmp_path: Pat
     assert file.size == 3
     file.truncate(8)
     assert file.read_at(0, 8) == b"abc\0\0\0\0\0"
+    file.close()
+
+
+def test_clearing_leaves_zeros_from_there_on_and_the_length(files: FileSystem, tmp_path: Path) -> None:
+    file = files.open(tmp_path / "log", size=3_000_000)
+    seen = file.map()
+    for position in (0, 99, 100, 2_500_000, 2_999_999):
+        file.write_at(position, b"x")
+    clear_from(file, 100)
+    assert seen[:] == b"x" + bytes(98) + b"x" + bytes(2_999_900)
+    clear_from(file, 3_000_000)
+    assert file.size == 3_000_000
     file.close()
 
 
