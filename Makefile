@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PORT   ?= 9876
+BROKER_PORT ?= 10911
 FUZZ_SECONDS ?= 300
 READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
@@ -30,7 +31,7 @@ $(FUZZ_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fuzz]'
 	@touch $@
 
-demo: $(READY)  ## start a name server, register a broker's routes, show them
+demo: $(READY)  ## a name server, a broker, and messages through them, in seconds
 	@$(BIN)/rocketline demo
 
 test: $(READY)  ## every test that needs nothing but Python
@@ -59,8 +60,8 @@ fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided b
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $$(($(FUZZ_SECONDS) / 2))
 
-serve: $(READY)  ## a name server on PORT
-	@$(BIN)/rocketline nameserver --port $(PORT)
+serve: $(READY)  ## a name server on PORT and a broker on BROKER_PORT, until Ctrl-C
+	@$(BIN)/rocketline serve --nameserver-port $(PORT) --broker-port $(BROKER_PORT)
 
 docs: $(DOCS_READY)  ## build the documentation into site/
 	@$(BIN)/python docs/generate.py

@@ -8,63 +8,67 @@ import sys
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from rocketline.cli.demo_scene import BROKERS, CLUSTER, TOPICS, ask_clusters, ask_route, ask_until_gone, register
-from rocketline.model.route import MASTER_ID, TopicRouteData
-from rocketline.nameserver.config import load_settings
-from rocketline.nameserver.server import NameServer
-from rocketline.net.loop import run
-from rocketline.net.remote import Remote
-from rocketline.settings import Flag
-from rocketline.wire.bodies.routes import ClusterInfo
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from rocketline.model.message import StoredMessage
+    from rocketline.model.route import TopicRouteData
+    from rocketline.wire.bodies.routes import ClusterInfo
+
+_ORDERS = (
+    ("order-1", "paid", "two teapots"),
+    ("order-2", "open", "a samovar"),
+    ("order-3", "paid", "nine cups"),
+)
 
 _NEXT = """\
 [bold]Try next[/bold]
-  [cyan]{command} nameserver[/cyan]        a name server on port 9876
-  [cyan]{command} nameserver -p[/cyan]     every setting, and where it came from
-Apache's brokers, clients and mqadmin work with it as with their own:
-  [cyan]mqbroker -n 127.0.0.1:9876[/cyan]
+  [cyan]{command} serve[/cyan]             a name server and a broker, to stay
+  [cyan]{command} broker -p[/cyan]         every setting, and where it came from
+Apache's clients and mqadmin work with them as with their own:
   [cyan]mqadmin clusterList -n 127.0.0.1:9876[/cyan]"""
 
 
 @click.command(short_help="See Rocketline at work, in seconds.")
 def demo() -> None:
-    """Start a name server, register brokers with it, and ask it for routes. Takes a second and leaves nothing."""
+    """Start a name server and a broker, send messages and read them back. Takes a second and leaves nothing."""
+    from rich.console import Console
+
+    from rocketline.net.loop import run
+
     with tempfile.TemporaryDirectory(prefix="rocketline-demo-") as folder:
         run(_play(Console(highlight=False), Path(folder)))
 
 
 async def _play(console: Console, folder: Path) -> None:
-    flags = [
-        Flag("demo", "bindAddress", "127.0.0.1"),
-        Flag("demo", "listenPort", "0"),
-        Flag("demo", "kvConfigPath", str(folder / "kvConfig.json")),
-        Flag("demo", "configStorePath", str(folder / "namesrv.properties")),
-    ]
+    from rocketline.cli import demo_scene as scene
+    from rocketline.net.remote import Remote
+
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(NameServer(load_settings(flags=flags)))
-        console.print(f"[bold]1.[/bold] A name server listens on {server.address}.")
+        name_server = await stack.enter_async_context(scene.name_server(folder))
+        broker = await stack.enter_async_context(scene.broker(name_server.address))
+        console.print(f"[bold]1.[/bold] A name server listens on {name_server.address}; a broker registered with it.")
+        client = await stack.enter_async_context(Remote(name_server.address))
+        console.print(_cluster_table(await scene.ask_clusters(client)))
 
-        client = await stack.enter_async_context(Remote(server.address))
-        connections = [await stack.enter_async_context(Remote(server.address)) for _ in BROKERS]
-        for broker, connection in zip(BROKERS, connections, strict=True):
-            await register(connection, broker)
-        names = " and ".join(topic.topic_name for topic in TOPICS)
-        console.print(f"[bold]2.[/bold] {len(BROKERS)} made-up brokers of {CLUSTER} registered the topics {names}.")
-        console.print(_cluster_table(await ask_clusters(client)))
+        producer = await stack.enter_async_context(Remote(broker.address))
+        for queue_id, order in enumerate(_ORDERS):
+            await scene.send(producer, queue_id, *order)
+        console.print(
+            f"[bold]2.[/bold] A producer sent {len(_ORDERS)} messages to {scene.TOPIC}, which made that topic."
+        )
+        console.print(_route_table(await scene.ask_until_known(client, scene.TOPIC)))
 
-        topic = TOPICS[0].topic_name
-        console.print(f"[bold]3.[/bold] A client asked where the topic {topic} is.")
-        console.print(_route_table(await ask_route(client, topic)))
-
-        gone = BROKERS[-1].name
-        await connections[-1].close()
-        console.print(f"[bold]4.[/bold] The connection of {gone} broke. The client asked again.")
-        console.print(_route_table(await ask_until_gone(client, topic, gone)))
+        consumer = await stack.enter_async_context(Remote(broker.address))
+        pulled = [message for queue in range(scene.QUEUES) for message in await scene.pull(consumer, queue, "paid")]
+        console.print("[bold]3.[/bold] A consumer pulled those with the tag [italic]paid[/italic] from all queues.")
+        console.print(_message_table(pulled))
+    console.print("[bold]4.[/bold] Both closed cleanly. The messages were kept in memory, so nothing is left.\n")
     console.print(_NEXT.format(command=_own_command()))
 
 
@@ -73,25 +77,31 @@ def _own_command() -> str:
     return "rocketline" if shutil.which("rocketline") else os.path.relpath(sys.argv[0])
 
 
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    return Table(*columns, header_style="bold")
+
+
 def _cluster_table(info: ClusterInfo) -> Table:
-    table = Table("cluster", "broker", "id", "address", header_style="bold")
+    table = _table("cluster", "broker", "address")
     for cluster, names in sorted(info.cluster_addr_table.items()):
         for name in sorted(names):
-            for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items()):
-                table.add_row(cluster, name, _role(broker_id), address)
+            for address in info.broker_addr_table[name].broker_addrs.values():
+                table.add_row(cluster, name, address)
     return table
 
 
 def _route_table(route: TopicRouteData) -> Table:
-    addresses = {broker.broker_name: broker.broker_addrs for broker in route.broker_datas}
-    table = Table("broker", "write to", "queues", "read from", "queues", header_style="bold")
-    for queues in sorted(route.queue_datas, key=lambda queues: queues.broker_name):
-        readers = [address for _, address in sorted(addresses[queues.broker_name].items())]
-        writer = addresses[queues.broker_name].get(MASTER_ID, "nobody")
-        write, read = f"0–{queues.write_queue_nums - 1}", f"0–{queues.read_queue_nums - 1}"
-        table.add_row(queues.broker_name, writer, write, "\n".join(readers), read)
+    table = _table("broker", "queues to write", "queues to read")
+    for queues in route.queue_datas:
+        table.add_row(queues.broker_name, f"0–{queues.write_queue_nums - 1}", f"0–{queues.read_queue_nums - 1}")
     return table
 
 
-def _role(broker_id: int) -> str:
-    return f"{broker_id} (master)" if broker_id == MASTER_ID else f"{broker_id} (slave)"
+def _message_table(messages: list[StoredMessage]) -> Table:
+    table = _table("queue", "offset", "key", "tag", "body")
+    for message in messages:
+        place = str(message.queue_id), str(message.queue_offset)
+        table.add_row(*place, " ".join(message.keys), message.tag, message.body.decode())
+    return table

@@ -1,85 +1,130 @@
-"""What happens in `rocketline demo`: made-up brokers and a client speak to a name server over TCP, as real ones do.
-
-The brokers are only told of: nobody listens at their addresses. The frames, the name server and its answers are real.
-"""
+"""What happens in `rocketline demo`: a producer and a consumer speak to a name server and a broker over TCP."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
+from rocketline.broker.config import load_settings as load_broker_settings
+from rocketline.broker.server import Broker
+from rocketline.clock import SystemClock
 from rocketline.errors import RequestTimeoutError, ResponseError
-from rocketline.model.route import MASTER_ID, TopicRouteData
-from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.model import property_names
+from rocketline.model.message import StoredMessage
+from rocketline.model.names import AUTO_CREATE_TOPIC
+from rocketline.model.route import TopicRouteData
+from rocketline.model.sys_flags import PULL_SUBSCRIPTION
+from rocketline.nameserver.config import load_settings as load_name_server_settings
+from rocketline.nameserver.server import NameServer
 from rocketline.net.remote import Remote
-from rocketline.wire.bodies import RegisterBrokerBody, decode, encode_register_body
+from rocketline.settings import Flag
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.wire import headers
+from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.routes import ClusterInfo
-from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
-from rocketline.wire.headers import GetRouteInfoRequestHeader, RegisterBrokerRequestHeader, encode
+from rocketline.wire.message_codec import decode_records
+from rocketline.wire.properties import format_properties
 
-CLUSTER = "DemoCluster"
-TOPICS = (TopicConfig("orders", 8, 8), TopicConfig("payments", 4, 4))
+CLUSTER, BROKER, TOPIC, QUEUES = "DemoCluster", "broker-a", "orders", 4
 
+_LOOPBACK = "127.0.0.1"
+_MEMORY_BYTES = 256 * 1024**2
+_SEGMENT_BYTES = 1024**2
 _TIMEOUT_S = 3.0
 _POLL_S = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class DemoBroker:
-    """A broker that exists in the name server's tables only."""
-
-    name: str
-    broker_id: int
-    address: str
-
-
-BROKERS = (
-    DemoBroker("broker-a", MASTER_ID, "127.0.0.1:10911"),
-    DemoBroker("broker-a", 1, "127.0.0.1:10921"),
-    DemoBroker("broker-b", MASTER_ID, "127.0.0.1:11911"),
-)
+def name_server(folder: Path) -> NameServer:
+    """A name server on a free port."""
+    flags = [
+        Flag("demo", "bindAddress", _LOOPBACK),
+        Flag("demo", "listenPort", "0"),
+        Flag("demo", "kvConfigPath", str(folder / "kvConfig.json")),
+        Flag("demo", "configStorePath", str(folder / "namesrv.properties")),
+    ]
+    return NameServer(load_name_server_settings(flags=flags))
 
 
-async def register(connection: Remote, broker: DemoBroker) -> None:
-    """Tell the name server of a broker and its topics. The broker lasts as long as the connection."""
-    header = RegisterBrokerRequestHeader(
-        broker_name=broker.name,
-        broker_addr=broker.address,
-        cluster_name=CLUSTER,
-        ha_server_addr=broker.address,
-        broker_id=broker.broker_id,
+@asynccontextmanager
+async def broker(name_server: str) -> AsyncIterator[Broker]:
+    """A broker on free ports that keeps its messages in memory, registered with the name server."""
+    given = {
+        "brokerClusterName": CLUSTER,
+        "brokerName": BROKER,
+        "bindAddress": _LOOPBACK,
+        "brokerIP1": _LOOPBACK,
+        "brokerIP2": _LOOPBACK,
+        "listenPort": "0",
+        "namesrvAddr": name_server,
+        "storePathRootDir": "/demo",
+        "mappedFileSizeCommitLog": str(_SEGMENT_BYTES),
+    }
+    settings = load_broker_settings(flags=[Flag("demo", key, text) for key, text in given.items()])
+    async with Broker(settings, files=MemoryFileSystem(SystemClock(), capacity=_MEMORY_BYTES)) as running:
+        yield running
+
+
+async def send(producer: Remote, queue_id: int, key: str, tag: str, body: str) -> int:
+    """Store a message; the first one makes its topic. Returns its place in the queue."""
+    properties = {property_names.KEYS: key, property_names.TAGS: tag, property_names.WAIT: "true"}
+    header = headers.SendMessageRequestHeaderV2(
+        producer_group="demo-producers",
+        topic=TOPIC,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=QUEUES,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=SystemClock().wall_ms(),
+        flag=0,
+        properties=format_properties(properties),
     )
-    table = TopicConfigTable(DataVersion(counter=1), topic_config_table={topic.topic_name: topic for topic in TOPICS})
-    body = encode_register_body(RegisterBrokerBody(table), compressed=False)
-    await _ask(connection, Command(RequestCode.REGISTER_BROKER, encode(header), body))
+    command = Command(RequestCode.SEND_MESSAGE_V2, headers.encode(header), body.encode())
+    answer = await _ask(producer, command)
+    return headers.decode(headers.SendMessageResponseHeader, answer.ext).queue_offset
 
 
-async def ask_clusters(connection: Remote) -> ClusterInfo:
+async def pull(consumer: Remote, queue_id: int, tags: str) -> list[StoredMessage]:
+    """The messages of a queue that have one of the tags."""
+    header = headers.PullMessageRequestHeader(
+        consumer_group="demo-consumers",
+        topic=TOPIC,
+        queue_id=queue_id,
+        queue_offset=0,
+        max_msg_nums=32,
+        sys_flag=PULL_SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription=tags,
+        sub_version=0,
+        expression_type="TAG",
+    )
+    answer = await consumer.request(Command(RequestCode.PULL_MESSAGE, headers.encode(header)), _TIMEOUT_S)
+    return decode_records(answer.body) if answer.code == ResponseCode.SUCCESS else []
+
+
+async def ask_clusters(client: Remote) -> ClusterInfo:
     """Who is there."""
-    answer = await _ask(connection, Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+    answer = await _ask(client, Command(RequestCode.GET_BROKER_CLUSTER_INFO))
     return decode(ClusterInfo, answer.body)
 
 
-async def ask_route(connection: Remote, topic: str) -> TopicRouteData:
-    """Where a topic's queues are."""
-    header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
-    answer = await _ask(connection, Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, encode(header)))
-    return decode(TopicRouteData, answer.body)
-
-
-async def ask_until_gone(connection: Remote, topic: str, broker_name: str) -> TopicRouteData:
-    """The topic's route without that broker, asked for as often as it takes. Raises `RequestTimeoutError`."""
+async def ask_until_known(client: Remote, topic: str) -> TopicRouteData:
+    """Where a topic's queues are, asked for until the broker has told. Raises `RequestTimeoutError`."""
+    header = headers.GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             while True:
-                route = await ask_route(connection, topic)
-                if broker_name not in {queues.broker_name for queues in route.queue_datas}:
-                    return route
+                command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.encode(header))
+                answer = await client.request(command, _TIMEOUT_S)
+                if answer.code == ResponseCode.SUCCESS:
+                    return decode(TopicRouteData, answer.body)
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
-        raise RequestTimeoutError(connection.address, f"still offers {broker_name} after {_TIMEOUT_S:g} s") from None
+        raise RequestTimeoutError(client.address, f"does not know {topic} after {_TIMEOUT_S:g} s") from None
 
 
 async def _ask(connection: Remote, command: Command) -> Command:
