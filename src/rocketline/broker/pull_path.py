@@ -73,13 +73,17 @@ class PullPath:
 
     def answer(self, channel: object, ext: Mapping[str, str], opaque: int) -> bytes | None:
         """The whole reply frame to a pull that is not oneway; None leaves it to the handler."""
-        known = self._find(channel, ext)
+        try:
+            known = self._find(channel, ext)
+            return None if known is None else self._answer(known, ext, opaque)
+        except OSError:  # the handler will meet it too, and has somebody to tell
+            return None
+
+    def _answer(self, known: _Known, ext: Mapping[str, str], opaque: int) -> bytes | None:
         queue_id, offset = _number(ext.get("queueId")), _number(ext.get("queueOffset"))
         commit_offset = _number(ext.get("commitOffset"))
-        if known is None or queue_id < 0 or offset < 0 or commit_offset < -1:
-            return None
         asked, admitted = known.asked, known.admitted
-        if queue_id >= admitted.topic.read_queue_nums:
+        if not 0 <= queue_id < admitted.topic.read_queue_nums or offset < 0 or commit_offset < -1:
             return None
         group, topic, reading = asked.consumer_group, asked.topic, self._reading
         result = reading.read(group, topic, queue_id, offset, asked.max_msg_nums, admitted.wanted)
@@ -88,7 +92,7 @@ class PullPath:
             return None
         reading.note(group, topic, queue_id, result, commit_offset if asked.sys_flag & PULL_COMMIT_OFFSET else None)
         header = _HEADER % (
-            code,
+            int(code),
             reading.suggested_broker(admitted.group, topic, queue_id, result),
             result.next_offset,
             result.min_offset,

@@ -36,8 +36,8 @@ from rocketline.wire.bodies.offsets import DelayOffsetTable
 _FIRST_S: Final = 1.0
 _IDLE_S: Final = 0.1
 _AFTER_ERROR_S: Final = 10.0
-_TURN_MESSAGES: Final = 64
-"""So many of one level are delivered in one turn; then others have theirs, however many are due."""
+_TURN_MESSAGES: Final = 16
+"""So many of one level are delivered in one turn, which takes a millisecond or two; then everybody else has theirs."""
 _GROUP: Final = "SCHEDULE_CONSUMER"
 """As which deliveries are counted. Java: MixAll.SCHEDULE_CONSUMER_GROUP."""
 

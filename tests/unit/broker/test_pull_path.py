@@ -1,0 +1,82 @@
+"""The fast twin of the pull handler: what it leaves alone, and what it remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker_tables import Tables, tables
+from pulls import COMMIT, SUBSCRIPTION, SUSPEND, Pulls, bodies, pull
+from rocketline.broker import pull_path
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire import frame
+from rocketline.wire.command import Command
+
+
+class Scene:
+    """A broker's tables and the path, over a connection of which nothing is asked."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables, self.path = tables, Pulls(tables).path
+
+    def answer(self, request: Command) -> Command | None:
+        data = self.path.answer(None, request.ext, 7)
+        return None if data is None else frame.decode(data)
+
+
+@pytest.fixture
+def scene(clock: FakeClock) -> Iterator[Scene]:
+    with tables(clock) as made:
+        yield Scene(made)
+
+
+def test_pull_that_finds_messages_is_answered(scene: Scene) -> None:
+    scene.tables.append(b"one")
+    answer = scene.answer(pull(0, flags=SUBSCRIPTION | COMMIT, commitOffset="4"))
+    assert answer is not None
+    assert (bodies(answer), answer.opaque, answer.flag) == ([b"one"], 7, 1)
+    assert scene.tables.offsets.query("g", "T", 0) == 4
+
+
+def test_pull_that_has_to_wait_is_left_alone_and_commits_nothing(scene: Scene) -> None:
+    assert scene.answer(pull(0, flags=SUBSCRIPTION | COMMIT | SUSPEND, commitOffset="4")) is None
+    assert scene.tables.offsets.query("g", "T", 0) == -1
+
+
+def test_refusals_are_left_alone(scene: Scene) -> None:
+    assert scene.answer(pull(topic="unknown")) is None
+    assert scene.answer(pull(queueId="2")) is None
+    assert scene.answer(pull(flags=0)) is None
+
+
+def test_disk_that_cannot_be_read_is_left_to_the_handler(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(scene.tables.store, "read", fail)
+    assert scene.answer(pull()) is None
+
+
+def test_group_that_cannot_be_saved_is_left_to_the_handler(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(scene.tables.groups, "find", fail)
+    assert scene.answer(pull()) is None
+
+
+def test_checks_run_once_for_pulls_that_differ_in_their_numbers_only(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert scene.answer(pull(0)) is not None
+    monkeypatch.delattr("rocketline.broker.pull_checks.PullChecks.admit")
+    assert scene.answer(pull(3, queueId="1", commitOffset="9")) is not None
+
+
+def test_no_more_is_remembered_than_the_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pull_path, "_KEPT_MAX", 10)
+    for number in range(100):
+        assert scene.answer(pull(0, subscription=f"tag{number}")) is not None
+        assert scene.answer(pull(0, subscription=f"tag{number}" + "x" * 5000)) is not None
+    assert len(scene.path._known) <= 10
