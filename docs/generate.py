@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 
 import click
 
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfig, OffsetsConfig
+from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
+from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
+from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.cli.commands import rocketline
 from rocketline.nameserver.config import ENVIRONMENT_PREFIX, NameServerConfig
 from rocketline.settings.declared import INT_MAX, Declared, declared
@@ -16,7 +21,7 @@ from rocketline.settings.sources import environment_name
 REFERENCE = Path(__file__).parent / "reference"
 _HELP_WIDTH = 80
 
-_SETTINGS_HEAD = """\
+_NAME_SERVER_HEAD = """\
 # Settings of the name server
 
 <!-- Written by docs/generate.py. Change the declarations in rocketline.nameserver.config and rocketline.net.config. -->
@@ -28,7 +33,54 @@ An update is what `mqadmin updateNamesrvConfig` sends to a running server. The l
 at the next start, or never, because the key is protected or, like those of TLS, not open to that command.
 """
 
-_SECTIONS = {"": "The name server", "network": "Network", "tls": "TLS"}
+_BROKER_HEAD = """\
+# Settings of the broker
+
+<!-- Written by docs/generate.py. Change the declarations in rocketline.broker.config and rocketline.store.config. -->
+
+Every key that Apache's broker knows is known here, so that its `broker.conf` loads as it is. `rocketline broker -p`
+shows the values in force and where each came from. Each layer goes over those before it: the defaults, the file (`-c`,
+Apache's property text or TOML), the environment, the options.
+
+A variable of the environment is `ROCKETLINE_BROKER_` and the key in upper case with its words parted by underscores, as
+in `ROCKETLINE_BROKER_BROKER_CLUSTER_NAME`. In TOML a setting goes by Apache's key.
+
+An update is what `mqadmin updateBrokerConfig` sends to a running broker. The last column says when it counts: at once,
+at the next start, or never.
+"""
+
+_STOPS_HEAD = """
+## Settings that stop the start
+
+Rocketline has not what these are about, and to go on without it would cost safety, data or copies of it. Any other
+value than the default ends the start with a line that names the key.
+
+| setting | default | why |
+|---|---|---|"""
+
+_IDLE_HEAD = """
+## Settings without effect
+
+Read and listed, so that files and tools written for Apache's broker work. A value other than the default is named in
+one line of the log.
+
+| setting | default | why |
+|---|---|---|"""
+
+_COLUMNS = ["| setting | default | meaning | update |", "|---|---|---|---|"]
+_NAME_SERVER_SECTIONS = {"": "The name server", "network": "Network", "tls": "TLS"}
+_BROKER_SECTIONS = {"store": "The store", "network": "Network", "tls": "TLS"}
+_BROKER_CONCERNS = {
+    "Identity": IdentityConfig,
+    "Name servers": RegistrationConfig,
+    "Topics and groups": TopicsConfig,
+    "Messages": MessagesConfig,
+    "Consumption": ConsumptionConfig,
+    "Offsets": OffsetsConfig,
+    "Clients": ClientsConfig,
+    "Flow control": FlowControlConfig,
+    "Statistics": StatsConfig,
+}
 
 _NAMES_HEAD = """
 ## Other names
@@ -49,35 +101,69 @@ when an option or a setting is wrong.
 
 def pages() -> dict[Path, str]:
     """Every generated page by its path."""
-    return {REFERENCE / "settings.md": settings_page(), REFERENCE / "commands.md": commands_page()}
+    return {
+        REFERENCE / "settings.md": name_server_page(),
+        REFERENCE / "broker-settings.md": broker_page(),
+        REFERENCE / "commands.md": commands_page(),
+    }
 
 
-def settings_page() -> str:
-    settings = list(declared(NameServerConfig).values())
-    lines = [_SETTINGS_HEAD]
-    for section, title in _SECTIONS.items():
-        lines += [f"\n## {title}\n", "| setting | default | meaning | update |", "|---|---|---|---|"]
-        lines += [_row(setting) for setting in settings if ".".join(setting.path[:-1]) == section]
+def name_server_page() -> str:
+    config, settings = NameServerConfig(), list(declared(NameServerConfig).values())
+    lines = [_NAME_SERVER_HEAD]
+    for section, title in _NAME_SERVER_SECTIONS.items():
+        lines += _section(title, config, (s for s in settings if ".".join(s.path[:-1]) == section))
     lines += [_NAMES_HEAD, "| key | environment | TOML |", "|---|---|---|"]
     lines += [f"| `{s.key}` | {_variables(s)} | `{'.'.join(s.path)}` |" for s in settings]
     return "\n".join(lines) + "\n"
 
 
-def _row(setting: Declared) -> str:
+def broker_page() -> str:
+    config, settings = BrokerConfig(), list(declared(BrokerConfig).values())
+    stopping = [setting for setting in settings if setting.rules.only_default]
+    idle = [setting for setting in settings if not setting.rules.has_effect and not setting.rules.only_default]
+    used = [setting for setting in settings if setting not in stopping and setting not in idle]
+    lines = [_BROKER_HEAD]
+    for title, concern in _BROKER_CONCERNS.items():
+        lines += _section(title, config, (s for s in used if s.path[0] in concern.__annotations__))
+    for section, title in _BROKER_SECTIONS.items():
+        lines += _section(title, config, (s for s in used if s.path[0] == section))
+    lines += [_STOPS_HEAD, *(_reason(s, config, _sentence(s.rules.only_default)) for s in stopping)]
+    lines += [_IDLE_HEAD, *(_reason(s, config, s.rules.help) for s in idle)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, config: object, settings: Iterable[Declared]) -> list[str]:
+    return [f"\n## {title}\n", *_COLUMNS, *(_row(setting, config) for setting in settings)]
+
+
+def _row(setting: Declared, config: object) -> str:
     meaning = f"{setting.rules.help} {_allowed(setting)}".strip()
-    return f"| `{setting.key}` | {_default(setting)} | {meaning} | {_update(setting)} |"
+    return f"| `{setting.key}` | {_default(setting, config)} | {meaning} | {_update(setting)} |"
+
+
+def _reason(setting: Declared, config: object, why: str) -> str:
+    return f"| `{setting.key}` | {_default(setting, config)} | {why} |"
 
 
 def _allowed(setting: Declared) -> str:
     """What may be set, nothing where that goes without saying."""
-    if setting.type is int and (setting.rules.low, setting.rules.high) != (0, INT_MAX):
-        return f"At least {setting.rules.low}." if setting.rules.high == INT_MAX else f"At most {setting.rules.high}."
+    if setting.type is int and setting.rules.high < INT_MAX:
+        return f"At most {setting.rules.high}."
+    if setting.type is int and setting.rules.low:
+        return f"At least {setting.rules.low}."
     is_choice = issubclass(setting.type, Enum) and not setting.rules.only_default
-    return f"{setting.allowed[0].upper()}{setting.allowed[1:]}." if is_choice else ""
+    return _sentence(setting.allowed) if is_choice else ""
 
 
-def _default(setting: Declared) -> str:
-    value = setting.value_in(NameServerConfig())
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _default(setting: Declared, config: object) -> str:
+    if setting.rules.shown_default:
+        return setting.rules.shown_default
+    value = setting.value_in(config)
     if isinstance(value, Path) and value.is_relative_to(Path.home()):
         value = Path("~") / value.relative_to(Path.home())
     text = setting.format(value)

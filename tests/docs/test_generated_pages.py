@@ -9,13 +9,15 @@ import click
 import pytest
 
 from markdown_pages import ROOT, name
+from rocketline.broker.config import BrokerConfig
 from rocketline.cli.commands import rocketline
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.settings.declared import declared
 
 GENERATED: dict[Path, str] = runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"]()
-SETTINGS, COMMANDS = (
-    (ROOT / "docs" / "reference" / page).read_text("utf-8") for page in ("settings.md", "commands.md")
+SETTINGS, BROKER_SETTINGS, COMMANDS = (
+    (ROOT / "docs" / "reference" / page).read_text("utf-8")
+    for page in ("settings.md", "broker-settings.md", "commands.md")
 )
 
 
@@ -27,6 +29,10 @@ def test_generated_page_is_fresh(page: Path) -> None:
 @pytest.mark.parametrize("key", declared(NameServerConfig))
 def test_every_setting_is_documented(key: str) -> None:
     assert f"\n| `{key}` |" in SETTINGS
+
+
+def test_every_setting_of_the_broker_is_documented_once() -> None:
+    assert [key for key in declared(BrokerConfig) if BROKER_SETTINGS.count(f"\n| `{key}` |") != 1] == []
 
 
 @pytest.mark.parametrize("command", rocketline.commands.values(), ids=lambda command: command.name)
