@@ -61,10 +61,11 @@ class BrokerQuestions(Exchange):
     # --- what a broker holds
 
     def queue(self, topic: str, queue_id: int) -> list[StoredMessage]:
-        """Every message of a queue, from its first offset on."""
+        """Every message of a queue, from its first offset on; none if there is no such topic."""
         found: list[StoredMessage] = []
         offset = 0
-        while (answer := self._pull(topic, queue_id, offset)).code != ResponseCode.PULL_NOT_FOUND:
+        nothing = (ResponseCode.PULL_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
+        while (answer := self._pull(topic, queue_id, offset)).code not in nothing:
             assert answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED), (answer.code, answer.remark)
             if answer.code == ResponseCode.SUCCESS:
                 found += decode_messages(answer.body)

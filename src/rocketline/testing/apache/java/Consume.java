@@ -43,6 +43,7 @@ final class Consume {
     private void push(String[] arguments) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments[2]);
         consumer.setNamesrvAddr(arguments[0]);
+        consumer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(1);
         consumer.subscribe(arguments[1], arguments[4]);
@@ -67,6 +68,7 @@ final class Consume {
     private void pull(String[] arguments) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments[2]);
         consumer.setNamesrvAddr(arguments[0]);
+        consumer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(arguments[1], arguments[4]);
         consumer.start();

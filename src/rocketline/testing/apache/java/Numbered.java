@@ -4,6 +4,9 @@ import org.apache.rocketmq.common.message.Message;
 
 /** Messages that carry their number, and how often the one who receives them shall fail: {@code 17/0}. */
 final class Numbered {
+    /** For an answer. The default of three seconds is not enough for JVMs that start side by side on a busy machine. */
+    static final int PATIENCE_MS = 20_000;
+
     private static final int SIZE_MIN = 5000;
 
     static Message message(String topic, int number, int failures) {

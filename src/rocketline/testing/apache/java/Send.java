@@ -21,7 +21,8 @@ final class Send {
     static int run(String[] arguments) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("senders-" + arguments[1]);
         producer.setNamesrvAddr(arguments[0]);
-        producer.setSendMsgTimeout(10_000);
+        producer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
+        producer.setSendMsgTimeout(Numbered.PATIENCE_MS);
         // A send that is repeated after its time is up may be stored twice.
         producer.setRetryTimesWhenSendFailed(0);
         producer.setRetryTimesWhenSendAsyncFailed(0);

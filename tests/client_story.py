@@ -1,0 +1,125 @@
+"""One story, lived by each foreign client: ten thousand messages through a broker that restarts in between.
+
+7,000   to `<client>-plain` in every way the client can send, while its consumer is running;
+        five of them fail once, five fail always and end in the dead letter queue
+1,500   ordered, to a topic that an orderly consumer reads, and two broadcasting ones
+        – the broker stops and starts –
+1,500   more to `<client>-plain`: the same group must get these, and nothing else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from broker_questions import BrokerQuestions
+from rocketline.testing.clients import ClientProgram, Delivery, Portion, Sent
+
+ORDERED = Portion("ordered", 7_000, 1_500)
+AFTER_RESTART = Portion("sync", 8_500, 1_500)
+ALWAYS = 99
+RETRY_MAX_TIMES = 1
+
+
+def failing_portions(client: ClientProgram) -> list[Portion]:
+    """Five that fail once and five that always do; or one alone, if it would take the others along."""
+    if client.fails_in_batches:
+        return [Portion("sync", 6_999, 1, ALWAYS)]
+    return [Portion("sync", 6_990, 5, 1), Portion("sync", 6_995, 5, ALWAYS)]
+
+
+def plain_numbers(client: ClientProgram) -> range:
+    """Up to those that fail."""
+    return range(failing_portions(client)[0].first)
+
+
+def plain_portions(client: ClientProgram) -> list[Portion]:
+    """Equal shares for all ways to send but the ordered one."""
+    kinds = sorted(client.kinds - {"ordered"})
+    count = len(plain_numbers(client))
+    starts = [count * i // len(kinds) for i in range(len(kinds) + 1)]
+    return [Portion(kind, start, end - start) for kind, (start, end) in zip(kinds, pairwise(starts), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Addresses: where the story happens."""
+
+    name_server: str
+    broker: str
+
+
+@dataclass(slots=True)
+class Story:
+    """What one client saw."""
+
+    client: ClientProgram
+    sent: list[Sent] = field(default_factory=list)
+    plain: list[Delivery] = field(default_factory=list)
+    failing: list[Delivery] = field(default_factory=list)
+    ordered: list[Delivery] = field(default_factory=list)
+    broadcast: list[list[Delivery]] = field(default_factory=list)
+    pulled: list[Delivery] = field(default_factory=list)
+    """By a lite pull consumer, those with the tag `odd`."""
+    dead: list[int] = field(default_factory=list)
+    """The numbers in the dead letter queue."""
+    resumed: list[Delivery] = field(default_factory=list)
+
+    def _name(self, part: str) -> str:
+        """A topic, or a group, of this client alone."""
+        return f"{self.client.name.replace('+', 'p')}-{part}"
+
+    def prepare(self, place: Place) -> None:
+        with BrokerQuestions(place.broker) as broker:
+            for part in ("plain", "failing", "ordered"):
+                broker.create_topic(self._name(part))
+                broker.create_group(self._name(part), retry_max_times=RETRY_MAX_TIMES)
+
+    def before_restart(self, place: Place) -> None:
+        failing = failing_portions(self.client)
+        expected = sum(2 * portion.count for portion in failing)
+        with ThreadPoolExecutor() as side_by_side:
+            plain = side_by_side.submit(self._consume, place, "plain", len(plain_numbers(self.client)))
+            fails = side_by_side.submit(self._consume, place, "failing", expected)
+            self._send(place, "failing", *failing)
+            self._send(place, "plain", *plain_portions(self.client))
+            self._send(place, "ordered", ORDERED)
+            self._read_in_other_modes(place, side_by_side)
+            self.plain, self.failing = plain.result(), fails.result()
+
+    def after_restart(self, place: Place) -> None:
+        with BrokerQuestions(place.broker) as broker:
+            dead = broker.queue(f"%DLQ%{self._name('failing')}", 0)
+        self.dead = [int(message.body.partition(b"/")[0]) for message in dead]
+        self._send(place, "plain", AFTER_RESTART)
+        self.resumed = self._consume(place, "plain", AFTER_RESTART.count)
+
+    def _read_in_other_modes(self, place: Place, side_by_side: ThreadPoolExecutor) -> None:
+        count, modes = ORDERED.count, self.client.modes
+        self.ordered = self._consume(place, "ordered", count, mode="orderly" if "orderly" in modes else "concurrent")
+        if "broadcast" in modes:
+            options = {"mode": "broadcast", "group": "broadcast"}
+            both = [side_by_side.submit(self._consume, place, "ordered", count, **options) for _ in range(2)]
+            self.broadcast = [one.result() for one in both]
+        if "pull" in modes:
+            odd = len(plain_numbers(self.client)) // 2
+            self.pulled = self._consume(place, "plain", odd, mode="pull", group="pull", expression="odd")
+
+    def _send(self, place: Place, topic: str, *portions: Portion) -> None:
+        self.sent.append(self.client.send(place.name_server, self._name(topic), *portions))
+
+    def _consume(
+        self, place: Place, topic: str, count: int, *, mode: str = "concurrent", group: str = "", expression: str = "*"
+    ) -> list[Delivery]:
+        names = self._name(topic), self._name(group or topic)
+        return self.client.consume(place.name_server, *names, count, mode=mode, expression=expression, timeout_s=90)
+
+
+def tell(stories: list[Story], chapter: Callable[[Story], None]) -> dict[str, Exception]:
+    """One chapter of all stories at once; what went wrong, by the client's name."""
+    with ThreadPoolExecutor(len(stories)) as side_by_side:
+        running = {story.client.name: side_by_side.submit(chapter, story) for story in stories}
+    problems = {name: future.exception() for name, future in running.items()}
+    return {name: problem for name, problem in problems.items() if isinstance(problem, Exception)}
