@@ -16,6 +16,7 @@ from rocketline.settings.places import at_home
 from rocketline.store.config_unused import (
     Absent,
     Compaction,
+    Limits,
     Master,
     Pacing,
     ReadOnlyPaths,
@@ -57,12 +58,6 @@ class StoreConfig:
         low=_CONSUME_QUEUE_UNIT_BYTES,
         help="Bytes of each file of a queue, rounded up to whole units of 20.",
     )
-    mapper_file_size_batch_consume_queue: int = setting(
-        300_000 * 46,
-        key="mapperFileSizeBatchConsumeQueue",
-        low=46,
-        help="Bytes of each file of a queue of batches, rounded up to whole units of 46.",
-    )
     message_index_enable: bool = setting(
         True, key="messageIndexEnable", help="Whether messages can be found by key, unique id and tag."
     )
@@ -99,20 +94,8 @@ class StoreConfig:
     max_message_size: int = setting(
         4 * _MIB, key="maxMessageSize", low=1, live=True, help="Bytes that a message's body may have."
     )
-    max_topic_length: int = setting(
-        127, key="maxTopicLength", low=1, high=32767, live=True, help="Bytes that a topic's name may have."
-    )
-    auto_message_version_on_topic_len: bool = setting(
-        True,
-        key="autoMessageVersionOnTopicLen",
-        live=True,
-        help="Whether a longer name is stored in records of the second version, rather than refused.",
-    )
     enabled_append_prop_crc: bool = setting(
         False, key="enabledAppendPropCRC", help="Whether each record ends with a checksum over all of it."
-    )
-    put_message_timeout: int = setting(
-        8000, key="putMessageTimeout", low=1, live=True, help="Milliseconds that storing a message may take."
     )
     os_page_cache_busy_time_out_mills: int = setting(
         1000,
@@ -133,13 +116,9 @@ class StoreConfig:
         True, key="enableScheduleMessageStats", live=True, help="Whether delayed messages are counted when delivered."
     )
     timer_wheel_enable: bool = setting(
-        True, key="timerWheelEnable", help="Whether messages for any time are accepted at all."
-    )
-    timer_max_delay_sec: int = setting(
-        259_200, key="timerMaxDelaySec", live=True, help="Seconds by which such a message may be delayed at most."
-    )
-    timer_precision_ms: int = setting(
-        1000, key="timerPrecisionMs", low=1, help="Milliseconds to which the time of such a message is rounded."
+        True,
+        key="timerWheelEnable",
+        help="Whether the topic of timer messages is made at start; these themselves are not part of Rocketline yet.",
     )
 
     # --- starting
@@ -148,9 +127,6 @@ class StoreConfig:
     )
     force_verify_prop_crc: bool = setting(
         False, key="forceVerifyPropCRC", help="Whether a record without a checksum over all of it is refused then."
-    )
-    max_recovery_commitlog_files: int = setting(
-        30, key="maxRecoveryCommitlogFiles", low=1, help="Files of the log that are read anew after a crash at most."
     )
     disappear_time_after_start: int = setting(
         -1,
@@ -200,12 +176,6 @@ class StoreConfig:
     )
     default_query_max_num: int = setting(
         32, key="defaultQueryMaxNum", low=1, live=True, help="Messages that a query by key finds, at most."
-    )
-    travel_cq_file_num_when_get_message: int = setting(
-        1, key="travelCqFileNumWhenGetMessage", low=1, live=True, help="Files of a queue that one pull looks into."
-    )
-    max_msgs_num_batch: int = setting(
-        64, key="maxMsgsNumBatch", low=1, live=True, help="Messages that one query by key returns, at most."
     )
 
     # --- keeping and deleting
@@ -262,6 +232,7 @@ class StoreConfig:
     timers: Timers = field(default_factory=Timers)
     compaction: Compaction = field(default_factory=Compaction)
     pacing: Pacing = field(default_factory=Pacing)
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def commit_log_path(self) -> Path:

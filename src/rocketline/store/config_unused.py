@@ -163,6 +163,8 @@ class Timers:
     timerReputServiceMaxPoolSize: int = 6
     timerReputServiceQueueCapacity: int = 10_000
     appendTopicForTimerDeleteKey: bool = False
+    timerMaxDelaySec: int = 259_200
+    timerPrecisionMs: int = 1000
 
 
 @unused(help="Accepted for Apache's sake and without effect: topics are not compacted.")
@@ -250,3 +252,16 @@ class Pacing:
     spinLockCollisionRetreatOptimalDegree: int = 1000
     useABSLock: bool = False
     enableLogConsumeQueueRepeatedlyBuildWhenRecover: bool = False
+
+
+@unused(help="Accepted for Apache's sake and without effect: Rocketline does this in one way only.")
+class Limits:
+    """Bounds that Apache leaves to its users."""
+
+    mapperFileSizeBatchConsumeQueue: int = 13_800_000
+    maxTopicLength: int = 127
+    autoMessageVersionOnTopicLen: bool = True
+    putMessageTimeout: int = 8000
+    maxRecoveryCommitlogFiles: int = 30
+    travelCqFileNumWhenGetMessage: int = 1
+    maxMsgsNumBatch: int = 64

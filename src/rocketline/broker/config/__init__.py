@@ -10,12 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocketline.broker.config.consumption import (
-    ClientsConfig,
-    ConsumptionConfig,
-    MessageRequestMode,
-    OffsetsConfig,
-)
+from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfig, OffsetsConfig
 from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
@@ -29,7 +24,9 @@ from rocketline.broker.config.unused import (
     Metrics,
     Outgoing,
     Pop,
+    Recalls,
     Replicas,
+    Replies,
     Role,
     Security,
     StoreKind,
@@ -43,7 +40,7 @@ from rocketline.net.config import NetworkConfig, TlsConfig
 from rocketline.settings import Flag, Settings, load
 from rocketline.store.config import FlushDiskType, StoreConfig
 
-__all__ = ["DEFAULT_PORT", "ENVIRONMENT_PREFIX", "BrokerConfig", "FlushDiskType", "MessageRequestMode", "load_settings"]
+__all__ = ["DEFAULT_PORT", "ENVIRONMENT_PREFIX", "BrokerConfig", "FlushDiskType", "load_settings"]
 
 DEFAULT_PORT = 10911
 ENVIRONMENT_PREFIX = "ROCKETLINE_BROKER_"
@@ -77,6 +74,8 @@ class BrokerConfig(
     thread_pools: ThreadPools = field(default_factory=ThreadPools)
     pop: Pop = field(default_factory=Pop)
     transactions: Transactions = field(default_factory=Transactions)
+    replies: Replies = field(default_factory=Replies)
+    recalls: Recalls = field(default_factory=Recalls)
     metrics: Metrics = field(default_factory=Metrics)
     lite_topics: LiteTopics = field(default_factory=LiteTopics)
     filters: Filters = field(default_factory=Filters)

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from rocketline.settings import setting
-
-
-class MessageRequestMode(Enum):
-    """How the consumers of a group get their messages. Java: MessageRequestMode."""
-
-    PULL = "PULL"
-    POP = "POP"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +35,6 @@ class ConsumptionConfig:
         only_default="filters in SQL are not part of Rocketline yet; subscribe by tags",
         help="Whether subscriptions may filter in SQL; only false is supported.",
     )
-    filter_support_retry: bool = setting(
-        False, key="filterSupportRetry", live=True, help="Whether such filters count for retries too."
-    )
-    use_static_subscription: bool = setting(
-        False, key="useStaticSubscription", live=True, help="Whether a group gets the topics of its configuration only."
-    )
     disable_consume_if_consumer_read_slowly: bool = setting(
         False,
         key="disableConsumeIfConsumerReadSlowly",
@@ -62,20 +48,8 @@ class ConsumptionConfig:
         live=True,
         help="Bytes by which a group may be behind for that.",
     )
-    lock_in_strict_mode: bool = setting(
-        False, key="lockInStrictMode", live=True, help="Whether a queue must be locked for every orderly pull."
-    )
     server_load_balancer_enable: bool = setting(
         True, key="serverLoadBalancerEnable", live=True, help="Whether the broker assigns queues to consumers that ask."
-    )
-    default_message_request_mode: MessageRequestMode = setting(
-        MessageRequestMode.PULL,
-        key="defaultMessageRequestMode",
-        live=True,
-        help="How a group consumes for which nothing was set.",
-    )
-    default_pop_share_queue_num: int = setting(
-        -1, key="defaultPopShareQueueNum", low=-1, live=True, help="Queues that POP consumers share; -1: all."
     )
 
 
@@ -94,18 +68,6 @@ class OffsetsConfig:
     )
     use_server_side_reset_offset: bool = setting(
         True, key="useServerSideResetOffset", live=True, help="Whether the broker itself resets a group's offsets."
-    )
-    enable_broadcast_offset_store: bool = setting(
-        True,
-        key="enableBroadcastOffsetStore",
-        live=True,
-        help="Whether the broker remembers the offsets of broadcast consumers that come through a proxy.",
-    )
-    broadcast_offset_expire_second: int = setting(
-        120, key="broadcastOffsetExpireSecond", live=True, help="Seconds for which they are remembered when unused."
-    )
-    broadcast_offset_expire_max_second: int = setting(
-        300, key="broadcastOffsetExpireMaxSecond", live=True, help="Seconds for which they are remembered at most."
     )
 
 
@@ -130,16 +92,4 @@ class ClientsConfig:
         key="channelExpiredTimeout",
         low=1,
         help="Milliseconds without a heartbeat after which a client is gone.",
-    )
-    subscription_expired_timeout: int = setting(
-        600_000,
-        key="subscriptionExpiredTimeout",
-        low=1,
-        help="Milliseconds for which the subscriptions of a group without consumers are kept.",
-    )
-    print_channel_groups: bool = setting(
-        False, key="printChannelGroups", live=True, help="Whether connections with many groups are logged."
-    )
-    print_channel_groups_min_num: int = setting(
-        5, key="printChannelGroupsMinNum", live=True, help="Groups from which on that is so."
     )

@@ -30,10 +30,6 @@ class FlowControlConfig:
     wait_time_mills_in_pull_queue: int = _wait(5000, "waitTimeMillsInPullQueue", "a pull")
     wait_time_mills_in_lite_pull_queue: int = _wait(5000, "waitTimeMillsInLitePullQueue", "a lite pull")
     wait_time_mills_in_heartbeat_queue: int = _wait(31_000, "waitTimeMillsInHeartbeatQueue", "a heartbeat")
-    wait_time_mills_in_transaction_queue: int = _wait(
-        3000, "waitTimeMillsInTransactionQueue", "the end of a transaction"
-    )
-    wait_time_mills_in_ack_queue: int = _wait(3000, "waitTimeMillsInAckQueue", "an acknowledgement")
     wait_time_mills_in_admin_broker_queue: int = _wait(5000, "waitTimeMillsInAdminBrokerQueue", "another request")
     send_thread_pool_queue_capacity: int = setting(
         10_000, key="sendThreadPoolQueueCapacity", low=1, help="Sends that may wait for their flush."
@@ -50,9 +46,6 @@ class StatsConfig:
     enable_detail_stat: bool = setting(
         True, key="enableDetailStat", help="Whether sends and pulls are counted per queue."
     )
-    account_stats_enable: bool = setting(
-        True, key="accountStatsEnable", live=True, help="Whether they are counted per account."
-    )
     max_stats_idle_time_in_minutes: int = setting(
         -1,
         key="maxStatsIdleTimeInMinutes",
@@ -65,10 +58,4 @@ class StatsConfig:
         key="autoDeleteUnusedStats",
         live=True,
         help="Whether the figures of a deleted topic or group are dropped.",
-    )
-    commercial_size_per_msg: int = setting(
-        4096, key="commercialSizePerMsg", low=1, live=True, help="Bytes that count as one message in an account."
-    )
-    commercial_base_count: int = setting(
-        1, key="commercialBaseCount", low=1, live=True, help="Messages that each call counts as in an account."
     )

@@ -73,15 +73,3 @@ class MessagesConfig:
     reject_transaction_message: bool = setting(
         False, key="rejectTransactionMessage", live=True, help="Whether transactional messages are refused."
     )
-    store_reply_message_enable: bool = setting(
-        True, key="storeReplyMessageEnable", live=True, help="Whether a reply is stored as well as handed on."
-    )
-    recall_message_enable: bool = setting(
-        False, key="recallMessageEnable", live=True, help="Whether a delayed message may be taken back."
-    )
-    allow_recall_when_broker_not_writeable: bool = setting(
-        True,
-        key="allowRecallWhenBrokerNotWriteable",
-        live=True,
-        help="Whether that is so while the broker takes no other message.",
-    )

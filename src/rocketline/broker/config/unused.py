@@ -229,6 +229,9 @@ class Pop:
     appendAckAsync: bool = False
     appendCkAsync: bool = False
     enableLitePopLog: bool = False
+    waitTimeMillsInAckQueue: int = 3000
+    defaultMessageRequestMode: str = "PULL"
+    defaultPopShareQueueNum: int = -1
 
 
 @unused(help="Accepted and without effect: transactions are not part of Rocketline yet.")
@@ -244,6 +247,22 @@ class Transactions:
     transactionCheckRocksdbQueueCapacity: int = 2000
     transactionOpMsgMaxSize: int = 4096
     transactionOpBatchInterval: int = 3000
+    waitTimeMillsInTransactionQueue: int = 3000
+
+
+@unused(help="Accepted and without effect: replies to messages are not part of Rocketline yet.")
+class Replies:
+    """Requests and their replies."""
+
+    storeReplyMessageEnable: bool = True
+
+
+@unused(help="Accepted and without effect: timer messages are not part of Rocketline yet.")
+class Recalls:
+    """Taking delayed messages back."""
+
+    recallMessageEnable: bool = False
+    allowRecallWhenBrokerNotWriteable: bool = True
 
 
 @unused(help="Accepted and without effect: no metrics are exported yet.")
@@ -300,6 +319,7 @@ class Filters:
     expectConsumerNumUseFilter: int = 32
     maxErrorRateOfBloomFilter: int = 20
     filterDataCleanTimeSpan: int = 86_400_000
+    filterSupportRetry: bool = False
 
 
 @unused(help="Accepted for Apache's sake and without effect: reads from disk are not slowed down.")
@@ -347,3 +367,14 @@ class Tuning:
     estimateAccumulation: bool = True
     fetchNamesrvAddrInterval: int = 10_000
     enableFastChannelEventProcess: bool = False
+    accountStatsEnable: bool = True
+    commercialSizePerMsg: int = 4096
+    commercialBaseCount: int = 1
+    subscriptionExpiredTimeout: int = 600_000
+    printChannelGroups: bool = False
+    printChannelGroupsMinNum: int = 5
+    useStaticSubscription: bool = False
+    lockInStrictMode: bool = False
+    enableBroadcastOffsetStore: bool = True
+    broadcastOffsetExpireSecond: int = 120
+    broadcastOffsetExpireMaxSecond: int = 300
