@@ -104,17 +104,18 @@ class Schedule:
             return None
         at = min(max(self._offsets.get(level, 0), queue.min_offset), queue.max_offset)
         wait_ms = None
-        for log_offset, _, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
-            wait_ms = due_ms - now_ms
-            # More than a whole delay ahead: the clock was set back since. Java: correctDeliverTimestamp.
-            if 0 < wait_ms <= self._levels.delay_ms(level):
-                break
-            if not self._deliver_one(level, log_offset):
-                wait_ms = None
-                break
-            at += 1
-            wait_ms = 0
-        self._move(level, at)
+        try:
+            for log_offset, _, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
+                wait_ms = due_ms - now_ms
+                # More than a whole delay ahead: the clock was set back since. Java: correctDeliverTimestamp.
+                if 0 < wait_ms <= self._levels.delay_ms(level):
+                    break
+                if not self._deliver_one(level, log_offset):
+                    wait_ms = None
+                    break
+                at, wait_ms = at + 1, 0
+        finally:
+            self._move(level, at)  # what was delivered before a failure must not come again
         return wait_ms
 
     def _deliver_one(self, level: int, log_offset: int) -> bool:
@@ -154,12 +155,13 @@ class Schedule:
     # --- saving
 
     def save(self) -> None:
-        """Write how far delivery was when the log, as it was then, has reached the disk by now. Raises `OSError`."""
-        if self._unsafe is not None and self._store.flushed_log_offset >= self._unsafe[1]:
+        """Write how far delivery is, or was when the log ended where it is flushed to by now. Raises `OSError`."""
+        flushed = self._store.flushed_log_offset
+        if self._unsafe is None or flushed >= self._store.max_log_offset:
+            self._unsafe = self.table, self._store.max_log_offset
+        if flushed >= self._unsafe[1]:
             self._write(self._unsafe[0])
             self._unsafe = None
-        if self._unsafe is None:
-            self._unsafe = self.table, self._store.max_log_offset
 
     def close(self) -> None:
         """Write how far delivery is, for a store that is closed next. Raises `OSError`."""
@@ -177,6 +179,6 @@ def _released(parked: StoredMessage) -> StoredMessage | None:
     It keeps the properties that tell of its delay.
     """
     topic, queue = (parked.properties.get(name, "") for name in (property_names.REAL_TOPIC, property_names.REAL_QID))
-    if not (topic and queue.isascii() and queue.isdecimal() and int(queue) < 2**31):
+    if not (topic and queue.isascii() and queue.isdecimal() and len(queue) <= 10 and int(queue) < 2**31):
         return None
     return replace(parked, topic=topic, queue_id=int(queue), prepared_log_offset=LogOffset(0), version=1)

@@ -131,7 +131,23 @@ def test_store_that_takes_nothing_gets_the_message_later(scene: Scene) -> None:
     assert scene.bodies() == [b"x"]
 
 
-@pytest.mark.parametrize("bad", [{"topic": ""}, {"queue_id": ""}, {"queue_id": "x"}, {"queue_id": "9" * 12}])
+def test_failure_in_the_middle_brings_nothing_twice(scene: Scene) -> None:
+    scene.park(1, b"first")
+    scene.park(1, b"second")
+    found = scene.tables.store.message_at
+    scene.clock.advance(1)
+    with (
+        patch.object(scene.tables.store, "message_at", side_effect=[found(0), OSError("the disk is gone")]),
+        pytest.raises(OSError, match="gone"),
+    ):
+        scene.schedule.deliver()
+    scene.schedule.deliver()
+    assert scene.bodies() == [b"first", b"second"]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"topic": ""}, {"queue_id": ""}, {"queue_id": "x"}, {"queue_id": "9" * 12}, {"queue_id": "9" * 5000}]
+)
 def test_message_without_a_place_to_go_to_is_left_behind(scene: Scene, bad: dict[str, str]) -> None:
     scene.park(1, **bad)  # type: ignore[arg-type]
     scene.park(1, b"good")
@@ -194,9 +210,25 @@ def test_saved_offset_waits_for_the_log_to_reach_the_disk(scene: Scene) -> None:
     job = store.begin_flush()
     assert job is not None
     job.run()
+    scene.park(1)
+    scene.after(1)  # this one is not in the flush that runs
     store.finish_flush(job)
     scene.schedule.save()
     saved = load_json(files, PATH, DelayOffsetTable)
+    assert saved is not None
+    assert saved.offset_table == {1: 1}
+
+
+def test_offset_is_saved_at_once_when_all_is_on_disk(scene: Scene) -> None:
+    store = scene.tables.store
+    scene.park(1)
+    scene.after(1)
+    job = store.begin_flush()
+    assert job is not None
+    job.run()
+    store.finish_flush(job)
+    scene.schedule.save()
+    saved = load_json(scene.tables.files, PATH, DelayOffsetTable)
     assert saved is not None
     assert saved.offset_table == {1: 1}
 
