@@ -1,0 +1,122 @@
+"""What a broker tells name servers of itself and its topics."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from broker_clients import broker_settings
+from rocketline.broker.registration import Registration
+from rocketline.broker.topics import TopicTable
+from rocketline.model.route import TopicRouteData
+from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire import headers
+from rocketline.wire.bodies import decode, decode_register_body
+from rocketline.wire.bodies.topics import TopicConfigTable
+from rocketline.wire.codes import CURRENT_VERSION, RequestCode
+from rocketline.wire.command import Command
+
+
+class Told:
+    """A broker's registration, and the topics behind it."""
+
+    def __init__(self, *topics: TopicConfig, **settings: str) -> None:
+        clock = FakeClock()
+        files = MemoryFileSystem(clock, capacity=2**20)
+        files.make_folder(Path("/config"))
+        own = {"brokerName": "B", "brokerClusterName": "C", **settings}
+        chosen = broker_settings(**own)
+        self.topics = TopicTable.load(files, Path("/config/topics.json"), chosen, clock)
+        self.topics.update(*topics)
+        self.registration = Registration(chosen, self.topics, "127.0.0.1:10911", "127.0.0.1:10912")
+
+
+def table_of(command: Command) -> TopicConfigTable:
+    header = headers.decode(headers.RegisterBrokerRequestHeader, command.ext)
+    body = decode_register_body(command.body, compressed=header.compressed, version=CURRENT_VERSION)
+    return body.topic_config_serialize_wrapper
+
+
+def test_whole_registration_tells_every_topic_and_who_we_are() -> None:
+    told = Told(TopicConfig("T", 4, 4))
+    (command,) = told.registration.of_all()
+    header = headers.decode(headers.RegisterBrokerRequestHeader, command.ext)
+    table = table_of(command)
+
+    assert command.code == RequestCode.REGISTER_BROKER
+    assert (header.cluster_name, header.broker_name, header.broker_id) == ("C", "B", 0)
+    assert (header.broker_addr, header.ha_server_addr) == ("127.0.0.1:10911", "127.0.0.1:10912")
+    assert header.enable_acting_master is False, "a broker that does not say so counts as one of 4.x"
+    assert header.body_crc32 == zlib.crc32(command.body) & 0x7FFFFFFF
+    assert table.topic_config_table == told.topics.all()
+    assert table.data_version == told.topics.data_version
+
+
+def test_some_topics_are_told_with_the_version_of_all() -> None:
+    told = Told(TopicConfig("T", 4, 4), TopicConfig("U", 1, 1))
+    (command,) = told.registration.of_topics(["U", "gone"])
+
+    assert table_of(command).topic_config_table.keys() == {"U"}
+    assert table_of(command).data_version == told.topics.data_version
+
+
+def test_topics_that_are_gone_need_no_word() -> None:
+    assert Told().registration.of_topics(["gone"]) == []
+
+
+@pytest.mark.parametrize(("permission", "shown"), [("6", 6), ("4", 4), ("2", 2), ("0", 0)])
+def test_broker_that_may_not_read_and_write_tells_no_more_than_it_may(permission: str, shown: int) -> None:
+    told = Told(TopicConfig("T", 4, 4, 6), brokerPermission=permission)
+
+    assert table_of(told.registration.of_all()[0]).topic_config_table["T"].perm == shown
+    assert table_of(told.registration.of_topics(["T"])[0]).topic_config_table["T"].perm == shown
+
+
+def test_permission_of_a_whole_broker_leaves_the_inherit_bit_of_templates() -> None:
+    assert table_of(Told().registration.of_all()[0]).topic_config_table["TBW102"].perm == 7
+
+
+def test_compressed_registration_says_so_and_tells_the_same() -> None:
+    told = Told(TopicConfig("T", 4, 4), compressedRegister="true")
+    (command,) = told.registration.of_all()
+
+    assert headers.decode(headers.RegisterBrokerRequestHeader, command.ext).compressed
+    assert table_of(command).topic_config_table["T"] == TopicConfig("T", 4, 4)
+
+
+def test_split_registration_ends_with_the_true_version_and_gives_the_other_parts_their_own() -> None:
+    """A name server takes a known topic's change only with a version that it has not seen."""
+    told = Told(enableSplitRegistration="true", splitRegistrationSize="4")
+    tables = [table_of(command) for command in told.registration.of_all()]
+    versions = [table.data_version for table in tables]
+
+    assert len(tables) > 2
+    assert all(len(table.topic_config_table) <= 4 for table in tables)
+    assert {name for table in tables for name in table.topic_config_table} == set(told.topics.all())
+    assert versions[-1] == told.topics.data_version
+    assert len(set(versions)) == len(versions)
+
+
+def test_single_topic_registration_is_a_route_per_topic() -> None:
+    told = Told(TopicConfig("T", 4, 2, 6, topic_sys_flag=1), enableSingleTopicRegister="true")
+    (command,) = told.registration.of_topics(["T"])
+    (queues,) = decode(TopicRouteData, command.body).queue_datas
+
+    assert command.code == RequestCode.REGISTER_TOPIC_IN_NAMESRV
+    assert command.ext == {"topic": "T"}
+    assert (queues.broker_name, queues.read_queue_nums, queues.write_queue_nums) == ("B", 4, 2)
+    assert (queues.perm, queues.topic_sys_flag) == (6, 1)
+
+
+def test_version_query_and_farewell_name_the_broker() -> None:
+    told = Told()
+    query, farewell = told.registration.version_query(), told.registration.farewell()
+    who = {"brokerName": "B", "brokerAddr": "127.0.0.1:10911", "clusterName": "C", "brokerId": "0"}
+
+    assert (query.code, query.ext) == (RequestCode.QUERY_DATA_VERSION, who)
+    assert decode(DataVersion, query.body) == told.topics.data_version
+    assert (farewell.code, farewell.ext) == (RequestCode.UNREGISTER_BROKER, who)
