@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 
-.PHONY: help demo test check format interop bench bench-broker fuzz serve docs clean
+.PHONY: help demo test check format interop bench bench-broker fuzz crash serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -59,6 +59,9 @@ bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: need
 fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $$(($(FUZZ_SECONDS) / 2))
+
+crash: $(READY)  ## fifty kills of a broker under load, everything checked after each; and how fast it restarts
+	@PYTHONPATH=tests:. $(BIN)/python -m crash
 
 serve: $(READY)  ## a name server on PORT and a broker on BROKER_PORT, until Ctrl-C
 	@$(BIN)/rocketline serve --nameserver-port $(PORT) --broker-port $(BROKER_PORT)
