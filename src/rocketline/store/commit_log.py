@@ -57,11 +57,19 @@ class CommitLog:
         self.segments.load()
         self.end = self.flushed = self.segments.end
 
-    def restart_at(self, end: int) -> None:
-        """Recovery found the log good up to `end`: drop the rest, and go on from there."""
+    def restart(self, begin: int, end: int) -> bool:
+        """Recovery read the log from `begin` on and found it good up to `end`: drop the rest, and go on from there.
+
+        What it found is made durable, since it will be read: it may have been left by a process that never synced it.
+        True if bytes had to be dropped. Raises `OSError`.
+        """
         self._maps.clear()
-        self.segments.clear_from(end)
+        was_cut = self.segments.clear_from(end)
+        for start in self.segments.starts:
+            if begin < start + self.segment_bytes and start < end:
+                self.segments.file_of(start).sync()
         self.end = self.flushed = self._reserved = end
+        return was_cut
 
     @property
     def start(self) -> int:

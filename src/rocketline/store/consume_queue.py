@@ -130,7 +130,9 @@ class ConsumeQueue:
 
     def _cut(self, offset: int) -> None:
         """Drop the units from `offset` on."""
-        if self._segments.has(offset * UNIT_BYTES):
+        if self._segments.starts and offset * UNIT_BYTES < self._segments.starts[0]:
+            self._segments.remove_all()
+        elif self._segments.has(offset * UNIT_BYTES):
             self._segments.clear_from(offset * UNIT_BYTES)
         if offset >= self._tail_first:
             del self._tail[(offset - self._tail_first) * UNIT_BYTES :]

@@ -83,6 +83,10 @@ class File(Protocol):
         """Set the length. New bytes are zero and take no space."""
         ...
 
+    def next_data(self, position: int) -> int:
+        """Where bytes were written next, from `position` on; the size if nowhere. In between all is zero."""
+        ...
+
     def close(self) -> None:
         """Let go of the file; once more does nothing."""
         ...
@@ -156,14 +160,17 @@ class FileSystem(Protocol):
         ...
 
 
-def clear_from(file: File, position: int) -> None:
-    """Let nothing but zeros follow `position`. What is zero already is not written, and the length never changes: a
-    file cut and grown again would be found short after a crash in between. Raises `OSError`."""
-    zeros = bytes(_CLEARED_BYTES)
-    while data := file.read_at(position, _CLEARED_BYTES):
-        if data != zeros[: len(data)]:
-            file.write_at(position, zeros[: len(data)])
+def clear_from(file: File, position: int) -> bool:
+    """Let nothing but zeros follow `position`; whether anything did. What is zero already is not written, and the
+    length never changes: a file cut and grown again would be found short after a crash in between. Raises `OSError`."""
+    was_set = False
+    while (position := file.next_data(position)) < file.size:
+        data = file.read_at(position, _CLEARED_BYTES)
+        if data != (zeros := bytes(len(data))):
+            file.write_at(position, zeros)
+            was_set = True
         position += len(data)
+    return was_set
 
 
 class DiskFile:
@@ -210,6 +217,16 @@ class DiskFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._handle, size)
         self.size = size
+
+    def next_data(self, position: int) -> int:
+        if position >= self.size or not hasattr(os, "SEEK_DATA"):
+            return position
+        try:
+            return os.lseek(self._handle, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing up to the end
+                return self.size
+            raise
 
     def close(self) -> None:
         handle, self._handle = self._handle, _CLOSED

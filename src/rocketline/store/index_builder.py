@@ -41,11 +41,12 @@ class IndexBuilder:
     def load(self, checkpoint: Checkpoint, derived_from: int, *, is_clean: bool) -> None:
         """Open the files that can be trusted; the records from `derived_from` on may have to be added again.
 
-        If files were lost, so do those between the last one that is left and `derived_from`; Java leaves them out.
+        If files were lost, and after a crash even their names may be, so do those between the last one that is left and
+        `derived_from`; Java leaves them out.
         """
         if self._index is not None:
             safe_until_ms, log = checkpoint.index_msg_timestamp, self._log
-            if self._index.load(is_clean=is_clean, safe_until_ms=safe_until_ms, log_end=log.end):
+            if self._index.load(is_clean=is_clean, safe_until_ms=safe_until_ms, log_end=log.end) or not is_clean:
                 derived_from = min(derived_from, max(self._index.end_log_offset, log.start))
             self._behind_at = derived_from if derived_from < log.end else None
 

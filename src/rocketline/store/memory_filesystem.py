@@ -104,6 +104,10 @@ class MemoryFile:
         content.resize(size)
         self._charge(content.charged - charged)
 
+    def next_data(self, position: int) -> int:
+        content = self._content
+        return position if position < content.charged else content.size
+
     def close(self) -> None:
         self._open_content = None
 

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
@@ -43,9 +43,6 @@ _log = Log(__name__)
 
 Arrivals: TypeAlias = "dict[ConsumeQueue, list[int]]"
 """Queues that got messages, and the tags codes of these."""
-
-_QUERY_ROUNDS: Final = 3
-_QUERY_MAX: Final = 64
 
 
 class MessageStore(StoreReader):
@@ -78,6 +75,7 @@ class MessageStore(StoreReader):
         self.on_arrival: Callable[[Arrivals], None] = lambda arrivals: None
         """Told after each dispatch; set by whoever lets clients wait for messages."""
         self._retention = Retention()
+        self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self.problem: str | None = None
         """Why nothing is written any more; None while all is well."""
         self.is_disk_full = False
@@ -98,16 +96,14 @@ class MessageStore(StoreReader):
         Raises `StoreLockedError`, `CorruptStoreError`, `OSError`.
         """
         store = cls(config, fs, clock, store_host, memory_bytes)
-        fs.make_folder(store.root)
-        lock = fs.lock(store.root / "lock")
+        for folder in (store.root, store.log.segments.folder):
+            fs.make_folder(folder)
+        store._lock = fs.lock(store.root / "lock")
         try:
             store._load()
         except BaseException:
-            store.log.close()
-            store.queues.close()
-            lock.release()
+            store._let_go()
             raise
-        store._lock = lock
         return store
 
     @property
@@ -120,6 +116,9 @@ class MessageStore(StoreReader):
         self.log.load()
         self.queues.load(is_clean=is_clean)
         self.checkpoint.load()
+        # Before anything is changed: should recovery be cut short, the next start must not take this for a clean store.
+        self._fs.write_file(self._abort_path, str(os.getpid()).encode())
+        self._fs.sync_folder(self.root)
         rules = RecoveryRules(check_crc=config.check_crc_on_recover, needs_append_crc=config.force_verify_prop_crc)
         codes = record_scan.TagsCodes(self.levels)
         safe_ms = self.checkpoint.min_timestamp
@@ -130,8 +129,6 @@ class MessageStore(StoreReader):
         last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
         self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms
-        self._fs.write_file(self._abort_path, str(os.getpid()).encode())
-        self._fs.sync_folder(self.root)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
 
     # --- state
@@ -342,11 +339,10 @@ class MessageStore(StoreReader):
                 self._close_clean()
         except OSError as error:
             self.fail(f"closing failed: {error.strerror or error}")
-        is_clean = self.problem is None and not self.index.is_behind
-        self.index.close(is_clean=is_clean)
-        if is_clean:
-            self._fs.remove(self._abort_path)
-            self._fs.sync_folder(self.root)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.index.close(is_clean=False)
         self.log.close()
         self.queues.close()
         self.checkpoint.close()
@@ -362,25 +358,29 @@ class MessageStore(StoreReader):
         queue_job.run()
         self.finish_queue_flush(queue_job)
         self.checkpoint.save()
+        if self.problem is None and not self.index.is_behind:
+            self.index.close(is_clean=True)
+            self._fs.remove(self._abort_path)
+            self._fs.sync_folder(self.root)
 
     # --- removing
 
     def clean(self) -> list[Path]:
-        """Look at disk and age; what to unlink, off the loop, of the log. Called every ten seconds."""
+        """Look at disk and age; what to unlink of the log, off the loop and in this order. Called every ten seconds.
+
+        What could not be unlinked is named again: a file that stays must not be followed by a gap.
+        """
         config, now_ms = self._config(), self._clock.wall_ms()
         try:
             log_ratio, queue_ratio = (self._fs.usage(path).ratio for path in (self.log.segments.folder, self.root))
             decision = self._retention.decide(config, log_ratio=log_ratio, queue_ratio=queue_ratio, now_ms=now_ms)
             self._set_disk_full(decision.is_disk_full)
-            if not decision.deletes_expired:
-                return []
-            unused = self._drop_log_files(decision.deletes_any, now_ms)
-            if unused:
+            self._dropped = [path for path in self._dropped if self._fs.exists(path)]
+            if decision.deletes_expired and self._drop_log_files(decision.deletes_any, now_ms):
                 self.clean_queues()
         except OSError as error:
             _log.warning("cleaning failed", problem=str(error))
-            return []
-        return unused
+        return list(self._dropped)
 
     def _set_disk_full(self, is_full: bool) -> None:
         if is_full != self.is_disk_full:

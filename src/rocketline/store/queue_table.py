@@ -24,7 +24,7 @@ class QueueTable:
     def load(self, *, is_clean: bool) -> None:
         """Open every queue that has a folder. Raises `CorruptStoreError`."""
         for topic in self._fs.list(self._folder):
-            for name in self._fs.list(self._folder / topic):
+            for name in self._fs.list(self._folder / topic) if self._fs.is_folder(self._folder / topic) else ():
                 if name.isascii() and name.isdigit():
                     self.make(topic, int(name)).load(is_clean=is_clean)
 

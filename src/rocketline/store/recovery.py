@@ -34,7 +34,7 @@ class Recovered:
     last_record: int
     """Where the last good record begins, 0 if there is none."""
     store_ms: int
-    """When it was stored; 0 if nothing was read."""
+    """When it was stored, 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,8 @@ def recover(
     return found
 
 
-def _clean_begin(log: CommitLog, queues: QueueTable) -> int | None:
-    """The end of the queues' last unit, if a good record ends there; None if they cannot be trusted."""
+def _last_known(log: CommitLog, queues: QueueTable) -> Record | None:
+    """The last record that has a unit; None if the queues cannot be trusted."""
     last = max(queues, key=lambda queue: queue.max_log_offset, default=None)
     if last is None or last.max_log_offset < 0:
         return None
@@ -83,7 +83,7 @@ def _clean_begin(log: CommitLog, queues: QueueTable) -> int | None:
         return None
     for record in scan(log, unit[0], unit[0] + 1, check_crc=True):
         if record.size == unit[1]:
-            return last.max_log_offset
+            return record
     _log.warning("the last unit of a queue points at no record: reading the whole log", queue=str(last))
     return None
 

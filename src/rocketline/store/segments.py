@@ -63,7 +63,7 @@ class Segments:
             fs.remove(self.folder / names.pop())
         for name in names:
             path = self.folder / name
-            if not (name.isascii() and name.isdigit()):
+            if not (name.isascii() and name.isdigit() and len(name) == _NAME_DIGITS):
                 raise CorruptStoreError(str(path), "its name is no position; move it elsewhere if it is not ours")
             if (size := fs.size_of(path)) != self.segment_bytes:
                 raise CorruptStoreError(str(path), f"{size} bytes where the settings say {self.segment_bytes}")
@@ -92,7 +92,7 @@ class Segments:
         assert not self.starts or start == self.end
         fs = self._files.fs
         fs.make_folder(self.folder)
-        self._files.get(self.path(start), size=self.segment_bytes)
+        self._files.get(self.path(start), size=self.segment_bytes).sync()  # so that only the last may lack its length
         fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
         self.starts.append(start)
 
@@ -111,18 +111,21 @@ class Segments:
         """Write into one file, which must exist. Raises `OSError`."""
         self.file_of(position).write_at(position % self.segment_bytes, data)
 
-    def clear_from(self, position: int) -> None:
-        """Let the stream end at `position`: later files go, later bytes become zero and durably so.
+    def clear_from(self, position: int) -> bool:
+        """Let the stream end at `position`: later files go, later bytes become zero and durably so; whether any were.
 
         Java leaves the bytes. Should the process die again, whole records of an earlier life could follow there on what
         was written since, and recovery would take them for new ones.
         """
-        for start in [start for start in self.starts if start >= position and start > self.starts[0]]:
+        later = [start for start in self.starts if start >= position and start > self.starts[0]]
+        for start in reversed(later):  # whenever this stops, there is no gap
             self._remove(start)
-        if self.has(position):
-            file = self.file_of(position)
-            clear_from(file, position % self.segment_bytes)
-            file.sync()
+        if later:
+            self._files.fs.sync_folder(self.folder)
+        if not self.has(position) or not clear_from(file := self.file_of(position), position % self.segment_bytes):
+            return bool(later)
+        file.sync()
+        return True
 
     def remove_first(self) -> None:
         """Raises `OSError`."""

@@ -201,6 +201,9 @@ class FaultyFile:
         self._file.truncate(size)
         self._inode.unsynced.append(_Change(size, None))
 
+    def next_data(self, position: int) -> int:
+        return self._file.next_data(position)
+
     def close(self) -> None:
         self._file.close()
 
