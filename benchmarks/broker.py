@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
@@ -28,36 +28,35 @@ from benchmarks.broker_report import Measured, Work
 from benchmarks.brokers import start_apache, start_rocketline
 from benchmarks.loadgen import LoadError, Shape
 from benchmarks.servers import CACHE, RESULTS, rocketline_label
+from benchmarks.tables import Row
 from rocketline.errors import RocketlineError
 from rocketline.testing import apache
 
-_APACHE, _OURS, _BARE = "apache", "ours", "bare"
+_NAMES = _APACHE, _OURS, _BARE = "apache", "ours", "bare"
 _PARTS = ("starts", "loads", "crash")
 QUICK = Plan(
     rounds=1,
     measure_s=1,
     warm_up_s=1,
-    warm_up_turns_min=1,
-    warm_up_turns_max=1,
+    compiling_s_min=0,
+    compiling_s_max=0,
     pull_messages=20_000,
     crash_log_bytes=64 << 20,
 )
 """To see that it works, not to quote from."""
 
 
-def run(plan: Plan, names: Sequence[str], parts: Sequence[str], console: Console) -> list[Measured]:
-    """Start the brokers `names`, measure the `parts`, end them."""
-    program = loadgen.build(CACHE)
-    with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
-        home = Path(folder)
-        contest = Contest(plan, program, home, [_contestant(name, home, stack) for name in names], console)
-        if "starts" in parts:
-            contest.measure_starts()
-        if "loads" in parts:
-            contest.measure_loads()
-        if "crash" in parts:
-            contest.measure_restarts()
-    return [contestant.measured for contestant in contest.contestants]
+def run(contest: Contest, parts: Sequence[str]) -> str | None:
+    """Measure the `parts`. Why it ended early, if it did: what was measured before is still worth a look."""
+    measure = {"starts": contest.measure_starts, "loads": contest.measure_loads, "crash": contest.measure_restarts}
+    try:
+        for part in parts:
+            measure[part]()
+    except (LoadError, RocketlineError, OSError) as error:
+        return str(error)
+    except KeyboardInterrupt:
+        return "It was stopped."
+    return None
 
 
 def _contestant(name: str, home: Path, stack: ExitStack) -> Contestant:
@@ -80,8 +79,7 @@ def _shape(text: str) -> Shape:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Our broker beside Apache's.")
-    names = (_APACHE, _OURS, _BARE)
-    parser.add_argument("--only", action="append", choices=names, help="this broker; may be given again")
+    parser.add_argument("--only", action="append", choices=_NAMES, help="this broker; may be given again")
     parser.add_argument("--bare", action="store_true", help="also ours without any extra package")
     parser.add_argument("--part", action="append", choices=_PARTS, help="this part; may be given again")
     parser.add_argument("--work", action="append", type=Work, choices=list(Work), help="this load only")
@@ -111,31 +109,43 @@ def main() -> None:
     """Measure, print the table; keep the figures if everything was measured."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # and so end what was started, like a Ctrl-C
     asked, console = _parse(), Console(width=None if sys.stdout.isatty() else 140)
-    is_narrowed = any((asked.work, asked.shape, asked.body))
-    names = asked.only or [_APACHE, _OURS, *([_BARE] if asked.bare else [])]
-    parts = asked.part or (["loads"] if is_narrowed else _PARTS)
+    is_narrowed = any((asked.work, asked.shape, asked.body, asked.part, asked.only))
+    names = [name for name in _NAMES if name in (asked.only or (_APACHE, _OURS)) or (name == _BARE and asked.bare)]
+    parts = asked.part or (["loads"] if any((asked.work, asked.shape, asked.body)) else _PARTS)
     plan = _plan(asked)
-    try:
-        measured = run(plan, names, parts, console)
-    except (LoadError, RocketlineError, OSError) as error:
-        sys.exit(f"The benchmark could not be finished. {error}")
-    except KeyboardInterrupt:
-        sys.exit("Stopped.")
+    with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
+        try:
+            program = loadgen.build(CACHE)
+            contestants = [_contestant(name, Path(folder), stack) for name in names]
+        except (LoadError, RocketlineError, OSError) as error:
+            sys.exit(f"The benchmark could not begin. {error}")
+        problem = run(Contest(plan, program, Path(folder), contestants, console), parts)
+    measured = [contestant.measured for contestant in contestants]
     lines, labels = list(report.rows(measured, plan.crash_log_bytes)), [broker.label for broker in measured]
-    is_compared = names[0] == _APACHE and len(names) > 1
+    is_compared = _APACHE in names and len(names) > 1
     console.print(tables.table(report.TITLE if is_compared else "Medians", lines, labels, is_compared=is_compared))
+    if problem:
+        sys.exit(f"The benchmark could not be finished. {problem}")
     if asked.quick:
         console.print("A quick run shows that everything works. It is too short to compare anything.")
         return
-    runs = [run for broker in measured for runs in broker.loads.values() for run in runs]
-    closing = [*(report.goal_lines(lines, labels) if is_compared else ()), *([tables.noise_line(runs)] if runs else ())]
-    for line in closing:
+    for line in _closing_lines(measured, lines, labels, is_compared=is_compared):
         console.print(line, highlight=False)
-    if not is_narrowed and not asked.part and is_compared:
+    if not is_narrowed:
         date = dt.datetime.now(tz=dt.UTC).date().isoformat()
         path = RESULTS / f"broker-{date}.json"
         tables.save(path, report.document(date, asdict(plan), measured, lines))
         console.print(f"All figures: benchmarks/results/{path.name}", highlight=False)
+
+
+def _closing_lines(
+    measured: Sequence[Measured], lines: Sequence[Row], labels: Sequence[str], *, is_compared: bool
+) -> Iterator[str]:
+    if is_compared:
+        yield from report.goal_lines(lines, labels)
+    runs = [run for broker in measured for runs in broker.loads.values() for run in runs]
+    if runs:
+        yield tables.noise_line(runs)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ QUEUES = 4
 """What a client's first send to a new topic gets from a broker in its default configuration."""
 _SEND_TOPIC = "bench-send"
 _SETTLED = 0.95
-"""A turn of the warm-up that costs more than this share of the best one before was the last."""
+"""A turn of the warm-up that costs more than this share of the best one before is no progress."""
 _SETTLE_S = 1
 _IDLE_S = 3
 _STORED_TIMEOUT_S = 10
@@ -39,9 +39,10 @@ class Plan:
     rounds: int = 3
     measure_s: float = 4
     warm_up_s: float = 2
-    """Load in each shape, with a JVM again and again, until it gets no better at it."""
-    warm_up_turns_min: int = 3
-    warm_up_turns_max: int = 6
+    """Load in each shape, once; a JVM is loaded again and again, until it gets no better at it."""
+    compiling_s_min: float = 45
+    compiling_s_max: float = 90
+    """The least and the most time that it gets for that, for each kind of work."""
     shapes: tuple[Shape, ...] = (MANY, SINGLE, ONE)
     sync_shapes: tuple[Shape, ...] = (SINGLE,)
     bodies: tuple[int, ...] = (100, 1024)
@@ -168,13 +169,14 @@ class Contest:
         """Load without a measurement; with a JVM, until the CPU per message no longer falls."""
         span = Span(0, self.plan.warm_up_s)
         for entrant in entrants:
-            best_us = float("inf")
-            for turn in range(self.plan.warm_up_turns_max if entrant.contestant.is_compiling else 1):
+            began, best_us, is_settled = time.monotonic(), float("inf"), False
+            while not is_settled:
                 results = [self._load(entrant, workload, span) for workload in workloads]
-                cost_us = sum(result.server_cpu_us_per_message for result in results)
                 self._say(f"warming up, {workloads[0]}, {entrant.contestant.label}: {tables.summary(results[0])}")
-                if turn + 1 >= self.plan.warm_up_turns_min and cost_us > best_us * _SETTLED:
-                    break
+                cost_us, lasted_s = sum(one.server_cpu_us_per_message for one in results), time.monotonic() - began
+                is_best = cost_us <= best_us * _SETTLED
+                is_long = lasted_s > (self.plan.compiling_s_max if is_best else self.plan.compiling_s_min)
+                is_settled = is_long or not entrant.contestant.is_compiling
                 best_us = min(best_us, cost_us)
 
     def _measure(self, entrants: Sequence[Entrant], workloads: Sequence[Workload]) -> None:

@@ -71,18 +71,19 @@ def _rate_goal(workload: Workload) -> Goal | None:
 
 
 def rows(measured: Sequence[Measured], crash_log_bytes: int) -> Iterator[Row]:
-    """Every line of the table."""
-    for workload in measured[0].loads:
+    """Every line of the table: whatever was measured of all."""
+    workloads = [load for load in measured[0].loads if all(load in server.loads for server in measured)]
+    for workload in workloads:
         yield from _load_rows(workload, measured)
-    if measured[0].start_ms:
+    if all(server.start_ms for server in measured):
         starts = tuple(median(server.start_ms) for server in measured)
         yield Row(section="process", name="start to first message, ms", values=starts, goal=_START_MS)
         idle = tuple(median(server.idle_rss_mb) for server in measured)
         yield Row(section="process", name="memory when idle, MB", values=idle, goal=_IDLE_MB)
-    if measured[0].loads:
+    if all(server.loaded_rss_mb for server in measured):
         loaded = tuple(server.loaded_rss_mb for server in measured)
         yield Row(section="process", name="memory after the load, MB", values=loaded)
-    for body in measured[0].restart_s:
+    for body in [body for body in measured[0].restart_s if all(body in server.restart_s for server in measured)]:
         values = tuple(server.restart_s[body] for server in measured)
         name = f"{crash_log_bytes >> 20:,} MiB of {body:,} B, s"
         yield Row(section="start after a kill", name=name, values=values, goal=_RESTART_S.get(body))
