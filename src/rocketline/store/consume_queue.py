@@ -72,6 +72,7 @@ class ConsumeQueue:
         self._segments.load()
         if self._segments.starts:
             end = self._find_end() if is_clean else self._scan_end()
+            self._segments.clear_from(end)  # behind a hole that a crash has left, units may look right
             self._restart(end // UNIT_BYTES)
             self.min_offset = self._segments.starts[0] // UNIT_BYTES
 

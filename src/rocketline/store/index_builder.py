@@ -86,7 +86,7 @@ class IndexBuilder:
         """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`."""
         if self._index is None or self._behind_at is None:
             return False
-        position, count = self._behind_at, 0
+        position, count = max(self._behind_at, self._log.start), 0
         for record in scan(self._log, position, confirmed, check_crc=False):
             self._add_found(self._index, record)
             position, count = record.log_offset + record.size, count + 1

@@ -387,20 +387,20 @@ class MessageStore(StoreReader):
             self.is_disk_full = is_full
             _log.warning("disk is too full: messages are refused" if is_full else "disk has room again")
 
-    def _drop_log_files(self, deletes_any: bool, now_ms: int) -> list[Path]:
-        """Let go of the oldest files of the log, never of the one being written."""
-        config, dropped = self._config(), list[Path]()
-        while len(self.log.segments.starts) > 1 and len(dropped) < config.delete_file_batch_max:
-            path = self.log.segments.path(self.log.segments.starts[0])
-            if self.log.segments.starts[1] > self.log.flushed:
+    def _drop_log_files(self, deletes_any: bool, now_ms: int) -> bool:
+        """Let go of the oldest files of the log, never of the one being written; whether there were such."""
+        config, starts = self._config(), self.log.segments.starts
+        count = 0
+        while len(starts) > 1 and starts[1] <= self.log.flushed and count < config.delete_file_batch_max:
+            modified_ms = self._fs.modified_ms(self.log.segments.path(starts[0]))
+            if not deletes_any and not is_expired(modified_ms, config, now_ms):
                 break
-            if not deletes_any and not is_expired(self._fs.modified_ms(path), config, now_ms):
-                break
-            dropped.append(self.log.drop_first())
-        return dropped
+            self._dropped.append(self.log.drop_first())
+            count += 1
+        return count > 0
 
     def unlink(self, paths: Iterable[Path]) -> None:
-        """Delete files that `clean` let go of; may be called off the loop. Raises `OSError`."""
+        """Delete files that `clean` named, the oldest first; may be called off the loop. Raises `OSError`."""
         for path in paths:
             self._fs.remove(path)
 

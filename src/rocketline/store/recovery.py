@@ -59,14 +59,16 @@ def recover(
         for topic in list(queues.topics):
             queues.remove(topic)
         return Recovered(0, 0, 0, 0)
-    begin = _clean_begin(log, queues) if is_clean else None
-    if begin is None:
+    known = _last_known(log, queues) if is_clean else None
+    if known is not None:
+        begin = known.log_offset + known.size
+    else:
         begin = log.start if is_clean else _crash_begin(log, safe_store_ms)
         for queue in queues:
             queue.truncate(begin)
-    found = _derive(log, queues, codes, rules, begin)
-    if found.end < log.end:
-        log.restart_at(found.end)
+    found = _derive(log, queues, codes, rules, begin, known)
+    if log.restart(begin, found.end):
+        _log.info("what followed the last good record was dropped", log_end=found.end)
     for queue in queues:
         queue.truncate(found.end)
         queue.correct_min(log.start)
@@ -97,11 +99,12 @@ def _crash_begin(log: CommitLog, safe_store_ms: int) -> int:
     return log.start
 
 
-def _derive(log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, begin: int) -> Recovered:
-    """Read the log from `begin` on, and give each queue its units."""
+def _derive(
+    log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, begin: int, last: Record | None
+) -> Recovered:
+    """Read the log from `begin`, the end of `last`, on, and give each queue its units."""
     known: dict[tuple[bytes, int], ConsumeQueue] = {}
     touched: dict[ConsumeQueue, None] = {}
-    last: Record | None = None
     for last in scan(log, begin, log.end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
         if last.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             continue
