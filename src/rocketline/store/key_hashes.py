@@ -8,19 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from rocketline.model.java_hash import java_string_hash
-
-
-def _import_numpy() -> Any:
-    try:
-        return importlib.import_module("numpy")
-    except ImportError:  # the extra `speed` is not installed
-        return None
-
-
-np: Any = _import_numpy()
 
 _MASK: Final = 0xFFFFFFFF
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(257)]
@@ -43,9 +34,18 @@ class _Pieces(dict[str, int]):
 _heads, _middles, _tails = _Pieces(), _Pieces(), _Pieces()
 
 
+@cache
+def _numpy() -> Any:
+    """Numpy if it is installed, imported with the first batch: a start is quicker without."""
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:  # the extra `speed` is not installed
+        return None
+
+
 def hash_keys(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     """The index's hash of each `topic#key`: never negative, the smallest of all integers becomes 0."""
-    if np is not None and len(keys) >= _GROUP_MIN:
+    if len(keys) >= _GROUP_MIN and _numpy() is not None:
         return by_columns(topics, keys)
     return by_pieces(topics, keys)
 
@@ -86,7 +86,7 @@ def _of_one_length(topics: Sequence[str], keys: Sequence[str], length: int) -> l
     text = "".join(keys)
     if len(keys) < _GROUP_MIN or not 0 < length <= _KEY_CHARACTERS_MAX or not text.isascii():
         return by_pieces(topics, keys)
-    prefixes = _prefixes(topics)
+    prefixes, np = _prefixes(topics), _numpy()
     units = np.frombuffer(text.encode(), np.uint8).reshape(-1, length).astype(np.uint32)
     weights = np.array(_POWERS[:length][::-1], np.uint32)
     starts = np.array([prefixes[topic] for topic in topics], np.uint32) * np.uint32(_POWERS[length])
