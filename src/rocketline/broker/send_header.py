@@ -6,39 +6,66 @@ With msgspec installed (extra `speed`) this is several times faster; both ways a
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 
-class SendHeader(NamedTuple):
-    """The fields of a plain send, as the text that came."""
+class SendFields(Protocol):
+    """The extension fields of a plain send, by their letters on the wire. What is missing is empty."""
 
-    opaque: int
+    b: str
+    """Topic."""
+    e: str
+    """Queue id."""
+    f: str
+    """System flag."""
+    g: str
+    """Born time."""
+    h: str
+    """The application's flag."""
+    i: str
+    """Properties."""
+    j: str
+    """Reconsume times."""
+    m: str
+    """Whether it is a batch."""
+
+
+class SendHeader(Protocol):
+    """The header of a plain send."""
+
+    extFields: SendFields  # noqa: N815  # the name on the wire
     flag: int
-    topic: str
-    queue_id: str
-    sys_flag: str
-    born_ms: str
-    message_flag: str
-    properties: str
-    reconsume_times: str
+    opaque: int
 
 
-def read_plain(header: bytes) -> SendHeader | None:
-    """The header's fields, by the standard library alone."""
+class _PlainFields:
+    __slots__ = tuple("abcdefghijklmn")
+
+    def __init__(self, fields: dict[str, str]) -> None:
+        for name in "abcdefgh":
+            setattr(self, name, fields[name])
+        for name in "ijklmn":
+            setattr(self, name, fields.get(name, ""))
+        if not all(type(getattr(self, name)) is str for name in self.__slots__):
+            raise TypeError("a field is no text")
+
+
+class _PlainHeader:
+    __slots__ = ("extFields", "flag", "opaque", "version")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.extFields = _PlainFields(fields["extFields"])
+        self.opaque, self.flag, self.version = (fields.get(name, 0) for name in ("opaque", "flag", "version"))
+        if not all(type(number) is int for number in (self.opaque, self.flag, self.version)):
+            raise TypeError("a field is no number")
+
+
+def read_plain(header: bytes) -> Any:
+    """The header (`SendHeader`), by the standard library alone; None if it is unusual."""
     try:
-        fields = json.loads(header)
-        ext = fields["extFields"]
-        opaque, flag, version = fields.get("opaque", 0), fields.get("flag", 0), fields.get("version", 0)
-        required = [ext[name] for name in "abcdefgh"]
+        return _PlainHeader(json.loads(header))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    optional = [ext.get(name, "") for name in ("i", "j", "k", "l", "m", "n")]
-    if not all(type(value) is int for value in (opaque, flag, version)) or not -(2**31) <= opaque < 2**31:
-        return None
-    if not all(type(value) is str for value in (*required, *optional)) or optional[4] not in ("", "false"):
-        return None
-    _, topic, _, _, queue_id, sys_flag, born_ms, message_flag = required
-    return SendHeader(opaque, flag, topic, queue_id, sys_flag, born_ms, message_flag, optional[0], optional[1])
 
 
 try:
@@ -47,7 +74,7 @@ except ImportError:
     read = read_plain
 else:
 
-    class _Ext(msgspec.Struct, gc=False):
+    class _Fields(msgspec.Struct, gc=False):
         a: str
         b: str
         c: str
@@ -64,21 +91,16 @@ else:
         n: str = ""
 
     class _Header(msgspec.Struct, gc=False):
-        extFields: _Ext  # noqa: N815  # the name on the wire
-        code: int = 0
+        extFields: _Fields  # noqa: N815  # the name on the wire
         flag: int = 0
         opaque: int = 0
         version: int = 0
 
     _decode: Any = msgspec.json.Decoder(_Header).decode
 
-    def read(header: bytes) -> SendHeader | None:
-        """The header's fields."""
+    def read(header: bytes) -> Any:
+        """The header (`SendHeader`), None if it is unusual."""
         try:
-            h = _decode(header)
+            return _decode(header)
         except (msgspec.MsgspecError, RecursionError):
             return None
-        x = h.extFields
-        if x.m not in ("", "false") or not -(2**31) <= h.opaque < 2**31:
-            return None
-        return SendHeader(h.opaque, h.flag, x.b, x.e, x.f, x.g, x.h, x.i, x.j)

@@ -8,9 +8,10 @@ decide. For what it takes, it gives the same answer and stores the same record a
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from functools import partial
-from json.encoder import encode_basestring
-from typing import Final, NamedTuple
+from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import Final
 
 from rocketline.broker import send_header
 from rocketline.broker.admission import Admission
@@ -30,13 +31,16 @@ from rocketline.model.route import PERM_WRITE
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.consume_queue import ConsumeQueue
-from rocketline.store.log_writer import IndexKeys, LogWriter
+from rocketline.store.log_writer import LogWriter
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.codes import CURRENT_VERSION, ResponseCode
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 from rocketline.wire.properties import NAME_END, PROPERTIES_BYTES_MAX, VALUE_END, format_properties
 
 _PREFIX: Final = struct.Struct(">II")
+_PREFIXES_MAX: Final = 4096
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+_END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
 _HEADER_START: Final = b'{"code":310,'
 _HEADER_BYTES_MAX: Final = 64 * 1024
 _MESSAGES_MAX: Final = 512
@@ -50,16 +54,38 @@ _SPECIAL_PROPERTIES = frozenset({
 """With one of these a message takes the ordinary way."""
 
 
-class _Sent(NamedTuple):
-    """A message that is laid out, and what its answer says."""
+class _Run:
+    """Messages of one read that are laid out in the log: what their answers say, and what is counted."""
 
-    opaque: int
-    is_oneway: bool
-    log_offset: int
-    queue: ConsumeQueue
-    queue_offset: int
-    unique_key: str
-    record_bytes: int
+    __slots__ = ("headers", "log_offsets", "opaques", "tally")
+
+    def __init__(self) -> None:
+        self.headers: list[str] = []
+        """Of the answers, empty for a message that nobody waits to hear of."""
+        self.opaques: list[int] = []
+        self.log_offsets: list[int] = []
+        self.tally: dict[ConsumeQueue, list[int]] = {}
+        """Messages and bytes by queue."""
+
+    def count(self, queue: ConsumeQueue, size: int) -> None:
+        counts = self.tally.get(queue)
+        if counts is None:
+            self.tally[queue] = [1, size]
+        else:
+            counts[0] += 1
+            counts[1] += size
+
+    @property
+    def awaited(self) -> int:
+        """How many answers are waited for."""
+        return len(self.headers) - self.headers.count("")
+
+    def cut(self, end: int) -> list[int]:
+        """Keep the messages that lie before the log offset `end`; the opaques of the others that are waited for."""
+        kept = bisect_left(self.log_offsets, end)
+        lost = [opaque for opaque, header in zip(self.opaques[kept:], self.headers[kept:], strict=True) if header]
+        del self.headers[kept:], self.opaques[kept:], self.log_offsets[kept:]
+        return lost
 
 
 class SendPath:
@@ -84,7 +110,9 @@ class SendPath:
         self._tags_codes: dict[str | None, int] = {}
         self._born_hosts: dict[str, bytes] = {}
         self._added = b""
-        self._answer_tail = ""
+        self._numbers: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+        self._tail = ""
+        self._is_plain = True
         self._body_bytes_max = self._accept_ms = 0
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
@@ -92,24 +120,24 @@ class SendPath:
         if not data.startswith(_HEADER_START, start + 8) or not self._is_open(peer):
             return start, b"", 0
         born_host = self._born_hosts.get(peer.peer) or self._born_host(peer.peer)
-        sent: list[_Sent] = []
-        batch = self._store.batch()
+        run, batch = _Run(), self._store.batch()
         try:
             with batch as writer:
-                while (end := self._add(writer, data, start, born_host, sent)) and len(sent) < _MESSAGES_MAX:
+                while (end := self._add(writer, data, start, born_host, run)) and len(run.opaques) < _MESSAGES_MAX:
                     start = end
                 start = end or start
         except StoreError as error:
-            return start, *self._refused(peer, sent, batch.end, str(error))
-        return start, *(self._stored(peer, sent, batch.end) if sent else (b"", 0))
+            return start, *self._refused(peer, run, batch.end, str(error))
+        return start, *(self._stored(peer, run, batch.end) if run.opaques else (b"", 0))
 
-    def _stored(self, peer: HotPeer, sent: list[_Sent], end: int) -> tuple[bytes, int]:
+    def _stored(self, peer: HotPeer, run: _Run, end: int) -> tuple[bytes, int]:
         """The messages are written: their answers now, or how many come later."""
-        self._count(sent)
+        for queue, (count, size) in run.tally.items():
+            self._stats.put(queue.topic, queue.queue_id, count, size, requests=count)
         if self._store.is_sync:
-            self._flusher.wait(end, partial(self._flushed, peer, sent), len(sent))
-            return b"", sum(not message.is_oneway for message in sent)
-        return self._replies(sent), 0
+            self._flusher.wait(end, partial(self._flushed, peer, run), len(run.opaques))
+            return b"", run.awaited
+        return _frames(run.headers), 0
 
     # --- taking messages
 
@@ -119,9 +147,9 @@ class SendPath:
             self._refresh()
         if self._accept_ms and self._clock.wall_ms() < self._accept_ms:
             return False
-        return self._store.is_writable and self._admission.send_refusal(peer.read_s) is None
+        return self._is_plain and self._store.is_writable and self._admission.send_refusal(peer.read_s) is None
 
-    def _add(self, writer: LogWriter, data: bytes, start: int, born_host: bytes, sent: list[_Sent]) -> int:
+    def _add(self, writer: LogWriter, data: bytes, start: int, born_host: bytes, run: _Run) -> int:
         """Lay out the message of one frame; where the frame ends, 0 if it is not taken."""
         if len(data) - start < 8:
             return 0
@@ -132,29 +160,36 @@ class SendPath:
         if end > len(data) or word > _HEADER_BYTES_MAX or not 0 < body_bytes <= self._body_bytes_max:
             return 0
         header = send_header.read(data[start + 8 : body_start])
-        if header is None:
+        if header is None or not _INT32_MIN <= (opaque := header.opaque) <= _INT32_MAX:
             return 0
-        opaque, flag, topic, queue_id, sys_flag, born_ms, message_flag, text, reconsume_times = header
-        queue = self._queues.get((topic, queue_id)) or self._queue_of(topic, queue_id)
-        numbers = _numbers(sys_flag, born_ms, message_flag, reconsume_times)
-        found = _read_properties(text)
-        if queue is None or numbers is None or found is None:
+        fields = header.extFields
+        queue = self._queues.get((fields.b, fields.e)) or self._queue_of(fields.b, fields.e)
+        marks = fields.f, fields.h, fields.j, fields.m
+        numbers = self._numbers.get(marks) or self._numbers_of(marks)
+        found = _read_properties(fields.i)
+        born = fields.g
+        if queue is None or not numbers or found is None or not (born.isdigit() and born.isascii() and len(born) < 19):
             return 0
-        properties = found[0].encode("utf-8", "replace") + self._added
+        text, keys = found
+        properties = text.encode() + self._added
         if len(properties) > PROPERTIES_BYTES_MAX:
             return 0
-        keys = found[1]
-        code = self._tags_codes.get(keys.tag)
+        code = self._tags_codes.get(keys[2])
         if code is None:
-            code = self._keep_tags_code(keys.tag)
-        queue_offset = queue.next_offset
-        log_offset = writer.add(queue, data[body_start:end], properties, code, keys, born_host, *numbers)
-        is_oneway = flag & ONEWAY_FLAG != 0
-        sent.append(
-            _Sent(
-                opaque, is_oneway, log_offset, queue, queue_offset, keys.unique_key or "", writer.position - log_offset
-            )
+            code = self._keep_tags_code(keys[2])
+        queue_offset, (sys_flag, flag, reconsume_times) = queue.next_offset, numbers
+        log_offset = writer.add(
+            queue, data[body_start:end], properties, code, keys, born_host, sys_flag, int(born), flag, reconsume_times
         )
+        run.opaques.append(opaque)
+        run.log_offsets.append(log_offset)
+        run.headers.append(
+            ""
+            if header.flag & ONEWAY_FLAG
+            else f'{{"code":0,"extFields":{{"msgId":"{self._id_prefix}{log_offset:016X}","queueId":"{queue.queue_id}",'
+            f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(keys[0])},{self._tail}{opaque}{_END}'
+        )
+        run.count(queue, writer.position - log_offset)
         return end
 
     def _queue_of(self, topic: str, queue_id: str) -> ConsumeQueue | None:
@@ -194,12 +229,28 @@ class SendPath:
             property_names.CLUSTER: config.broker_cluster_name,
         }
         self._added = format_properties(added).encode()
-        self._answer_tail = (
-            f'"MSG_REGION":{encode_basestring(config.region_id)},"TRACE_ON":"{trace}"}},'
-            f'"flag":{RESPONSE_FLAG},"language":"PYTHON","opaque":'
+        region = encode_basestring(config.region_id)
+        self._tail = (
+            f'"MSG_REGION":{region},"TRACE_ON":"{trace}"}},"flag":{RESPONSE_FLAG},"language":"PYTHON","opaque":'
         )
+        self._is_plain = region.isascii()
         self._body_bytes_max = config.store.max_message_size
         self._accept_ms = config.start_accept_send_request_time_stamp
+
+    def _numbers_of(self, marks: tuple[str, str, str, str]) -> tuple[int, int, int] | None:
+        """System flag, flag and reconsume times, None if one is unusual or it is a batch; kept by their text."""
+        sys_flag, flag, reconsume_times, batch = marks
+        if batch not in ("", "false") or not all(
+            _is_number(text, 9) for text in (sys_flag, flag, reconsume_times or "0")
+        ):
+            return None
+        numbers = int(sys_flag), int(flag), int(reconsume_times or "0")
+        if numbers[0] & _SPECIAL_SYS_FLAGS:
+            return None
+        if len(self._numbers) >= _KEPT_MAX:
+            self._numbers.clear()
+        self._numbers[marks] = numbers
+        return numbers
 
     def _keep_tags_code(self, tag: str | None) -> int:
         if len(self._tags_codes) >= _KEPT_MAX:
@@ -216,97 +267,77 @@ class SendPath:
 
     # --- answering
 
-    def _count(self, sent: list[_Sent]) -> None:
-        """Add to the statistics, once for each queue."""
-        tally: dict[ConsumeQueue, list[int]] = {}
-        for message in sent:
-            counts = tally.get(message.queue)
-            if counts is None:
-                tally[message.queue] = [1, message.record_bytes]
-            else:
-                counts[0] += 1
-                counts[1] += message.record_bytes
-        for queue, (count, size) in tally.items():
-            self._stats.put(queue.topic, queue.queue_id, count, size, requests=count)
-
-    def _replies(self, sent: list[_Sent], status: str = '"code":0,', remark: str = "") -> bytes:
-        """The answers to all that were sent and are waited for."""
-        frames: list[bytes] = []
-        prefix, tail = self._id_prefix, self._answer_tail
-        for opaque, is_oneway, log_offset, queue, queue_offset, unique_key, _ in sent:
-            if is_oneway:
-                continue
-            header = (
-                f'{{{status}"extFields":{{"msgId":"{prefix}{log_offset:016X}","queueId":"{queue.queue_id}",'
-                f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(unique_key)},'
-                f'{tail}{opaque},{remark}"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
-            ).encode()
-            frames += (_PREFIX.pack(4 + len(header), len(header)), header)
-        return b"".join(frames)
-
-    def _flushed(self, peer: HotPeer, sent: list[_Sent], flushed: Flushed) -> None:
+    def _flushed(self, peer: HotPeer, run: _Run, flushed: Flushed) -> None:
         """Answer messages that waited for their flush."""
+        awaited = run.awaited
         if flushed is Flushed.OK:
-            replies = self._replies(sent)
+            replies = _frames(run.headers)
         elif flushed is Flushed.TIMEOUT:
-            code, status = ResponseCode.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_DISK_TIMEOUT
-            replies = self._replies(sent, f'"code":{code},', f'"remark":"{status.name}: {NOT_YET_ON_DISK}",')
+            replies = _frames([_timed_out(header) for header in run.headers])
         else:
-            replies = self._refusals(sent, f"the store is read-only: {self._store.problem}")
-        peer.reply_bytes(replies, sum(not message.is_oneway for message in sent))
+            replies = self._refusals(run.cut(0), f"the store is read-only: {self._store.problem}")
+        peer.reply_bytes(replies, awaited)
 
-    def _refused(self, peer: HotPeer, sent: list[_Sent], end: int, problem: str) -> tuple[bytes, int]:
+    def _refused(self, peer: HotPeer, run: _Run, end: int, problem: str) -> tuple[bytes, int]:
         """The log took the messages before `end`, which are stored, and not the others."""
-        stored = [message for message in sent if message.log_offset < end]
-        refusals = self._refusals(sent[len(stored) :], problem)
-        replies, later = self._stored(peer, stored, end) if stored else (b"", 0)
+        refusals = self._refusals(run.cut(end), problem)
+        replies, later = self._stored(peer, run, end) if run.opaques else (b"", 0)
         return replies + refusals, later
 
-    def _refusals(self, sent: list[_Sent], problem: str) -> bytes:
+    def _refusals(self, opaques: list[int], problem: str) -> bytes:
         """The answers to messages that the store did not take."""
-        frames: list[bytes] = []
         code, status = ResponseCode.SERVICE_NOT_AVAILABLE, PutStatus.SERVICE_NOT_AVAILABLE
-        remark = encode_basestring(f"{status.name}: {problem}")
-        for message in sent:
+        remark = f',"remark":{encode_basestring_ascii(f"{status.name}: {problem}")}'
+        for _ in opaques:
             self._stats.put_failed()
-            if not message.is_oneway:
-                header = (
-                    f'{{"code":{code},"extFields":{{{self._answer_tail}{message.opaque},"remark":{remark},'
-                    f'"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
-                ).encode("utf-8", "replace")
-                frames += (_PREFIX.pack(4 + len(header), len(header)), header)
-        return b"".join(frames)
+        return _frames([f'{{"code":{code},"extFields":{{{self._tail}{opaque}{remark}{_END}' for opaque in opaques])
+
+
+def _frames(headers: list[str]) -> bytes:
+    """The frames of answers without a body. All text in them is ASCII, so a prefix may pose as text meanwhile."""
+    return "".join([_PREFIXES[len(header)] + header for header in headers if header]).encode("latin-1")
+
+
+class _Prefixes(dict[int, str]):
+    """What stands before a JSON header of so many bytes."""
+
+    def __missing__(self, size: int) -> str:
+        prefix = _PREFIX.pack(4 + size, size).decode("latin-1")
+        if size < _PREFIXES_MAX:
+            self[size] = prefix
+        return prefix
+
+
+_PREFIXES = _Prefixes()
+
+
+def _timed_out(header: str) -> str:
+    """The answer to a message that is stored, and not yet on disk."""
+    status = PutStatus.FLUSH_DISK_TIMEOUT
+    head, remark = f'{{"code":{status.code},', f',"remark":"{status.name}: {NOT_YET_ON_DISK}"{_END}'
+    return header and header.replace('{"code":0,', head, 1).removesuffix(_END) + remark
 
 
 def _is_number(text: str, digits_max: int) -> bool:
     return text.isdigit() and text.isascii() and len(text) <= digits_max
 
 
-def _numbers(sys_flag: str, born_ms: str, flag: str, reconsume_times: str) -> tuple[int, int, int, int] | None:
-    """The header's numbers, None unless all are plain: not negative, of a length that fits, nothing special."""
-    digits = sys_flag + born_ms + flag + reconsume_times
-    if not (digits.isdigit() and digits.isascii() and len(digits) <= 9 + 18 + 1 + 1):
-        return None
-    try:
-        numbers = int(sys_flag), int(born_ms), int(flag), int(reconsume_times or "0")
-    except ValueError:  # one of them is empty
-        return None
-    is_plain = numbers[0] < 2**30 and numbers[1] < 2**62 and numbers[2] < 2**30 and numbers[3] < 2**30
-    return numbers if is_plain and not numbers[0] & _SPECIAL_SYS_FLAGS else None
-
-
-def _read_properties(text: str) -> tuple[str, IndexKeys] | None:
+def _read_properties(text: str) -> tuple[str, tuple[str, str | None, str | None]] | None:
     """The text, ended as it should be, and what the index wants of it; None unless all is as usual."""
     if not text.endswith(VALUE_END):
         text += VALUE_END
-    pairs = text[:-1].split(VALUE_END)
+    pairs = text.split(VALUE_END)
+    pairs.pop()
     try:
         properties = dict([pair.split(NAME_END, 1) for pair in pairs])
     except ValueError:  # one without a value
         return None
-    unique_key = properties.get(property_names.UNIQ_KEY)
+    get = properties.get
+    unique_key = get(property_names.UNIQ_KEY)
     if not unique_key or len(properties) != len(pairs) or not _SPECIAL_PROPERTIES.isdisjoint(properties):
         return None
-    if "" in properties or "" in properties.values() or properties.get(property_names.WAIT, "true") != "true":
+    if "" in properties or "" in properties.values() or get(property_names.WAIT, "true") != "true":
         return None
-    return text, IndexKeys(unique_key, properties.get(property_names.KEYS), properties.get(property_names.TAGS))
+    if not unique_key.isascii():
+        return None
+    return text, (unique_key, get(property_names.KEYS), get(property_names.TAGS))

@@ -115,6 +115,13 @@ class ConsumeQueue:
         self.max_offset += 1
         self.max_log_offset = log_offset + size
 
+    def extend(self, fields: list[int]) -> None:
+        """Units of the next offsets: log offset, record size and tags code of each, one after the other."""
+        count = len(fields) // 3
+        self._tail += struct.pack(f">{'qiq' * count}", *fields)
+        self.max_offset += count
+        self.max_log_offset = fields[-3] + fields[-2]
+
     def derive(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
         """The unit of a record found in the log, after those of all records before it.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from rocketline.model import property_names
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
@@ -29,18 +29,13 @@ _FIXED = {
 }  # fmt: skip
 
 
-class IndexKeys(NamedTuple):
-    """What a message can be found by; None and "" mean that it lacks it."""
+IndexKeys: TypeAlias = "tuple[str | None, str | None, str | None]"
+"""What a message can be found by: its unique key, its keys parted by blanks, its tag. None or empty: it has none."""
 
-    unique_key: str | None
-    keys: str | None
-    """Several are parted by blanks."""
-    tag: str | None
 
-    @classmethod
-    def of(cls, properties: Mapping[str, str]) -> IndexKeys:
-        get = properties.get
-        return cls(get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS))
+def index_keys(properties: Mapping[str, str]) -> IndexKeys:
+    get = properties.get
+    return get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS)
 
 
 Entry: TypeAlias = "tuple[ConsumeQueue, int, int, int, int, IndexKeys | None]"

@@ -31,7 +31,7 @@ from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.log_writer import Entry, IndexKeys, LogWriter
+from rocketline.store.log_writer import Entry, LogWriter, index_keys
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import QueueTable
 from rocketline.store.recovery import RecoveryRules, recover
@@ -202,7 +202,7 @@ class MessageStore(StoreReader):
             message.body,
             encode_properties(message.properties),
             self.tags_code_of(message.topic, message.properties),
-            IndexKeys.of(message.properties),
+            index_keys(message.properties),
             message.born_host.ip + message.born_host.port.to_bytes(4, "big"),
             message.sys_flag,
             message.born_ms,
@@ -257,15 +257,18 @@ class MessageStore(StoreReader):
         """Let written records be found: units in their queues, keys in the index; then tell who waits."""
         if not entries:
             return
-        arrivals: Arrivals = {}
+        fields: dict[ConsumeQueue, list[int]] = {}
         for queue, log_offset, size, code, store_ms, _ in entries:  # noqa: B007  # the last one counts below
-            queue.append(log_offset, size, code)
-            codes = arrivals.get(queue)
-            if codes is None:
-                arrivals[queue] = [code]
+            units = fields.get(queue)
+            if units is None:
+                fields[queue] = [log_offset, size, code]
             else:
-                codes.append(code)
+                units += (log_offset, size, code)
         self._last_dispatched = (log_offset, store_ms)
+        arrivals: Arrivals = {}
+        for queue, units in fields.items():
+            queue.extend(units)
+            arrivals[queue] = units[2::3]
         try:
             self.queues.touched(arrivals)
             self.index.add(entries)
