@@ -1,8 +1,8 @@
 """Brings what the store has written to disk, and tells those who wait for it. Java: GroupCommitService and its kin.
 
 With SYNC_FLUSH a flush begins as soon as something is written and no other runs; everything written until it begins
-is durable when it ends, and answered in one go. With ASYNC_FLUSH it happens twice a second. The waiting for the disk
-is done by one thread, which does nothing else.
+is durable when it ends, and answered in one go. With ASYNC_FLUSH it happens twice a second. One thread waits for the
+log, another for what has time: queues, checkpoint, files to be deleted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from rocketline.clock import Clock
+from rocketline.logs import Log
 from rocketline.net.timer import Timer
 from rocketline.store.commit_log import FlushJob
 from rocketline.store.config import StoreConfig
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queue_flush import QueueFlushJob
+
+_log = Log(__name__)
 
 _PAGE_BYTES: Final = 4096
 _CLEAN_FIRST_S: Final = 60.0
@@ -53,9 +56,11 @@ class Flusher:
         self._store, self._config, self._clock = store, config, clock
         self._waiters: deque[_Waiter] = deque()
         self._waiting = 0
-        self._thread = ThreadPoolExecutor(1, "flush")
+        self._log_thread = ThreadPoolExecutor(1, "flush-log")
+        self._slow_thread = ThreadPoolExecutor(1, "flush-queues")
         self._running: asyncio.Future[None] | None = None
         self._running_queues: asyncio.Future[None] | None = None
+        self._unlinking: asyncio.Future[None] | None = None
         self._timers: list[Timer] = []
         self._next_step: asyncio.TimerHandle | None = None
         self._thorough_s = self._queues_thorough_s = clock.monotonic()
@@ -80,10 +85,11 @@ class Flusher:
             timer.cancel()
         if self._next_step is not None:
             self._next_step.cancel()
-        for running in (self._running, self._running_queues):
+        for running in (self._running, self._running_queues, self._unlinking):
             if running is not None:
                 await asyncio.wait([running])
-        self._thread.shutdown()
+        self._log_thread.shutdown()
+        self._slow_thread.shutdown()
         self._release_all()
 
     @property
@@ -96,6 +102,9 @@ class Flusher:
         if self._store.problem is not None:
             done(Flushed.FAILED)
             return
+        if end <= self._store.flushed_log_offset:
+            done(Flushed.OK)
+            return
         deadline_s = self._clock.monotonic() + self._config().sync_flush_timeout / 1000
         self._waiters.append(_Waiter(end, deadline_s, done, messages))
         self._waiting += messages
@@ -107,11 +116,8 @@ class Flusher:
             return
         job = self._store.begin_flush()
         if job is not None:
-            self._running = self._run(job)
+            self._running = asyncio.get_running_loop().run_in_executor(self._log_thread, job.run)
             self._running.add_done_callback(partial(self._flushed, job))
-
-    def _run(self, job: FlushJob | QueueFlushJob) -> asyncio.Future[None]:
-        return asyncio.get_running_loop().run_in_executor(self._thread, job.run)
 
     def _flushed(self, job: FlushJob, running: asyncio.Future[None]) -> None:
         self._running = None
@@ -160,7 +166,7 @@ class Flusher:
         if is_thorough:
             self._queues_thorough_s = now_s
         job = self._store.begin_queue_flush(is_thorough=is_thorough)
-        self._running_queues = self._run(job)
+        self._running_queues = asyncio.get_running_loop().run_in_executor(self._slow_thread, job.run)
         self._running_queues.add_done_callback(partial(self._queues_flushed, job))
 
     def _queues_flushed(self, job: QueueFlushJob, running: asyncio.Future[None]) -> None:
@@ -168,10 +174,18 @@ class Flusher:
         self._store.finish_queue_flush(job, _error(running))
 
     def _clean(self) -> None:
-        """Delete what has expired. Unlinking a gigabyte takes its time, so the thread does it; should the process end
+        """Delete what has expired. Unlinking a gigabyte takes its time, so a thread does it; should the process end
         before, the files are found and deleted again."""
-        if unused := self._store.clean():
-            self._thread.submit(self._store.unlink, unused)
+        unused = self._store.clean()
+        if unused and self._unlinking is None:
+            loop = asyncio.get_running_loop()
+            self._unlinking = loop.run_in_executor(self._slow_thread, self._store.unlink, unused)
+            self._unlinking.add_done_callback(self._unlinked)
+
+    def _unlinked(self, running: asyncio.Future[None]) -> None:
+        self._unlinking = None
+        if (error := _error(running)) is not None:
+            _log.warning("old files of the log cannot be deleted", problem=str(error))
 
     def _catch_up(self) -> None:
         """Go on rebuilding the index, in small steps and with as long a pause after each for everybody else."""
