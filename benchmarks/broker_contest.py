@@ -16,7 +16,7 @@ from benchmarks import crash, loadgen, tables
 from benchmarks.broker_report import MANY, ONE, SINGLE, Measured, Work, Workload
 from benchmarks.brokers import Questions, StartBroker
 from benchmarks.loadgen import LoadError, LoadResult, Shape, Span
-from benchmarks.servers import Server, rss_mb
+from benchmarks.servers import Server, cpu_s, rss_mb
 
 _Item = TypeVar("_Item")
 
@@ -97,11 +97,14 @@ class Contest:
         for number in range(self.plan.rounds):
             for contestant in _in_turn(self.contestants, number):
                 with self._running([contestant], is_sync=False) as (entrant,):
+                    start_s, start_cpu_s = entrant.server.start_s, cpu_s(entrant.server.pid)
                     time.sleep(_IDLE_S)
                     idle_mb = rss_mb(entrant.server.pid)
-                contestant.measured.start_ms.append(entrant.server.start_s * 1e3)
+                contestant.measured.start_ms.append(start_s * 1e3)
+                contestant.measured.start_cpu_ms.append(start_cpu_s * 1e3)
                 contestant.measured.idle_rss_mb.append(idle_mb)
-                self._say(f"{contestant.label}: started in {entrant.server.start_s:.2f} s, {idle_mb:.0f} MB")
+                shown = f"started in {start_s:.2f} s with {start_cpu_s:.2f} s of CPU, {idle_mb:.0f} MB"
+                self._say(f"{contestant.label}: {shown}")
 
     def measure_loads(self) -> None:
         """All workloads. Those with sync flush get servers of their own, because it is a setting of a broker."""
@@ -129,8 +132,8 @@ class Contest:
                     restart = crash.restart(
                         self.program, contestant.start, folder, body=body, log_bytes=self.plan.crash_log_bytes
                     )
-                contestant.measured.restart_s[body] = restart.seconds
-                self._say(f"{contestant.label}: {restart.messages:,} messages of {body} B back {restart}")
+                contestant.measured.restarts[body] = restart
+                self._say(f"{contestant.label}, killed, bodies of {body} B: {restart}")
 
     @contextmanager
     def _running(self, contestants: Sequence[Contestant], *, is_sync: bool) -> Iterator[list[Entrant]]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from statistics import median
 from typing import Any, NamedTuple
 
+from benchmarks.crash import Restart
 from benchmarks.loadgen import LoadResult, Shape
 from benchmarks.tables import Goal, Row, row_values
 
@@ -42,11 +43,13 @@ class Measured:
     label: str
     start_ms: list[float] = field(default_factory=list)
     """From the start of the process, on an empty store, until a message was stored."""
+    start_cpu_ms: list[float] = field(default_factory=list)
+    """That it used for this."""
     idle_rss_mb: list[float] = field(default_factory=list)
     loads: dict[Workload, list[LoadResult]] = field(default_factory=dict)
     loaded_rss_mb: float = 0
-    restart_s: dict[int, float] = field(default_factory=dict)
-    """By size of body: after a kill, from the start of the process until every message was there again."""
+    restarts: dict[int, Restart] = field(default_factory=dict)
+    """After a kill, by size of body."""
 
     def load_median(self, workload: Workload, name: str) -> float:
         return float(median(getattr(result, name) for result in self.loads[workload]))
@@ -78,15 +81,19 @@ def rows(measured: Sequence[Measured], crash_log_bytes: int) -> Iterator[Row]:
     if all(server.start_ms for server in measured):
         starts = tuple(median(server.start_ms) for server in measured)
         yield Row(section="process", name="start to first message, ms", values=starts, goal=_START_MS)
+        costs = tuple(median(server.start_cpu_ms) for server in measured)
+        yield Row(section="process", name="CPU for that, ms", values=costs)
         idle = tuple(median(server.idle_rss_mb) for server in measured)
         yield Row(section="process", name="memory when idle, MB", values=idle, goal=_IDLE_MB)
     if all(server.loaded_rss_mb for server in measured):
         loaded = tuple(server.loaded_rss_mb for server in measured)
         yield Row(section="process", name="memory after the load, MB", values=loaded)
-    for body in [body for body in measured[0].restart_s if all(body in server.restart_s for server in measured)]:
-        values = tuple(server.restart_s[body] for server in measured)
-        name = f"{crash_log_bytes >> 20:,} MiB of {body:,} B, s"
-        yield Row(section="start after a kill", name=name, values=values, goal=_RESTART_S.get(body))
+    for body in [body for body in measured[0].restarts if all(body in server.restarts for server in measured)]:
+        restarts, section = [server.restarts[body] for server in measured], f"start after a kill, {body:,} B"
+        size = f"{crash_log_bytes >> 20:,} MiB"
+        seconds = tuple(restart.seconds for restart in restarts)
+        yield Row(section=section, name=f"{size} of log, s", values=seconds, goal=_RESTART_S.get(body))
+        yield Row(section=section, name="CPU for that, s", values=tuple(restart.cpu_s for restart in restarts))
 
 
 def _load_rows(workload: Workload, measured: Sequence[Measured]) -> Iterator[Row]:

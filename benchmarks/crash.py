@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import loadgen
 from benchmarks.brokers import Questions, StartBroker
 from benchmarks.loadgen import LoadError, Shape, Span
-from benchmarks.servers import Server
+from benchmarks.servers import Server, cpu_s
 from rocketline.errors import ResponseError
 
 _TOPIC = "bench-crash"
@@ -30,9 +30,11 @@ class Restart:
     messages: int
     seconds: float
     """From the start of the process until it stored a new message and gave the first and last one of every queue."""
+    cpu_s: float
+    """That it used for this."""
 
     def __str__(self) -> str:
-        return f"after {self.seconds:.1f} s"
+        return f"{self.messages:,} messages back after {self.seconds:.1f} s, {self.cpu_s:.1f} s of CPU"
 
 
 def restart(program: Path, start: StartBroker, home: Path, *, body: int, log_bytes: int) -> Restart:
@@ -46,7 +48,7 @@ def restart(program: Path, start: StartBroker, home: Path, *, body: int, log_byt
     server = start(home)
     try:
         _wait_until_back(server, depths)
-        return Restart(sum(depths), time.perf_counter() - began)
+        return Restart(sum(depths), time.perf_counter() - began, cpu_s(server.pid))
     finally:
         server.process.kill()
 
