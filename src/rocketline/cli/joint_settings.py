@@ -11,6 +11,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.config import load_settings as load_broker
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.config import load_settings as load_name_server
+from rocketline.net.address import format_address, parse_address
 from rocketline.settings import Flag, Layer, Settings
 
 LOOPBACK = "127.0.0.1"
@@ -30,11 +31,6 @@ class Wishes:
     broker_port: int | None
     is_memory: bool
 
-    @property
-    def shown_host(self) -> str:
-        """What to tell people on this machine."""
-        return LOOPBACK if self.host is None or self.host in _ANY else self.host
-
     def name_server_settings(self) -> Settings[NameServerConfig]:
         """Raises `ConfigError`."""
         options = _given(
@@ -49,7 +45,7 @@ class Wishes:
         known = load_name_server(environ=os.environ, flags=options)
         return load_name_server(environ=os.environ, flags=[*_unless_given(known, defaults), *options])
 
-    def broker_settings(self, name_server_port: int) -> Settings[BrokerConfig]:
+    def broker_settings(self, name_server: str) -> Settings[BrokerConfig]:
         """Settings of a broker that registers with our name server, and with those that it is told of besides.
 
         Raises `ConfigError`.
@@ -65,7 +61,7 @@ class Wishes:
         )
         known = load_broker(self.file, environ=os.environ, flags=options)
         others = known.value.namesrv_addr
-        joined = f"{self.shown_host}:{name_server_port}" + (f";{others}" if others else "")
+        joined = f"{name_server};{others}" if others else name_server
         flags = [*_unless_given(known, self._broker_defaults(known)), *options, Flag("serve", "namesrvAddr", joined)]
         return load_broker(self.file, environ=os.environ, flags=flags)
 
@@ -81,6 +77,16 @@ class Wishes:
         if self.is_memory:
             defaults["mappedFileSizeCommitLog"] = str(_MEMORY_SEGMENT_BYTES)
         return defaults
+
+
+def reachable(address: str) -> str:
+    """Where a server that listens at `address` is found from this machine.
+
+    >>> reachable("0.0.0.0:9876"), reachable("[::1]:9876")
+    ('127.0.0.1:9876', '[::1]:9876')
+    """
+    host, port = parse_address(address)
+    return format_address(LOOPBACK if host in _ANY else host, port)
 
 
 def _given(*options: tuple[str, str, object]) -> list[Flag]:

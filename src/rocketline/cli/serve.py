@@ -21,10 +21,10 @@ _MEMORY_BYTES = 1024**3
 
 _READY = f"""\
 Rocketline {__version__} is ready.
-  name server  {{host}}:{{port}}   (this is what clients need to know)
+  name server  {{name_server}}   (this is what clients need to know)
   broker       {{broker}}
   messages in  {{kept}}
-Try: mqadmin clusterList -n {{host}}:{{port}}
+Try: mqadmin clusterList -n {{name_server}}
 Ctrl-C ends it."""
 
 _EXAMPLES = """\b
@@ -87,6 +87,7 @@ def serve(
 
 async def _serve(wishes: Wishes) -> None:
     from rocketline.broker.server import Broker
+    from rocketline.cli.joint_settings import reachable
     from rocketline.cli.signals import stop_signals
     from rocketline.logs import Log
     from rocketline.nameserver.server import NameServer
@@ -94,14 +95,13 @@ async def _serve(wishes: Wishes) -> None:
     log = Log("rocketline.serve")
     with stop_signals() as stop:
         async with NameServer(wishes.name_server_settings()) as name_server:
-            settings = wishes.broker_settings(name_server.port)
+            found_at = reachable(name_server.address)
+            settings = wishes.broker_settings(found_at)
             if settings.without_effect:
                 log.warning("settings without effect", names="; ".join(settings.without_effect))
             async with Broker(settings, files=_memory() if wishes.is_memory else None) as broker:
                 kept = "memory" if wishes.is_memory else str(settings.value.store.store_path_root_dir)
-                click.echo(
-                    _READY.format(host=wishes.shown_host, port=name_server.port, broker=broker.address, kept=kept)
-                )
+                click.echo(_READY.format(name_server=found_at, broker=broker.address, kept=kept))
                 await stop.wait()
                 log.info("closing")
     log.info("closed")

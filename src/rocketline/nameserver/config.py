@@ -105,12 +105,14 @@ class NameServerConfig:
         live=True,
         help="Whether a topic that its broker no longer registers is taken out.",
     )
-    client_request_thread_pool_nums: int = setting(8, key="clientRequestThreadPoolNums", help=_NO_POOL)
+    client_request_thread_pool_nums: int = setting(8, key="clientRequestThreadPoolNums", effect=False, help=_NO_POOL)
     client_request_thread_pool_queue_capacity: int = setting(
-        50_000, key="clientRequestThreadPoolQueueCapacity", help=_NO_POOL
+        50_000, key="clientRequestThreadPoolQueueCapacity", effect=False, help=_NO_POOL
     )
-    default_thread_pool_nums: int = setting(16, key="defaultThreadPoolNums", help=_NO_POOL)
-    default_thread_pool_queue_capacity: int = setting(10_000, key="defaultThreadPoolQueueCapacity", help=_NO_POOL)
+    default_thread_pool_nums: int = setting(16, key="defaultThreadPoolNums", effect=False, help=_NO_POOL)
+    default_thread_pool_queue_capacity: int = setting(
+        10_000, key="defaultThreadPoolQueueCapacity", effect=False, help=_NO_POOL
+    )
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(listen_port=DEFAULT_PORT))
     tls: TlsConfig = field(default_factory=TlsConfig)
 

@@ -69,14 +69,18 @@ class NetworkConfig:
         environment=("ROCKETMQ_SERIALIZE_TYPE",),
         help="How we write frame headers, JSON or ROCKETMQ (binary). Both are always read.",
     )
-    server_worker_threads: int = setting(8, key="serverWorkerThreads", help=_NO_MEANING)
-    server_callback_executor_threads: int = setting(0, key="serverCallbackExecutorThreads", help=_NO_MEANING)
-    server_selector_threads: int = setting(3, key="serverSelectorThreads", help=_NO_MEANING)
-    server_netty_worker_group_enable: bool = setting(True, key="serverNettyWorkerGroupEnable", help=_NO_MEANING)
-    server_pooled_byte_buf_allocator_enable: bool = setting(
-        True, key="serverPooledByteBufAllocatorEnable", help=_NO_MEANING
+    server_worker_threads: int = setting(8, key="serverWorkerThreads", effect=False, help=_NO_MEANING)
+    server_callback_executor_threads: int = setting(
+        0, key="serverCallbackExecutorThreads", effect=False, help=_NO_MEANING
     )
-    use_epoll_native_selector: bool = setting(False, key="useEpollNativeSelector", help=_NO_MEANING)
+    server_selector_threads: int = setting(3, key="serverSelectorThreads", effect=False, help=_NO_MEANING)
+    server_netty_worker_group_enable: bool = setting(
+        True, key="serverNettyWorkerGroupEnable", effect=False, help=_NO_MEANING
+    )
+    server_pooled_byte_buf_allocator_enable: bool = setting(
+        True, key="serverPooledByteBufAllocatorEnable", effect=False, help=_NO_MEANING
+    )
+    use_epoll_native_selector: bool = setting(False, key="useEpollNativeSelector", effect=False, help=_NO_MEANING)
 
     def problems(self) -> Iterator[str]:
         high, low = self.write_buffer_high_bytes, self.write_buffer_low_bytes

@@ -28,11 +28,12 @@ def local_address() -> str:
 
 def free_port(host: str, *, below: int) -> int:
     """A port on which nobody listens, and neither on the one `below` it. Another program may take them before we do."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     while True:
-        with socket.create_server((host, 0)) as taken:
+        with socket.create_server((host, 0), family=family) as taken:
             port = int(taken.getsockname()[1])
             try:
-                socket.create_server((host, port - below)).close()
+                socket.create_server((host, port - below), family=family).close()
             except OSError:
                 continue
             return port

@@ -38,7 +38,7 @@ class FlushDiskType(Enum):
     ASYNC_FLUSH = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class StoreConfig:
     """What a store can be told. Java: MessageStoreConfig."""
 

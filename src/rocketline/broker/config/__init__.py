@@ -46,7 +46,7 @@ DEFAULT_PORT = 10911
 ENVIRONMENT_PREFIX = "ROCKETLINE_BROKER_"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BrokerConfig(
     IdentityConfig,
     RegistrationConfig,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rocketline.settings import setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ConsumptionConfig:
     """How messages are handed out."""
 
@@ -53,7 +53,7 @@ class ConsumptionConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class OffsetsConfig:
     """Where groups are."""
 
@@ -71,7 +71,7 @@ class OffsetsConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ClientsConfig:
     """Producers and consumers that are connected."""
 

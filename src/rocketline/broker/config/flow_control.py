@@ -19,7 +19,7 @@ def _wait(default: int, key: str, what: str) -> int:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class FlowControlConfig:
     """Refusing what comes too late to be of use."""
 
@@ -39,7 +39,7 @@ class FlowControlConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class StatsConfig:
     """What is counted."""
 

@@ -15,7 +15,7 @@ def _host_name() -> str:
     return os.uname().nodename or "DEFAULT_BROKER"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class IdentityConfig:
     """Names, addresses and files."""
 
@@ -75,7 +75,7 @@ class IdentityConfig:
         return frozenset(named | {"configBlackList", "brokerConfigPath", "rocketmqHome"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class RegistrationConfig:
     """Name servers, and what they are told."""
 

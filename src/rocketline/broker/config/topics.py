@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rocketline.settings import setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TopicsConfig:
     """Topics and groups."""
 
@@ -59,7 +59,7 @@ class TopicsConfig:
     revive_queue_num: int = setting(8, key="reviveQueueNum", low=1, help="Queues of the topic that POP revives from.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class MessagesConfig:
     """Sends and queries."""
 
