@@ -30,6 +30,7 @@ async def broker(
         "brokerIP2": "127.0.0.1",
         "listenPort": "0",
         "storePathRootDir": "/store",
+        "brokerFastFailureEnable": "false",  # a busy machine must not fail tests of something else
         **SMALL,
         **settings,
     }

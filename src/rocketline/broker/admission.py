@@ -50,6 +50,10 @@ class Admission:
     def _busy(self, remark: str | None) -> Command | None:
         return response(ResponseCode.SYSTEM_BUSY, remark) if remark is not None else None
 
+    def is_pull_late(self, read_s: float) -> bool:
+        """A pull that was read at `read_s` has waited for too long."""
+        return self._late(read_s, _LIMITS[RequestCode.PULL_MESSAGE]) is not None
+
     def send_refusal(self, read_s: float) -> str | None:
         """Why a message that was read at `read_s` is not taken; None if it is."""
         config = self._settings.value

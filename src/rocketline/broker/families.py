@@ -87,7 +87,7 @@ class Families:
         if not with_pulls:
             return sends
         pulls = PullPath(self._checks, self._reading, kept.topics, kept.groups, services.consumers, settings)
-        return BrokerHotPath(sends, pulls)
+        return BrokerHotPath(sends, pulls, self._admission)
 
     def _pulls(self) -> Family:
         return PullHandlers(self._checks, self._reading, self._services.held, self._settings, self._clock, self._log)

@@ -54,6 +54,7 @@ class Flusher:
 
     def __init__(self, store: MessageStore, config: Callable[[], StoreConfig], clock: Clock) -> None:
         self._store, self._config, self._clock = store, config, clock
+        store.on_written = self.flush
         self._waiters: deque[_Waiter] = deque()
         self._waiting = 0
         self._log_thread = ThreadPoolExecutor(1, "flush-log")
@@ -108,7 +109,6 @@ class Flusher:
         deadline_s = self._clock.monotonic() + self._config().sync_flush_timeout / 1000
         self._waiters.append(_Waiter(end, deadline_s, done, messages))
         self._waiting += messages
-        self.flush()
 
     def flush(self) -> None:
         """Begin a flush unless one runs, which then begins the next when it ends."""

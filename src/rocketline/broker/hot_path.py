@@ -6,10 +6,11 @@ import struct
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from rocketline.broker.admission import Admission
 from rocketline.errors import RemoteProtocolError
 from rocketline.hot import HotPath, HotPeer
 from rocketline.wire import header_json
-from rocketline.wire.command import ONEWAY_FLAG
+from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 
 _PREFIX: Final = struct.Struct(">II")
 _PULL_START: Final = b'{"code":11,'
@@ -26,8 +27,8 @@ class Pulls(Protocol):
 class BrokerHotPath:
     """Sends and pulls in whatever order they came. For a server that writes JSON headers."""
 
-    def __init__(self, sends: HotPath, pulls: Pulls) -> None:
-        self._sends, self._pulls = sends, pulls
+    def __init__(self, sends: HotPath, pulls: Pulls, admission: Admission) -> None:
+        self._sends, self._pulls, self._admission = sends, pulls, admission
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """See `HotPath`."""
@@ -56,5 +57,7 @@ class BrokerHotPath:
             request = header_json.decode(data[start + 8 : end], b"")
         except RemoteProtocolError:
             return start, b""
-        answer = None if request.flag & ONEWAY_FLAG else self._pulls.answer(peer, request.ext, request.opaque)
+        if request.flag & (ONEWAY_FLAG | RESPONSE_FLAG) or self._admission.is_pull_late(peer.read_s):
+            return start, b""
+        answer = self._pulls.answer(peer, request.ext, request.opaque)
         return (start, b"") if answer is None else (end, answer)

@@ -134,6 +134,8 @@ class Puts:
             properties[property_names.REAL_QID] = str(message.queue_id)
             message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
             return None
+        if property_names.TIMER_OUT_MS in properties:
+            return None  # a timer let it go already
         if any(name in properties for name in TIMER_PROPERTIES):
             problem = "messages for any time are not supported by this broker yet: use a delay level"
             return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)

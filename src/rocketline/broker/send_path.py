@@ -160,7 +160,7 @@ class SendPath:
         if end > len(data) or word > _HEADER_BYTES_MAX or not 0 < body_bytes <= self._body_bytes_max:
             return 0
         header = send_header.read(data[start + 8 : body_start])
-        if header is None or not _INT32_MIN <= (opaque := header.opaque) <= _INT32_MAX:
+        if header is None or header.flag & RESPONSE_FLAG or not _INT32_MIN <= (opaque := header.opaque) <= _INT32_MAX:
             return 0
         fields = header.extFields
         queue = self._queues.get((fields.b, fields.e)) or self._queue_of(fields.b, fields.e)

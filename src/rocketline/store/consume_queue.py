@@ -202,8 +202,11 @@ class ConsumeQueue:
         if offset >= self._tail_first:
             at = (offset - self._tail_first) * UNIT_BYTES
             return self._tail[at : at + count * UNIT_BYTES]
-        count = min(count, self._tail_first - offset)
-        return self._segments.read(offset * UNIT_BYTES, count * UNIT_BYTES)
+        before = min(count, self._tail_first - offset)
+        units = self._segments.read(offset * UNIT_BYTES, before * UNIT_BYTES)
+        if before < count and len(units) == before * UNIT_BYTES:
+            units += self._tail[: (count - before) * UNIT_BYTES]
+        return units
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """Log offset, record size and tags code of one message."""

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from rocketline.errors import IllegalMessageError
 from rocketline.model import property_names
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
@@ -23,6 +24,7 @@ from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 
 _SHORT = struct.Struct(">h")
+_PROPERTIES_BYTES_MAX: Final = 32767
 # By the length of the born host; the store host's length is that of the broker's own address.
 _FIXED = {
     (born, store): struct.Struct(f">iIIiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
@@ -95,6 +97,8 @@ class LogWriter:
         """
         fixed = self._structs[len(born_host)]
         crc_bytes = APPEND_CRC_BYTES if self._has_crc else 0
+        if len(properties) + crc_bytes > _PROPERTIES_BYTES_MAX:
+            raise IllegalMessageError(f"the properties have {len(properties) + crc_bytes} bytes, the checksum included")
         topic_field = queue.topic_field
         size = fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
         if self.position + size > self._room_end:

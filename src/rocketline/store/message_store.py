@@ -74,6 +74,8 @@ class MessageStore(StoreReader):
         self.checkpoint = Checkpoint(fs, self.root / "checkpoint")
         self.on_arrival: Callable[[Arrivals], None] = lambda arrivals: None
         """Told after each dispatch; set by whoever lets clients wait for messages."""
+        self.on_written: Callable[[], None] = lambda: None
+        """Told after each write with SYNC_FLUSH; set by whoever flushes."""
         self._retention = Retention()
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self.problem: str | None = None
@@ -250,6 +252,7 @@ class MessageStore(StoreReader):
         written = self.writer.take_written()
         if self.is_sync:
             self._undispatched.extend(written)
+            self.on_written()
         else:
             self._dispatch(written)
 
@@ -435,7 +438,8 @@ class MessageStore(StoreReader):
 
 def record_bytes_of(message: StoredMessage) -> int:
     """No less than the record of `message` has, whatever its hosts and options."""
-    return len(message.body) + len(message.topic.encode()) + len(encode_properties(message.properties)) + 136
+    topic_bytes = len(message.topic.encode("utf-8", "replace"))
+    return len(message.body) + topic_bytes + len(encode_properties(message.properties)) + 136
 
 
 class AppendBatch:

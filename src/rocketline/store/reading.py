@@ -82,6 +82,7 @@ def read_span(
         return _outside(offset, low, high)
     if max_messages < 1:
         max_messages = 1
+    max_messages = min(max_messages, max(limits.count_in_memory, limits.count_on_disk))
     span = max_messages if wanted is None else max(limits.filter_units_max, max_messages)
     units = queue.units(offset, span)
     if not units:

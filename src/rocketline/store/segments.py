@@ -47,13 +47,14 @@ class OpenFiles:
 class Segments:
     """The files of one stream, in order, with no gap between them."""
 
-    __slots__ = ("_files", "folder", "segment_bytes", "starts")
+    __slots__ = ("_files", "_paths", "folder", "segment_bytes", "starts")
 
     def __init__(self, files: OpenFiles, folder: Path, segment_bytes: int) -> None:
         self._files = files
         self.folder, self.segment_bytes = folder, segment_bytes
         self.starts: list[int] = []
         """Where each file begins."""
+        self._paths: dict[int, Path] = {}  # making one takes as long as reading what is there
 
     def load(self) -> None:
         """Find the files that exist. Raises `CorruptStoreError` where Java's broker refuses to start."""
@@ -78,7 +79,10 @@ class Segments:
         return self.starts[-1] + self.segment_bytes if self.starts else 0
 
     def path(self, start: int) -> Path:
-        return self.folder / f"{start:0{_NAME_DIGITS}}"
+        path = self._paths.get(start)
+        if path is None:
+            path = self._paths[start] = self.folder / f"{start:0{_NAME_DIGITS}}"
+        return path
 
     def start_of(self, position: int) -> int:
         """Where the file begins that holds, or would hold, the byte at `position`."""
@@ -133,9 +137,9 @@ class Segments:
 
     def drop_first(self) -> Path:
         """Forget the first file, and say which it was."""
-        path = self.path(self.starts.pop(0))
-        self._files.close(path)
-        return path
+        start = self.starts.pop(0)
+        self._files.close(self.path(start))
+        return self._paths.pop(start)
 
     def remove_all(self) -> None:
         for start in list(self.starts):
@@ -144,4 +148,4 @@ class Segments:
     def _remove(self, start: int) -> None:
         self.starts.remove(start)
         self._files.close(self.path(start))
-        self._files.fs.remove(self.path(start))
+        self._files.fs.remove(self._paths.pop(start))

@@ -33,6 +33,8 @@ class StoreReader:
         memory_bytes: int,
     ) -> None:
         self._config, self._memory_bytes = config, memory_bytes
+        self._limited_by = config()
+        self._kept_limits = self._limits_of(self._limited_by)
         self.log, self.queues, self.index = log, queues, index
 
     @property
@@ -78,6 +80,11 @@ class StoreReader:
 
     def _limits(self) -> ReadLimits:
         config = self._config()
+        if config is not self._limited_by:
+            self._limited_by, self._kept_limits = config, self._limits_of(config)
+        return self._kept_limits
+
+    def _limits_of(self, config: StoreConfig) -> ReadLimits:
         return ReadLimits(
             config.max_transfer_count_on_message_in_memory,
             config.max_transfer_bytes_on_message_in_memory,
