@@ -1,0 +1,116 @@
+"""Small stores for tests: files so short that a few messages roll all of them, and every way of ending one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from broker_tables import HOST, message
+from rocketline.model.ids import LogOffset
+from rocketline.model.message import StoredMessage
+from rocketline.store.config import FlushDiskType, StoreConfig
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.message_store import MessageStore
+from rocketline.testing.fake_clock import FakeClock
+
+ROOT = Path("/store")
+LOG_BYTES = 1024
+"""Of one file of the log: half a dozen messages."""
+UNITS = 5
+"""In one file of a queue."""
+MEMORY_BYTES = 1 << 30
+
+__all__ = ["HOST", "LOG_BYTES", "ROOT", "SYNC", "UNITS", "message"]
+
+SYNC = FlushDiskType.SYNC_FLUSH
+
+
+def store_config(**changes: Any) -> StoreConfig:
+    small: dict[str, Any] = {
+        "store_path_root_dir": ROOT,
+        "mapped_file_size_commit_log": LOG_BYTES,
+        "mapped_file_size_consume_queue": UNITS * 20,
+        "max_hash_slot_num": 10,
+        "max_index_num": 12,
+    }
+    return StoreConfig(**small | changes)
+
+
+def memory(clock: FakeClock) -> MemoryFileSystem:
+    return MemoryFileSystem(clock, capacity=1 << 30)
+
+
+def open_store(files: FileSystem, clock: FakeClock, **changes: Any) -> MessageStore:
+    """`changes` are fields of the configuration."""
+    config = store_config(**changes)
+    return MessageStore.open(lambda: config, files, clock, HOST, MEMORY_BYTES)
+
+
+def die(store: MessageStore) -> None:
+    """The process is gone; what it wrote is in the system's cache, and its locks are free."""
+    assert store._lock is not None
+    store._lock.release()
+
+
+def flush(store: MessageStore) -> None:
+    """Sync the log as the broker does, in one step."""
+    if (job := store.begin_flush()) is not None:
+        error = None
+        try:
+            job.run()
+        except OSError as failure:
+            error = failure
+        store.finish_flush(job, error)
+
+
+def flush_queues(store: MessageStore, *, is_thorough: bool = True) -> None:
+    """Write and sync what is derived from the log, and save the checkpoint of the time before."""
+    store.write_behind()
+    job = store.begin_queue_flush(is_thorough=is_thorough)
+    error = None
+    try:
+        job.run()
+    except OSError as failure:
+        error = failure
+    store.finish_queue_flush(job, error)
+
+
+def fill(
+    store: MessageStore, count: int, *, topic: str = "T", queue_id: int = 0, size: int = 60
+) -> list[StoredMessage]:
+    """Append numbered messages, whose keys are their numbers in the queue."""
+    first = store.queues.make(topic, queue_id).next_offset
+    return [
+        store.append(message(topic, f"{number}".encode().ljust(size, b"."), queue_id=queue_id, KEYS=f"k{number}"))
+        for number in range(first, first + count)
+    ]
+
+
+def contents(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
+    """What a consumer gets who reads the queue from its first message to its end."""
+    return list(_read_all(store, topic, queue_id))
+
+
+def _read_all(store: MessageStore, topic: str, queue_id: int) -> Iterator[StoredMessage]:
+    for offset, (log_offset, size, _) in enumerate(
+        store.units(topic, queue_id, low := store.min_offset(topic, queue_id), 1 << 20), low
+    ):
+        record = store.record_at(log_offset)
+        found = store.message_at(LogOffset(log_offset))
+        assert record is not None
+        assert found is not None
+        assert len(record) == size
+        assert (found.topic, found.queue_id, found.queue_offset) == (topic, queue_id, offset)
+        yield found
+
+
+def find_keys(store: MessageStore, key: str, topic: str = "T") -> list[int]:
+    """Log offsets of the messages found by a key."""
+    return [int.from_bytes(record[28:36], "big") for record in store.query(topic, key, 64, 0, 1 << 60)]
+
+
+def catch_up(store: MessageStore) -> None:
+    while store.catch_up(3):
+        pass
