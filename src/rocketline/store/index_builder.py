@@ -67,10 +67,9 @@ class IndexBuilder:
     def add(self, entries: Iterable[Entry]) -> None:
         """Records were dispatched. Raises `OSError`."""
         if self._index is not None and self._behind_at is None:
-            add = self._index.add
-            for queue, log_offset, _, _, store_ms, keys in entries:
-                if keys is not None:
-                    add(queue.topic, *keys, log_offset, store_ms)
+            self._index.add([
+                (queue.topic, keys, log_offset, store_ms) for queue, log_offset, _, _, store_ms, keys in entries
+            ])  # fmt: skip
 
     def begin_sync(self) -> SyncJob | None:
         """What to sync, off the loop, of files that are full."""
@@ -100,7 +99,7 @@ class IndexBuilder:
         if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
             unique_key, keys, tag = (property_of(record.properties, name).decode("utf-8", "replace") for name in _NAMES)
             topic = record.topic.decode("utf-8", "replace")
-            index.add(topic, unique_key, keys, tag, record.log_offset, record.store_ms)
+            index.add([(topic, (unique_key, keys, tag), record.log_offset, record.store_ms)])
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None

@@ -14,9 +14,10 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rocketline.store.filesystem import File, FileSystem
+from rocketline.store.key_hashes import MANY, np
 
 HEADER: Final = struct.Struct(">4q2i")
 ENTRY: Final = struct.Struct(">iqii")
@@ -24,6 +25,7 @@ _SLOT_BYTES: Final = 4
 _TAIL_BYTES_MAX: Final = 64 * 1024
 _SLOTS_BLOCK: Final = 16 * 1024
 _SECONDS_MAX: Final = 2**31 - 1
+_ENTRIES: Final = [("hash", ">i4"), ("log_offset", ">i8"), ("seconds", ">i4"), ("before", ">i4")]
 
 
 def file_bytes(slot_count: int, entry_count: int) -> int:
@@ -73,6 +75,35 @@ class IndexFile:
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], stored_ms: Sequence[int]) -> None:
         """Add entries in log order, no more than there is `room` for. Raises `OSError`."""
+        if np is not None and len(hashes) >= MANY and self.next_number > 1:
+            self._put_many(np.array(hashes, np.int32), np.array(log_offsets, np.int64), np.array(stored_ms, np.int64))
+        else:
+            self._put_each(hashes, log_offsets, stored_ms)
+        self.end_ms, self.end_log_offset, self._is_changed = stored_ms[-1], log_offsets[-1], True
+        if len(self._tail) >= _TAIL_BYTES_MAX:
+            self.write_behind()
+
+    def _put_many(self, hashes: Any, log_offsets: Any, stored_ms: Any) -> None:
+        """With numpy, into a file that has an entry. Of those that share a slot each points to the one before."""
+        slots = np.frombuffer(self._loaded_slots(), np.int32)
+        count, first = len(hashes), self.next_number
+        places = hashes % self._slot_count
+        befores = slots[places]
+        befores[(befores < 0) | (befores >= first)] = 0
+        order = np.argsort(places, kind="stable")
+        sorted_places = places[order]
+        repeats = np.flatnonzero(sorted_places[1:] == sorted_places[:-1])
+        befores[order[repeats + 1]] = first + order[repeats]
+        slots[sorted_places] = first + order  # where a place repeats, the last one stays
+        entries = np.empty(count, _ENTRIES)
+        entries["hash"], entries["log_offset"], entries["before"] = hashes, log_offsets, befores
+        seconds = (stored_ms - self.begin_ms) // 1000 if self.begin_ms > 0 else 0
+        entries["seconds"] = np.clip(seconds, 0, _SECONDS_MAX)
+        self._tail += entries.tobytes()
+        self.used_slots += int(count - np.count_nonzero(befores))
+        self.next_number += count
+
+    def _put_each(self, hashes: Sequence[int], log_offsets: Sequence[int], stored_ms: Sequence[int]) -> None:
         slots, slot_count, number, used = self._loaded_slots(), self._slot_count, self.next_number, self.used_slots
         begin_ms = self.begin_ms
         fields: list[int] = []
@@ -89,12 +120,8 @@ class IndexFile:
                 begin_ms = self.begin_ms = store_ms
                 self.begin_log_offset = log_offset
             number += 1
-        if number > self.next_number:
-            self._tail += struct.pack(f">{'iqii' * (number - self.next_number)}", *fields)
-            self.next_number, self.used_slots, self._is_changed = number, used, True
-            self.end_ms, self.end_log_offset = stored_ms[-1], log_offsets[-1]
-        if len(self._tail) >= _TAIL_BYTES_MAX:
-            self.write_behind()
+        self._tail += struct.pack(f">{'iqii' * (number - self.next_number)}", *fields)
+        self.next_number, self.used_slots = number, used
 
     def entries(self, hashed: int) -> Iterator[tuple[int, int, int]]:
         """The entries of a hash's slot from newest to oldest: their hash, log offset and time to the second.

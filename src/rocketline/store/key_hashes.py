@@ -1,24 +1,35 @@
 """The hashes under which the index keeps keys: Java's `String.hashCode` of `topic#key`, many at a time.
 
-With numpy a batch is hashed column by column. Without, a key is cut in pieces whose hashes are remembered: the unique
-ids that clients make share their beginning, then the time, then count up, so nearly every piece has been seen before.
+With numpy all characters of a batch are weighed at once. Without, a key is cut in pieces whose hashes are remembered:
+the unique ids that clients make share their beginning, then the time, then count up, so nearly every piece has been
+seen before.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 from rocketline.model.java_hash import java_string_hash
 
+
+def _import_numpy() -> Any:
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:  # the extra `speed` is not installed
+        return None
+
+
+np: Any = _import_numpy()
+
 _MASK: Final = 0xFFFFFFFF
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(257)]
+_POWERS_ARRAY: Any = None if np is None else np.array(_POWERS, np.uint32)
 _KEY_CHARACTERS_MAX: Final = len(_POWERS) - 1
 """Longer keys are hashed one by one."""
-_GROUP_MIN: Final = 16
-"""So many keys of one length make up for what numpy's calls cost."""
+MANY: Final = 32
+"""So many keys make up for what numpy's calls cost."""
 
 
 class _Pieces(dict[str, int]):
@@ -34,19 +45,11 @@ class _Pieces(dict[str, int]):
 _heads, _middles, _tails = _Pieces(), _Pieces(), _Pieces()
 
 
-@cache
-def _numpy() -> Any:
-    """Numpy if it is installed, imported with the first batch: a start is quicker without."""
-    try:
-        return importlib.import_module("numpy")
-    except ImportError:  # the extra `speed` is not installed
-        return None
-
-
 def hash_keys(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     """The index's hash of each `topic#key`: never negative, the smallest of all integers becomes 0."""
-    if len(keys) >= _GROUP_MIN and _numpy() is not None:
-        return by_columns(topics, keys)
+    if len(keys) >= MANY and np is not None:
+        hashes: list[int] = by_weights(topics, keys).tolist()
+        return hashes
     return by_pieces(topics, keys)
 
 
@@ -65,36 +68,22 @@ def by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     return hashes
 
 
-def by_columns(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
-    """With numpy: all keys of one length at a time."""
-    lengths = set(map(len, keys))
-    if len(lengths) == 1:
-        return _of_one_length(topics, keys, lengths.pop())
-    places: dict[int, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(len(key), []).append(place)
-    hashes = [0] * len(keys)
-    for length, group in places.items():
-        found = _of_one_length([topics[place] for place in group], [keys[place] for place in group], length)
-        for place, hashed in zip(group, found, strict=True):
-            hashes[place] = hashed
-    return hashes
-
-
-def _of_one_length(topics: Sequence[str], keys: Sequence[str], length: int) -> list[int]:
-    """Hashes of keys that all have `length` characters. Overflow is what Java does as well."""
+def by_weights(topics: Sequence[str], keys: Sequence[str]) -> Any:
+    """With numpy: an array of the same. Overflow is what Java does as well."""
     text = "".join(keys)
-    if len(keys) < _GROUP_MIN or not 0 < length <= _KEY_CHARACTERS_MAX or not text.isascii():
-        return by_pieces(topics, keys)
-    prefixes, np = _prefixes(topics), _numpy()
-    units = np.frombuffer(text.encode(), np.uint8).reshape(-1, length).astype(np.uint32)
-    weights = np.array(_POWERS[:length][::-1], np.uint32)
-    starts = np.array([prefixes[topic] for topic in topics], np.uint32) * np.uint32(_POWERS[length])
-    hashes = (units @ weights + starts).view(np.int32)
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    if not text.isascii() or not lengths.all() or lengths.max() > _KEY_CHARACTERS_MAX:
+        return np.array(by_pieces(topics, keys), np.int32)
+    ends = lengths.cumsum()
+    characters = np.frombuffer(text.encode(), np.uint8).astype(np.uint32)
+    exponents = np.repeat(ends - 1, lengths) - np.arange(len(text))
+    sums = np.add.reduceat(characters * _POWERS_ARRAY[exponents], ends - lengths, dtype=np.uint32)
+    prefixes = _prefixes(topics)
+    starts = np.fromiter(map(prefixes.__getitem__, topics), np.uint32, len(topics))
+    hashes = (sums + starts * _POWERS_ARRAY[lengths]).view(np.int32)
     np.absolute(hashes, out=hashes)
     hashes[hashes < 0] = 0
-    listed: list[int] = hashes.tolist()
-    return listed
+    return hashes
 
 
 def _prefixes(topics: Sequence[str]) -> dict[str, int]:

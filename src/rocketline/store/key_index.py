@@ -7,9 +7,10 @@ nothing else: whoever asks compares the keys of what is found.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.logs import Log
@@ -19,7 +20,7 @@ from rocketline.store.key_hashes import hash_keys
 
 _log = Log(__name__)
 
-_WAITING_MAX: Final = 128
+_WAITING_MAX: Final = 256
 _WALK_MAX: Final = 50_000
 """Entries that one question looks at. A slot shared by millions must not stop everybody else; Java walks on."""
 _TAG_TYPE: Final = "T"
@@ -41,6 +42,10 @@ class SyncJob:
         self.fs.sync_folder(self.folder)
 
 
+IndexRecord: TypeAlias = "tuple[str, tuple[str | None, str | None, str | None], int, int]"
+"""A message of the index: topic; unique key, keys parted by blanks, and tag; log offset; store time."""
+
+
 class KeyIndex:
     """All index files, oldest first; the last one grows.
 
@@ -51,7 +56,7 @@ class KeyIndex:
         self._fs, self._folder, self._clock = fs, folder, clock
         self._slot_count, self._entry_count = slot_count, entry_count
         self._files: list[IndexFile] = []
-        self._waiting: list[tuple[str, str, int, int]] = []  # topic, key, log offset, store time
+        self._waiting: list[IndexRecord] = []
         self._unsynced: list[IndexFile] = []
         self._newest_log_offset = 0
         self.safe_until_ms = 0
@@ -94,24 +99,13 @@ class KeyIndex:
         self._apply()
         return (self._files[-1].end_ms, self._files[-1].end_log_offset) if self._files else (0, 0)
 
-    def add(
-        self, topic: str, unique_key: str | None, keys: str | None, tag: str | None, log_offset: int, store_ms: int
-    ) -> None:
-        """Add a record, in log order; one that the index has already is skipped. `keys` are parted by blanks.
-
-        Raises `OSError`.
-        """
-        if log_offset < self._newest_log_offset:
-            return
-        self._newest_log_offset = log_offset
-        waiting = self._waiting
-        if unique_key:
-            waiting.append((topic, unique_key, log_offset, store_ms))
-        if keys:
-            waiting += [(topic, key, log_offset, store_ms) for key in keys.split(" ") if key]
-        if tag:
-            waiting.append((topic, f"{_TAG_TYPE}#{tag}", log_offset, store_ms))
-        if len(waiting) >= _WAITING_MAX:
+    def add(self, records: Iterable[IndexRecord]) -> None:
+        """Add records, in log order; one that the index has already is skipped. Raises `OSError`."""
+        newest = self._newest_log_offset
+        self._waiting += [record for record in records if record[2] >= newest]
+        if self._waiting:
+            self._newest_log_offset = self._waiting[-1][2]
+        if len(self._waiting) >= _WAITING_MAX:
             self._apply()
 
     def find(
@@ -180,8 +174,8 @@ class KeyIndex:
         """Bring what waits into the last file, and into new ones as they become full."""
         if not self._waiting:
             return
-        topics, keys, log_offsets, stored_ms = zip(*self._waiting, strict=True)
-        self._waiting = []
+        waiting, self._waiting = self._waiting, []
+        topics, keys, log_offsets, stored_ms = _flattened(waiting)
         hashes = hash_keys(topics, keys)
         at = 0
         while at < len(hashes):
@@ -209,3 +203,24 @@ class KeyIndex:
         now_ms = self._clock.wall_ms()
         name = f"{time.strftime('%Y%m%d%H%M%S', time.localtime(now_ms // 1000))}{now_ms % 1000:03}"
         return name if last is None or name > last.path.name else f"{int(last.path.name) + 1:017}"
+
+
+def _flattened(records: list[IndexRecord]) -> tuple[list[str], list[str], list[int], list[int]]:
+    """Topic, key, log offset and store time of each key of each record."""
+    topics: list[str] = []
+    keys: list[str] = []
+    log_offsets: list[int] = []
+    stored_ms: list[int] = []
+    for topic, (unique_key, more_keys, tag), log_offset, store_ms in records:
+        before = len(keys)
+        if unique_key:
+            keys.append(unique_key)
+        if more_keys:
+            keys += [key for key in more_keys.split(" ") if key]
+        if tag:
+            keys.append(f"{_TAG_TYPE}#{tag}")
+        count = len(keys) - before
+        topics += (topic,) * count
+        log_offsets += (log_offset,) * count
+        stored_ms += (store_ms,) * count
+    return topics, keys, log_offsets, stored_ms

@@ -40,7 +40,7 @@ def index_keys(properties: Mapping[str, str]) -> IndexKeys:
     return get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS)
 
 
-Entry: TypeAlias = "tuple[ConsumeQueue, int, int, int, int, IndexKeys | None]"
+Entry: TypeAlias = "tuple[ConsumeQueue, int, int, int, int, IndexKeys]"
 """A written record that waits to be dispatched: queue, log offset, size, tags code, store time, index keys."""
 
 
@@ -82,7 +82,7 @@ class LogWriter:
         body: bytes,
         properties: bytes,
         tags_code: int,
-        keys: IndexKeys | None,
+        keys: IndexKeys,
         born_host: bytes,
         sys_flag: int,
         born_ms: int,

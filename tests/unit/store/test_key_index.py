@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketline.model.java_hash import java_string_hash
-from rocketline.store import key_index
+from rocketline.store import key_hashes, key_index
 from rocketline.store.filesystem import DiskFileSystem, FileSystem
 from rocketline.store.index_file import ENTRY, HEADER, file_bytes
 from rocketline.store.key_hashes import hash_keys
@@ -42,9 +42,21 @@ def opened(
     return index
 
 
+def add(
+    index: KeyIndex,
+    topic: str,
+    unique_key: str | None,
+    keys: str | None,
+    tag: str | None,
+    log_offset: int,
+    store_ms: int,
+) -> None:
+    index.add([(topic, (unique_key, keys, tag), log_offset, store_ms)])
+
+
 def add_numbered(index: KeyIndex, numbers: range) -> None:
     for number in numbers:
-        index.add("T", f"key-{number}", None, None, number * 100, T0 + number * 1000)
+        add(index, "T", f"key-{number}", None, None, number * 100, T0 + number * 1000)
 
 
 def names(files: FileSystem) -> list[str]:
@@ -55,8 +67,8 @@ def test_the_bytes_are_those_of_java() -> None:
     """The vectors of the Java classes with default sizes: a record with three keys, then one of them again."""
     files = memory()
     index = opened(files, slots=SLOTS, entries=ENTRIES)
-    index.add("TopicTest", "7F000001162E0102030400A1B2C30000", "order-1 order-2", None, 0, T0)
-    index.add("TopicTest", None, "order-1", None, 187, T0 + 2500)
+    add(index, "TopicTest", "7F000001162E0102030400A1B2C30000", "order-1 order-2", None, 0, T0)
+    add(index, "TopicTest", None, "order-1", None, 187, T0 + 2500)
     assert index.find("TopicTest", "order-1", 64, *EVER) == [187, 0]
     assert index.last_update == (T0 + 2500, 187)
     index.close(is_clean=True)
@@ -79,8 +91,8 @@ def test_the_bytes_are_those_of_java() -> None:
 def test_a_second_file_counts_its_first_entry_from_the_end_of_the_first() -> None:
     files = memory()
     index = opened(files, slots=10, entries=3)
-    index.add("TopicTest", "a", "b", None, 187, T0 + 2500)
-    index.add("TopicTest", "c", None, None, 400, T0 + 9500)
+    add(index, "TopicTest", "a", "b", None, 187, T0 + 2500)
+    add(index, "TopicTest", "c", None, None, 400, T0 + 9500)
     index.close(is_clean=True)
     data = files.read_file(FOLDER / names(files)[1]) or b""
     assert HEADER.unpack_from(data) == (T0 + 9500, T0 + 9500, 400, 400, 1, 2)
@@ -90,8 +102,8 @@ def test_a_second_file_counts_its_first_entry_from_the_end_of_the_first() -> Non
 def test_the_first_entry_of_a_second_file_is_found_at_its_own_time() -> None:
     """Java takes it for later by the pause between the files, and misses it."""
     index = opened(memory(), slots=10, entries=3)
-    index.add("T", "a", "b", None, 100, T0)
-    index.add("T", "c", None, None, 200, T0 + 60_000)
+    add(index, "T", "a", "b", None, 100, T0)
+    add(index, "T", "c", None, None, 200, T0 + 60_000)
     assert index.find("T", "c", 64, T0 + 60_000, T0 + 60_000) == [200]
 
 
@@ -122,7 +134,7 @@ def test_the_files_of_a_real_broker_come_out_the_same() -> None:
     files = memory()
     index = opened(files, slots=3, entries=6)
     for record in APACHE_RECORDS:
-        index.add("T", *record)
+        add(index, "T", *record)
     index.close(is_clean=True)
     assert [(files.read_file(FOLDER / name) or b"").hex() for name in names(files)] == APACHE_FILES
 
@@ -139,7 +151,7 @@ def test_the_files_of_a_real_broker_are_read_and_continued() -> None:
     assert index.find("T", "TagA", 64, *EVER, "T") == [third, first]
     assert index.find("T", "TagA", 64, *EVER) == []
     assert index.find("T", "U4", 64, *EVER, "U") == [fourth]
-    index.add("T", "U5", "order-1", None, 9_999, T0 * 2)
+    add(index, "T", "U5", "order-1", None, 9_999, T0 * 2)
     assert index.find("T", "order-1", 2, *EVER) == [9_999, third]
     index.close(is_clean=True)
     assert opened(files, slots=3, entries=6).find("T", "order-1", 64, *EVER) == [9_999, third, second, first]
@@ -156,14 +168,14 @@ def test_the_smallest_integer_is_kept_as_zero() -> None:
 
 def test_a_message_found_twice_is_named_once() -> None:
     index = opened(memory())
-    index.add("T", "a", "a a", None, 100, T0)
+    add(index, "T", "a", "a a", None, 100, T0)
     assert index.find("T", "a", 64, *EVER) == [100]
 
 
 def test_the_newest_come_first_and_no_more_than_asked_for() -> None:
     index = opened(memory(), entries=4)
     for number in range(10):
-        index.add("T", "same", None, None, number, T0 + number)
+        add(index, "T", "same", None, None, number, T0 + number)
     assert index.find("T", "same", 4, *EVER) == [9, 8, 7, 6]
     assert index.find("T", "other", 4, *EVER) == []
     assert index.find("U", "same", 4, *EVER) == []
@@ -172,7 +184,7 @@ def test_the_newest_come_first_and_no_more_than_asked_for() -> None:
 def test_times_are_compared_to_the_second() -> None:
     index = opened(memory())
     for number in range(5):
-        index.add("T", "same", None, None, number, T0 + number * 1500)  # seconds 0, 1, 3, 4, 6
+        add(index, "T", "same", None, None, number, T0 + number * 1500)  # seconds 0, 1, 3, 4, 6
     assert index.find("T", "same", 64, T0, T0) == [0]
     assert index.find("T", "same", 64, T0 + 1000, T0 + 3000) == [2, 1]
     assert index.find("T", "same", 64, T0 + 1001, T0 + 2999) == []
@@ -185,7 +197,7 @@ def test_a_clock_that_went_back_or_far_ahead_stays_within_the_field() -> None:
     files = memory()
     index = opened(files)
     for number, store_ms in enumerate((T0, T0 - 5000, T0 + 2**31 * 1000 + 5000)):
-        index.add("T", f"k{number}", None, None, number, store_ms)
+        add(index, "T", f"k{number}", None, None, number, store_ms)
     index.close(is_clean=True)
     data = files.read_file(FOLDER / names(files)[0]) or b""
     seconds = [ENTRY.unpack_from(data, HEADER.size + 400 + number * 20)[2] for number in (1, 2, 3)]
@@ -195,12 +207,12 @@ def test_a_clock_that_went_back_or_far_ahead_stays_within_the_field() -> None:
 def test_a_record_before_the_newest_is_skipped() -> None:
     files = memory()
     index = opened(files)
-    index.add("T", "a", None, None, 500, T0)
-    index.add("T", "b", None, None, 499, T0)
+    add(index, "T", "a", None, None, 500, T0)
+    add(index, "T", "b", None, None, 499, T0)
     index.close(is_clean=True)
     index = opened(files)
     assert index.end_log_offset == 500
-    index.add("T", "c", None, None, 400, T0)
+    add(index, "T", "c", None, None, 400, T0)
     assert index.find("T", "b", 64, *EVER) == index.find("T", "c", 64, *EVER) == []
 
 
@@ -246,7 +258,7 @@ def test_a_file_with_records_that_the_log_lost_is_deleted() -> None:
     index = KeyIndex(files, FOLDER, FakeClock(), slot_count=100, entry_count=4)
     assert index.load(is_clean=True, safe_until_ms=0, log_end=500)
     assert (len(names(files)), index.end_log_offset) == (1, 200)
-    index.add("T", "new", None, None, 300, T0)
+    add(index, "T", "new", None, None, 300, T0)
     assert index.find("T", "new", 64, *EVER) == [300]
     index.close(is_clean=True)
     assert not KeyIndex(files, FOLDER, FakeClock(), slot_count=100, entry_count=4).load(
@@ -257,7 +269,7 @@ def test_a_file_with_records_that_the_log_lost_is_deleted() -> None:
 def test_a_clean_close_without_any_key_leaves_no_file() -> None:
     files = memory()
     index = opened(files)
-    index.add("T", None, " ", "", 100, T0)
+    add(index, "T", None, " ", "", 100, T0)
     assert index.last_update == (0, 0)
     index.close(is_clean=True)
     assert names(files) == []
@@ -351,3 +363,19 @@ def test_a_clean_close_writes_only_the_slots_that_are_used(tmp_path: Path) -> No
     [path] = tmp_path.iterdir()
     assert path.stat().st_size == 420_000_040
     assert path.stat().st_blocks * 512 < 1 << 20
+
+
+def test_many_at_once_give_the_bytes_of_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With numpy and without, slots that are shared by old and by new entries."""
+    written = []
+    for numpy in (key_hashes.np, None):
+        monkeypatch.setattr("rocketline.store.index_file.np", numpy)
+        files = memory()
+        index = opened(files, slots=7, entries=1000)
+        index.add([("T", (f"u{n}", f"k{n % 3} k{n}", "A"), n * 100, T0 + n * 700) for n in range(40)])
+        index.write_behind()
+        index.add([("T", (f"u{n}", f"k{n % 3} k{n}", "A"), n * 100, T0 - 5000 + n * 700) for n in range(40, 80)])
+        index.close(is_clean=True)
+        [name] = names(files)
+        written.append(files.read_file(FOLDER / name))
+    assert written[0] == written[1]
