@@ -66,7 +66,7 @@ class Kept:
         try:
             save()
         except OSError as error:
-            self._log.warning("not saved", error.strerror or str(error), what=what)
+            self._log.warning(f"{what} not saved", error.strerror or str(error))
 
 
 def _memory_bytes() -> int:

@@ -1,0 +1,100 @@
+"""A broker's start, end and next start: what it keeps, and what keeps it from starting."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from brokers import BrokerPeer, broker
+from pulls import bodies, pull
+from rocketline.clock import SystemClock
+from rocketline.errors import ConfigError, CorruptStoreError, ListenError, StoreLockedError
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.wire.codes import RequestCode
+from sends import send_v2
+
+CONFIG = Path("/store/config")
+
+
+def memory() -> MemoryFileSystem:
+    return MemoryFileSystem(SystemClock(), capacity=2**26)
+
+
+async def test_next_start_finds_topics_messages_groups_and_offsets() -> None:
+    files = memory()
+    place = {"consumerGroup": "g", "topic": "T", "queueId": "0"}
+    async with broker(files=files) as running, BrokerPeer(running.address) as client:
+        for body in (b"one", b"two"):
+            assert (await client.request(send_v2(body), 5)).code == 0
+        assert bodies(await client.request(pull(), 5)) == [b"one", b"two"]
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": "1"})
+    async with broker(files=files) as running, BrokerPeer(running.address) as client:
+        found = bodies(await client.request(pull(), 5))
+        offset = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+        sent = await client.request(send_v2(b"three"), 5)
+        topic, group = running.kept.topics.get("T"), running.kept.groups.get("g")
+
+    assert found == [b"one", b"two"]
+    assert offset.ext["offset"] == "1"
+    assert sent.ext["queueOffset"] == "2"
+    assert topic is not None
+    assert group is not None
+
+
+async def test_two_brokers_do_not_share_a_store() -> None:
+    files = memory()
+    async with broker(files=files):
+        with pytest.raises(StoreLockedError, match="is locked by"):
+            async with broker(files=files):
+                pass
+
+
+async def test_taken_port_lets_go_of_the_store() -> None:
+    files = memory()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=str(port)):
+            async with broker(files=files, listenPort=str(port)):
+                pass
+    async with broker(files=files) as running:
+        assert not running.kept.store.problem
+
+
+async def test_table_that_cannot_be_read_stops_the_start_and_lets_go_of_the_store() -> None:
+    files = memory()
+    files.make_folder(CONFIG)
+    files.write_file(CONFIG / "topics.json", b"{")
+    files.write_file(CONFIG / "topics.json.bak", b"{")
+    with pytest.raises(CorruptStoreError, match=r"topics\.json"):
+        async with broker(files=files):
+            pass
+    files.remove(CONFIG / "topics.json.bak")
+    async with broker(files=files):
+        pass
+
+
+async def test_address_that_is_none_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"brokerIP1=no\.such\.host\.invalid: .*; name an address of this machine"):
+        async with broker(brokerIP1="no.such.host.invalid"):
+            pass
+
+
+async def test_disk_that_is_full_at_the_end_keeps_nobody_from_closing(caplog: pytest.LogCaptureFixture) -> None:
+    files = memory()
+    async with broker(files=files) as running, BrokerPeer(running.address) as client:
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {
+            "consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "1"
+        })  # fmt: skip
+        files.write_file(Path("/filler"), bytes(files.usage(Path("/store")).usable))
+
+    assert "topics not saved: the memory for files is used up" in caplog.text
+
+
+async def test_store_host_is_the_address_that_clients_are_told() -> None:
+    async with broker(brokerIP1="localhost") as running, BrokerPeer(f"127.0.0.1:{running.port}") as client:
+        sent = await client.request(send_v2(), 5)
+
+    assert running.address == f"localhost:{running.port}"
+    assert sent.ext["msgId"].startswith("7F000001")
