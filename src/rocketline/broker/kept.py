@@ -51,15 +51,26 @@ class Kept:
         self._try(self.schedule.save, "delays")
 
     def close(self) -> None:
-        """Write everything and close the store."""
+        """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""
+        self._flush_log()
         for save, what in (
-            (self.schedule.close, "delays"),
+            (self.schedule.save, "delays"),
             (self.topics.save, "topics"),
             (self.groups.save, "groups"),
             (self.offsets.save, "offsets"),
         ):
             self._try(save, what)
         self.store.close()
+
+    def _flush_log(self) -> None:
+        job = self.store.begin_flush()
+        if job is not None:
+            try:
+                job.run()
+            except OSError as error:
+                self.store.finish_flush(job, error)
+            else:
+                self.store.finish_flush(job)
 
     def _try(self, save: Callable[[], None], what: str) -> None:
         """A disk that takes nothing now may do so later; the old file stays as it was."""

@@ -163,10 +163,6 @@ class Schedule:
             self._write(self._unsafe[0])
             self._unsafe = None
 
-    def close(self) -> None:
-        """Write how far delivery is, for a store that is closed next. Raises `OSError`."""
-        self._write(self.table)
-
     def _write(self, table: DelayOffsetTable) -> None:
         if table.offset_table != self._saved.offset_table:
             save_json(self._files, self._path, table)

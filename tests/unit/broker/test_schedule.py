@@ -19,6 +19,7 @@ from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 from rocketline.wire.message_codec import decode_records
+from stores import flush
 
 PATH = ROOT / "config" / "delayOffset.json"
 
@@ -179,7 +180,8 @@ def test_delivery_goes_on_after_a_restart(clock: FakeClock) -> None:
         scene.park(1, b"first")
         scene.park(3, b"second")
         scene.after(1)
-        scene.schedule.close()
+        flush(scene.tables.store)
+        scene.schedule.save()
     clock.advance(100)
     with started(clock, files) as scene:
         scene.schedule.deliver()
@@ -223,10 +225,7 @@ def test_offset_is_saved_at_once_when_all_is_on_disk(scene: Scene) -> None:
     store = scene.tables.store
     scene.park(1)
     scene.after(1)
-    job = store.begin_flush()
-    assert job is not None
-    job.run()
-    store.finish_flush(job)
+    flush(store)
     scene.schedule.save()
     saved = load_json(scene.tables.files, PATH, DelayOffsetTable)
     assert saved is not None
