@@ -122,10 +122,10 @@ class NameServers:
         if config.fetch_name_srv_addr_by_dns_lookup:
             named = tuple(dict.fromkeys([found for address in named for found in await _resolved(address)]))
         gone = [self._links.pop(address) for address in self._links.keys() - set(named)]
-        for address in named:
-            if address not in self._links:
-                self._links[address] = self._link(address)
-        self.register_all()
+        new = [address for address in named if address not in self._links]
+        self._links |= {address: self._link(address) for address in new}
+        if new:
+            self.register_all()
         for link in gone:
             await link.remote.close()
 
