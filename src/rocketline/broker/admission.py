@@ -32,6 +32,8 @@ class Admission:
         self, store: MessageStore, waiting: Callable[[], int], settings: Settings[BrokerConfig], clock: Clock
     ) -> None:
         self._store, self._waiting, self._settings, self._clock = store, waiting, settings, clock
+        self._version = -1
+        self._capacity, self._send_age_s = 0, 0.0
 
     def guarded(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """The same handlers behind a look at the age of each request."""
@@ -53,6 +55,16 @@ class Admission:
     def is_pull_late(self, read_s: float) -> bool:
         """A pull that was read at `read_s` has waited for too long."""
         return self._late(read_s, _LIMITS[RequestCode.PULL_MESSAGE]) is not None
+
+    def takes_sends(self, read_s: float) -> bool:
+        """Whether a message that was read at `read_s` is taken: no `send_refusal`, found out faster."""
+        if self._version != self._settings.version:
+            config = self._settings.value
+            self._version, self._capacity = self._settings.version, config.send_thread_pool_queue_capacity
+            limit_ms = config.wait_time_mills_in_send_queue
+            self._send_age_s = limit_ms / 1000 if config.broker_fast_failure_enable else float("inf")
+        age_s = self._clock.monotonic() - read_s
+        return age_s < self._send_age_s and read_s >= self._store.stall_end_s and self._waiting() < self._capacity
 
     def send_refusal(self, read_s: float) -> str | None:
         """Why a message that was read at `read_s` is not taken; None if it is."""

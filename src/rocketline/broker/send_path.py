@@ -105,7 +105,7 @@ class SendPath:
         self._admission, self._settings, self._clock = admission, settings, clock
         host = store.store_host
         self._id_prefix = (host.ip + host.port.to_bytes(4, "big")).hex().upper()
-        self._version = (-1, -1)
+        self._topics_version = self._settings_version = -1
         self._queues: dict[tuple[str, str], ConsumeQueue | None] = {}
         self._tags_codes: dict[str | None, int] = {}
         self._born_hosts: dict[str, bytes] = {}
@@ -143,11 +143,11 @@ class SendPath:
 
     def _is_open(self, peer: HotPeer) -> bool:
         """Whether messages are taken at all; the ordinary way tells why not."""
-        if self._version != (self._topics.version, self._settings.version):
+        if self._topics_version != self._topics.version or self._settings_version != self._settings.version:
             self._refresh()
         if self._accept_ms and self._clock.wall_ms() < self._accept_ms:
             return False
-        return self._is_plain and self._store.is_writable and self._admission.send_refusal(peer.read_s) is None
+        return self._is_plain and self._store.is_writable and self._admission.takes_sends(peer.read_s)
 
     def _add(self, writer: LogWriter, data: bytes, start: int, born_host: bytes, run: _Run) -> int:
         """Lay out the message of one frame; where the frame ends, 0 if it is not taken."""
@@ -220,7 +220,7 @@ class SendPath:
     def _refresh(self) -> None:
         """Topics or settings have changed: forget what was worked out from them."""
         config = self._settings.value
-        self._version = self._topics.version, self._settings.version
+        self._topics_version, self._settings_version = self._topics.version, self._settings.version
         self._queues.clear()
         trace = "true" if config.trace_on else "false"
         added = {

@@ -69,8 +69,11 @@ class LogWriter:
         """Start a batch: its records get the store time of now."""
         assert not self._entries
         assert not self._written
-        self.store_ms = max(self.store_ms, self._now_ms())
-        self._take_position()
+        now_ms = self._now_ms()
+        if now_ms > self.store_ms:
+            self.store_ms = now_ms
+        if self.position != self._log.end:
+            self._take_position()
 
     def _take_position(self) -> None:
         self.position = self._log.end

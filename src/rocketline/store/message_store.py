@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
@@ -40,6 +40,9 @@ from rocketline.store.store_reader import StoreReader
 from rocketline.wire.properties import encode_properties
 
 _log = Log(__name__)
+
+_STALL_S_MIN: Final = 0.01
+"""Writes that take less are not even compared with the setting: there is one for each batch."""
 
 Arrivals: TypeAlias = "dict[ConsumeQueue, list[int]]"
 """Queues that got messages, and the tags codes of these."""
@@ -240,7 +243,8 @@ class MessageStore(StoreReader):
 
     def _note_time(self, begin_s: float) -> None:
         end_s = self._clock.monotonic()
-        if (end_s - begin_s) * 1000 > self._config().os_page_cache_busy_time_out_mills:
+        took_s = end_s - begin_s
+        if took_s > _STALL_S_MIN and took_s * 1000 > self._config().os_page_cache_busy_time_out_mills:
             self.stall_end_s = end_s
 
     def write_failed(self, error: OSError) -> StoreReadOnlyError:

@@ -56,8 +56,9 @@ class QueueTable:
 
     def touched(self, queues: Iterable[ConsumeQueue]) -> None:
         """These have new units. Raises `OSError` when a long tail is written."""
+        behind = self._behind
         for queue in queues:
-            self._behind[queue] = None
+            behind[queue] = None
             if queue.is_far_behind:
                 self._write_behind(queue)
 

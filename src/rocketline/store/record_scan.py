@@ -22,6 +22,7 @@ from rocketline.wire.message_codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECOR
 _HEAD = struct.Struct(">iIIiiqqi")  # size, magic, CRC, queue id, flag, queue offset, log offset, sysFlag
 _INT, _SHORT, _LONG = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">q")
 _BORN_HOST_AT: Final = 48
+_EMPTY_SECTOR: Final = bytes(512)
 _FROM_STORE_TIME_TO_BODY: Final = 8 + 8 + 4 + 8 + 4  # with an IPv4 store host
 
 
@@ -93,11 +94,21 @@ def _record_at(view: memoryview, at: int, position: int, check_crc: bool) -> Rec
     properties_at = name_at + name_bytes + 2
     if name_bytes < 0 or properties_at > end or properties_at + _SHORT.unpack_from(view, properties_at - 2)[0] != end:
         return None
-    if check_crc and zlib.crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
+    if check_crc and (zlib.crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc or _is_torn(view[properties_at:end])):
         return None
     store_ms = _LONG.unpack_from(view, store_time_at)[0]
     topic, properties = bytes(view[name_at : properties_at - 2]), bytes(view[properties_at:end])
     return Record(position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties)
+
+
+def _is_torn(properties: memoryview) -> bool:
+    """A part of them never reached the disk: their end is missing, or a sector in between.
+
+    The record's check sum covers the body alone, so Java takes a message that has lost its properties for a good one.
+    """
+    if not properties:
+        return False
+    return properties[-1] == 0 or (len(properties) >= len(_EMPTY_SECTOR) and _EMPTY_SECTOR in bytes(properties))
 
 
 def store_ms_at(log: CommitLog, position: int) -> int:
