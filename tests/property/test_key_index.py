@@ -23,6 +23,8 @@ ONE_LENGTH = st.integers(1, 256).flatmap(
 )
 KEYS = st.one_of(st.lists(ANY_TEXT, min_size=1), st.lists(ASCII_TEXT, min_size=16), ONE_LENGTH)
 
+key_hashes.load_numpy()
+
 
 def expected(topic: str, key: str) -> int:
     hashed = abs(java_string_hash(f"{topic}#{key}"))

@@ -20,6 +20,7 @@ from rocketline.logs import Log
 from rocketline.net.timer import Timer
 from rocketline.store.commit_log import FlushJob
 from rocketline.store.config import StoreConfig
+from rocketline.store.key_hashes import load_numpy
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queue_flush import QueueFlushJob
 
@@ -76,6 +77,7 @@ class Flusher:
             periods.append((config.flush_interval_commit_log, self._flush_if_due))
         self._timers = [Timer(action, first_s=ms / 1000, period_s=ms / 1000) for ms, action in periods]
         self._timers.append(Timer(self._clean, first_s=_CLEAN_FIRST_S, period_s=config.clean_resource_interval / 1000))
+        self._slow_thread.submit(load_numpy)
         self._catch_up()
         return self
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rocketline.store import key_hashes
 from rocketline.store.filesystem import File, FileSystem
-from rocketline.store.key_hashes import MANY, np
 
 HEADER: Final = struct.Struct(">4q2i")
 ENTRY: Final = struct.Struct(">iqii")
@@ -75,7 +75,8 @@ class IndexFile:
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], stored_ms: Sequence[int]) -> None:
         """Add entries in log order, no more than there is `room` for. Raises `OSError`."""
-        if np is not None and len(hashes) >= MANY and self.next_number > 1:
+        np = key_hashes.np
+        if np is not None and len(hashes) >= key_hashes.MANY and self.next_number > 1:
             self._put_many(np.array(hashes, np.int32), np.array(log_offsets, np.int64), np.array(stored_ms, np.int64))
         else:
             self._put_each(hashes, log_offsets, stored_ms)
@@ -85,6 +86,7 @@ class IndexFile:
 
     def _put_many(self, hashes: Any, log_offsets: Any, stored_ms: Any) -> None:
         """With numpy, into a file that has an entry. Of those that share a slot each points to the one before."""
+        np = key_hashes.np
         slots = np.frombuffer(self._loaded_slots(), np.int32)
         count, first = len(hashes), self.next_number
         places = hashes % self._slot_count

@@ -7,29 +7,33 @@ seen before.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from rocketline.model.java_hash import java_string_hash
 
-
-def _import_numpy() -> Any:
-    try:
-        return importlib.import_module("numpy")
-    except ImportError:  # the extra `speed` is not installed
-        return None
-
-
-np: Any = _import_numpy()
+np: Any = None
+"""Numpy once it is loaded: see `load_numpy`."""
 
 _MASK: Final = 0xFFFFFFFF
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(257)]
-_POWERS_ARRAY: Any = None if np is None else np.array(_POWERS, np.uint32)
 _KEY_CHARACTERS_MAX: Final = len(_POWERS) - 1
 """Longer keys are hashed one by one."""
 MANY: Final = 32
 """So many keys make up for what numpy's calls cost."""
+
+
+def load_numpy() -> None:
+    """Use numpy from now on, if it is installed (extra `speed`).
+
+    Importing it takes as long as all the rest of a start. So it is left to a thread, and until then goes without.
+    """
+    global np  # one for the whole process, as imports are
+    with contextlib.suppress(ImportError):
+        np = importlib.import_module("numpy")
 
 
 class _Pieces(dict[str, int]):
@@ -74,16 +78,21 @@ def by_weights(topics: Sequence[str], keys: Sequence[str]) -> Any:
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     if not text.isascii() or not lengths.all() or lengths.max() > _KEY_CHARACTERS_MAX:
         return np.array(by_pieces(topics, keys), np.int32)
-    ends = lengths.cumsum()
+    ends, powers = lengths.cumsum(), _powers_array()
     characters = np.frombuffer(text.encode(), np.uint8).astype(np.uint32)
     exponents = np.repeat(ends - 1, lengths) - np.arange(len(text))
-    sums = np.add.reduceat(characters * _POWERS_ARRAY[exponents], ends - lengths, dtype=np.uint32)
+    sums = np.add.reduceat(characters * powers[exponents], ends - lengths, dtype=np.uint32)
     prefixes = _prefixes(topics)
     starts = np.fromiter(map(prefixes.__getitem__, topics), np.uint32, len(topics))
-    hashes = (sums + starts * _POWERS_ARRAY[lengths]).view(np.int32)
+    hashes = (sums + starts * powers[lengths]).view(np.int32)
     np.absolute(hashes, out=hashes)
     hashes[hashes < 0] = 0
     return hashes
+
+
+@cache
+def _powers_array() -> Any:
+    return np.array(_POWERS, np.uint32)
 
 
 def _prefixes(topics: Sequence[str]) -> dict[str, int]:

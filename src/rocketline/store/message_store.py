@@ -65,7 +65,7 @@ class MessageStore(StoreReader):
         self.is_sync = start.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self.levels = DelayLevels.parse(start.message_delay_level)
         log = CommitLog(fs, start.commit_log_path, start.mapped_file_size_commit_log)
-        queues = QueueTable(fs, self.root / "consumequeue", start.mapped_file_size_consume_queue)
+        queues = QueueTable(fs, self.root / "consumequeue", start.consume_queue_file_bytes)
         super().__init__(config, log, queues, IndexBuilder(start, fs, clock, log, self.root / "index"), memory_bytes)
         self.writer = LogWriter(
             self.log,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from rocketline.store.consume_queue import UNIT_BYTES, ConsumeQueue
+from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.segments import OpenFiles
 
@@ -15,7 +15,7 @@ class QueueTable:
 
     def __init__(self, fs: FileSystem, folder: Path, segment_bytes: int) -> None:
         self._fs, self._folder = fs, folder
-        self._segment_bytes = -(-segment_bytes // UNIT_BYTES) * UNIT_BYTES
+        self._segment_bytes = segment_bytes
         self._files = OpenFiles(fs)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._behind: dict[ConsumeQueue, None] = {}

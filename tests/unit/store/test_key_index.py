@@ -368,8 +368,9 @@ def test_a_clean_close_writes_only_the_slots_that_are_used(tmp_path: Path) -> No
 def test_many_at_once_give_the_bytes_of_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """With numpy and without, slots that are shared by old and by new entries."""
     written = []
+    key_hashes.load_numpy()
     for numpy in (key_hashes.np, None):
-        monkeypatch.setattr("rocketline.store.index_file.np", numpy)
+        monkeypatch.setattr(key_hashes, "np", numpy)
         files = memory()
         index = opened(files, slots=7, entries=1000)
         index.add([("T", (f"u{n}", f"k{n % 3} k{n}", "A"), n * 100, T0 + n * 700) for n in range(40)])
