@@ -159,13 +159,14 @@ class Contest:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _prepare(self, entrant: Entrant, groups: Sequence[Sequence[Workload]]) -> None:
+        bodies = sorted({load.body for loads in groups for load in loads if load.work is Work.PULL})
         with Questions(entrant.server.port) as questions:
-            questions.create_topic(_SEND_TOPIC, QUEUES)
-            for body in sorted({load.body for loads in groups for load in loads if load.work is Work.PULL}):
-                topic = _pull_topic(body)
+            for topic in (_SEND_TOPIC, *map(_pull_topic, bodies)):
                 questions.create_topic(topic, QUEUES)
-                fill = Span(0, _FILL_TIMEOUT_S, self.plan.pull_messages)
-                self._send(entrant.server, topic, _FILL_SHAPE, body, fill)
+        for body in bodies:
+            topic, fill = _pull_topic(body), Span(0, _FILL_TIMEOUT_S, self.plan.pull_messages)
+            self._send(entrant.server, topic, _FILL_SHAPE, body, fill)
+            with Questions(entrant.server.port) as questions:
                 entrant.contestant.pull_depths[body] = min(questions.depths(topic, QUEUES))
 
     def _warm_up(self, entrants: Sequence[Entrant], workloads: Sequence[Workload]) -> None:
@@ -207,20 +208,25 @@ class Contest:
 
     def _send(self, server: Server, topic: str, shape: Shape, body: int, span: Span) -> LoadResult:
         """Send, and see that the queues have grown by as many messages as were acknowledged."""
-        with Questions(server.port) as questions:
-            before = sum(questions.depths(topic, QUEUES))
-            result = loadgen.send_messages(
-                self.program, server.target, shape, span, topic=topic, queues=QUEUES, body=body
-            )
-            deadline = time.monotonic() + _STORED_TIMEOUT_S
-            while (stored := sum(questions.depths(topic, QUEUES)) - before) < result.succeeded:
-                if time.monotonic() > deadline:
-                    raise LoadError(f"{server.label} acknowledged {result.succeeded} messages and has {stored}")
-                time.sleep(0.01)
-            return result
+        before = _stored(server, topic)
+        result = loadgen.send_messages(self.program, server.target, shape, span, topic=topic, queues=QUEUES, body=body)
+        deadline = time.monotonic() + _STORED_TIMEOUT_S
+        while (stored := _stored(server, topic) - before) < result.succeeded:
+            if time.monotonic() > deadline:
+                raise LoadError(f"{server.label} acknowledged {result.succeeded} messages and has {stored}")
+            time.sleep(0.01)
+        if stored > result.succeeded and not result.refusals:
+            raise LoadError(f"{server.label} has {stored} messages and acknowledged only {result.succeeded}")
+        return result
 
     def _say(self, text: str) -> None:
         self.console.print(text, style="dim", highlight=False)
+
+
+def _stored(server: Server, topic: str) -> int:
+    """How many messages the topic has ever got."""
+    with Questions(server.port) as questions:
+        return sum(questions.depths(topic, QUEUES))
 
 
 def _pull_topic(body: int) -> str:

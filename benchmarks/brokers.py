@@ -72,7 +72,10 @@ def start_rocketline(home: Path, *, has_speed: bool, is_sync: bool = False) -> S
 
 
 class Questions:
-    """One blocking connection to a broker. Every question raises `ResponseError` unless it is answered with success."""
+    """One blocking connection to a broker, which closes it after 120 s without a question.
+
+    Every question raises `ResponseError` unless it is answered with success.
+    """
 
     def __init__(self, port: int) -> None:
         self._exchange = Exchange(f"{LOOPBACK}:{port}", timeout_s=30)

@@ -56,12 +56,11 @@ def restart(program: Path, start: StartBroker, home: Path, *, body: int, log_byt
 def _fill(program: Path, server: Server, body: int, log_bytes: int) -> list[int]:
     with Questions(server.port) as questions:
         questions.create_topic(_TOPIC, _QUEUES)
-        _send(program, server, body, _SAMPLE_MESSAGES)
-        depths = questions.depths(_TOPIC, _QUEUES)
+    acknowledged = _send(program, server, body, _SAMPLE_MESSAGES)
+    with Questions(server.port) as questions:
         record_bytes = len(questions.pull_one(_TOPIC, 0, 0))
-        acknowledged = sum(depths) + _send(
-            program, server, body, int(log_bytes * _FILLED) // record_bytes - sum(depths)
-        )
+    acknowledged += _send(program, server, body, int(log_bytes * _FILLED) // record_bytes - acknowledged)
+    with Questions(server.port) as questions:
         depths = questions.depths(_TOPIC, _QUEUES)
     if sum(depths) < acknowledged:
         raise LoadError(f"{server.label} acknowledged {acknowledged} messages and has {sum(depths)}")
