@@ -80,8 +80,11 @@ class QueueTable:
     # --- removing
 
     def remove(self, topic: str) -> None:
-        """Forget a topic and delete its files. Raises `OSError`."""
-        for queue in self._topics.pop(topic, {}).values():
+        """Forget a topic and delete its files; one that has no queues has none. Raises `OSError`."""
+        # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
+        if topic not in self._topics:
+            return
+        for queue in self._topics.pop(topic).values():
             self._behind.pop(queue, None)
             queue.remove()
         self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
