@@ -81,6 +81,7 @@ class MessageStore(StoreReader):
         """Told after each write with SYNC_FLUSH; set by whoever flushes."""
         self._retention = Retention()
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
+        self._cleaned_to = 0  # where the log began when queues and index were last cleaned
         self.problem: str | None = None
         """Why nothing is written any more; None while all is well."""
         self.is_disk_full = False
@@ -386,7 +387,9 @@ class MessageStore(StoreReader):
             decision = self._retention.decide(config, log_ratio=log_ratio, queue_ratio=queue_ratio, now_ms=now_ms)
             self._set_disk_full(decision.is_disk_full)
             self._dropped = [path for path in self._dropped if self._fs.exists(path)]
-            if decision.deletes_expired and self._drop_log_files(decision.deletes_any, now_ms):
+            if decision.deletes_expired:
+                self._drop_log_files(decision.deletes_any, now_ms)
+            if self.log.start > self._cleaned_to:
                 self.clean_queues()
         except OSError as error:
             _log.warning("cleaning failed", problem=str(error))
@@ -397,17 +400,16 @@ class MessageStore(StoreReader):
             self.is_disk_full = is_full
             _log.warning("disk is too full: messages are refused" if is_full else "disk has room again")
 
-    def _drop_log_files(self, deletes_any: bool, now_ms: int) -> bool:
-        """Let go of the oldest files of the log, never of the one being written; whether there were such."""
+    def _drop_log_files(self, deletes_any: bool, now_ms: int) -> None:
+        """Let go of the oldest files of the log, never of the one being written."""
         config, starts = self._config(), self.log.segments.starts
-        count = 0
-        while len(starts) > 1 and starts[1] <= self.log.flushed and count < config.delete_file_batch_max:
+        for _ in range(config.delete_file_batch_max):
+            if len(starts) < 2 or starts[1] > self.log.flushed:
+                break
             modified_ms = self._fs.modified_ms(self.log.segments.path(starts[0]))
             if not deletes_any and not is_expired(modified_ms, config, now_ms):
                 break
             self._dropped.append(self.log.drop_first())
-            count += 1
-        return count > 0
 
     def unlink(self, paths: Iterable[Path]) -> None:
         """Delete files that `clean` named, the oldest first; may be called off the loop. Raises `OSError`."""
@@ -424,6 +426,7 @@ class MessageStore(StoreReader):
             queue.remove_before(self.log.start)
             queue.correct_min(self.log.start)
         self.index.remove_before(self.log.start)
+        self._cleaned_to = self.log.start
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """Delete the queues of these topics; their messages stay in the log until it is cleaned."""
