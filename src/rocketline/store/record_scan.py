@@ -16,14 +16,18 @@ from rocketline.model.delay_levels import DelayLevels
 from rocketline.model.java_hash import tags_code
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.store.commit_log import CommitLog
+from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.wire.append_crc import has_valid_append_crc
 from rocketline.wire.message_codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
-_HEAD = struct.Struct(">iIIiiqqi")  # size, magic, CRC, queue id, flag, queue offset, log offset, sysFlag
+_FIXED = struct.Struct(">iIIi4xqqi8x8xq8x4x8xi")
+"""What a record has before its body, if both hosts are IPv4: size, magic, CRC, queue id, queue offset, log offset,
+sysFlag, store time, body bytes."""
 _INT, _SHORT, _LONG = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">q")
+_MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _BORN_HOST_AT: Final = 48
-_EMPTY_SECTOR: Final = bytes(512)
 _FROM_STORE_TIME_TO_BODY: Final = 8 + 8 + 4 + 8 + 4  # with an IPv4 store host
+_EMPTY_SECTOR: Final = bytes(512)
 
 
 class Record(NamedTuple):
@@ -49,66 +53,68 @@ def scan(
     segment_bytes = log.segment_bytes
     while position < end and log.segments.has(position):
         start = position - position % segment_bytes
-        with memoryview(log.map_of(start)) as view:
-            while position < end:
-                at = position - start
-                record = _record_at(view, at, position, check_crc)
-                if record is None or (
-                    needs_append_crc and not has_valid_append_crc(bytes(view[at : at + record.size]))
-                ):
-                    break
-                yield record
-                position += record.size
-            if not is_blank(view, position - start):
-                return
+        data = log.map_of(start)
+        while position < end:
+            record = _record_at(data, position - start, position, check_crc)
+            if record is None:
+                break
+            if needs_append_crc and not has_valid_append_crc(data[position - start : position - start + record.size]):
+                break
+            yield record
+            position += record.size
+        if not is_blank(data, position - start):
+            return
         position = start + segment_bytes
 
 
-def is_blank(view: memoryview, at: int) -> bool:
+def is_blank(data: ReadOnlyMap, at: int) -> bool:
     """A blank record fills the file from `at` on."""
-    if at + 8 > len(view):
-        return at == len(view)
-    size, magic = struct.unpack_from(">iI", view, at)
-    return bool(magic == MAGIC_BLANK and size == len(view) - at)
+    if at + 8 > len(data):
+        return at == len(data)
+    size, magic = struct.unpack_from(">iI", data, at)
+    return bool(magic == MAGIC_BLANK and size == len(data) - at)
 
 
-def _record_at(view: memoryview, at: int, position: int, check_crc: bool) -> Record | None:
+def _record_at(data: ReadOnlyMap, at: int, position: int, check_crc: bool) -> Record | None:
     """The record there, None if its fields do not fit together. A record knows its own place in the log."""
-    if at + RECORD_BYTES_MIN > len(view):
+    left = len(data) - at
+    if left < RECORD_BYTES_MIN:
         return None
-    size, magic, crc, queue_id, _, queue_offset, log_offset, sys_flag = _HEAD.unpack_from(view, at)
-    if (magic not in (MAGIC_V1, MAGIC_V2)) or log_offset != position or not RECORD_BYTES_MIN <= size <= len(view) - at:
+    size, magic, crc, queue_id, queue_offset, log_offset, sys_flag, store_ms, body_bytes = _FIXED.unpack_from(data, at)
+    if magic not in _MAGICS or log_offset != position or not RECORD_BYTES_MIN <= size <= left:
         return None
-    store_time_at = at + _BORN_HOST_AT + (20 if sys_flag & 0x10 else 8)
-    body_at = store_time_at + _FROM_STORE_TIME_TO_BODY + (12 if sys_flag & 0x20 else 0)
-    end = at + size
-    if body_at > end:
-        return None
-    topic_at = body_at + _INT.unpack_from(view, body_at - 4)[0]
+    body_at, end = at + _FIXED.size, at + size
+    if sys_flag & 0x30:
+        store_time_at = at + _BORN_HOST_AT + (20 if sys_flag & 0x10 else 8)
+        body_at = store_time_at + _FROM_STORE_TIME_TO_BODY + (12 if sys_flag & 0x20 else 0)
+        if body_at > end:
+            return None
+        store_ms, body_bytes = _LONG.unpack_from(data, store_time_at)[0], _INT.unpack_from(data, body_at - 4)[0]
+    topic_at = body_at + body_bytes
     if not body_at <= topic_at <= end - 3:
         return None
-    if magic == MAGIC_V1:
-        name_at, name_bytes = topic_at + 1, view[topic_at]
-    else:
-        name_at, name_bytes = topic_at + 2, _SHORT.unpack_from(view, topic_at)[0]
-    properties_at = name_at + name_bytes + 2
-    if name_bytes < 0 or properties_at > end or properties_at + _SHORT.unpack_from(view, properties_at - 2)[0] != end:
+    tail = data[topic_at:end]
+    name_at, name_bytes = (1, tail[0]) if magic == MAGIC_V1 else (2, _SHORT.unpack_from(tail)[0])
+    name_end = name_at + name_bytes
+    properties_at = name_end + 2
+    if name_bytes < 0 or properties_at > len(tail):
         return None
-    if check_crc and (zlib.crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc or _is_torn(view[properties_at:end])):
+    if properties_at + _SHORT.unpack_from(tail, name_end)[0] != len(tail):
         return None
-    store_ms = _LONG.unpack_from(view, store_time_at)[0]
-    topic, properties = bytes(view[name_at : properties_at - 2]), bytes(view[properties_at:end])
+    topic, properties = tail[name_at:name_end], tail[properties_at:]
+    if check_crc and (zlib.crc32(data[body_at:topic_at]) & 0x7FFFFFFF != crc or _is_torn(properties)):
+        return None
     return Record(position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties)
 
 
-def _is_torn(properties: memoryview) -> bool:
+def _is_torn(properties: bytes) -> bool:
     """A part of them never reached the disk: their end is missing, or a sector in between.
 
     The record's check sum covers the body alone, so Java takes a message that has lost its properties for a good one.
     """
     if not properties:
         return False
-    return properties[-1] == 0 or (len(properties) >= len(_EMPTY_SECTOR) and _EMPTY_SECTOR in bytes(properties))
+    return properties[-1] == 0 or (len(properties) >= len(_EMPTY_SECTOR) and _EMPTY_SECTOR in properties)
 
 
 def store_ms_at(log: CommitLog, position: int) -> int:
@@ -123,8 +129,10 @@ def store_ms_at(log: CommitLog, position: int) -> int:
 
 def property_of(properties: bytes, name: bytes) -> bytes:
     """The value of one property, b"" if it is missing. `name` ends with the mark that parts it from its value."""
-    at = 0 if properties.startswith(name) else properties.find(b"\x02" + name) + 1
-    if not at and not properties.startswith(name):
+    at = properties.find(name)
+    while at > 0 and properties[at - 1] != 0x02:  # the end of a longer name
+        at = properties.find(name, at + 1)
+    if at < 0:
         return b""
     begin = at + len(name)
     end = properties.find(b"\x02", begin)

@@ -106,20 +106,19 @@ def _derive(
     known: dict[tuple[bytes, int], ConsumeQueue] = {}
     touched: dict[ConsumeQueue, None] = {}
     for last in scan(log, begin, log.end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
-        if last.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+        log_offset, size, topic, queue_id, queue_offset, sys_flag, _, _ = last
+        if sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             continue
-        place = last.topic, last.queue_id
-        queue = known.get(place)
+        queue = known.get((topic, queue_id))
         if queue is None:
-            queue = known[place] = queues.make(last.topic.decode("utf-8", "replace"), last.queue_id)
+            queue = known[topic, queue_id] = queues.make(topic.decode("utf-8", "replace"), queue_id)
             touched[queue] = None
-        queue.derive(last.queue_offset, last.log_offset, last.size, codes.of(last, queue.topic))
+        queue.derive(queue_offset, log_offset, size, codes.of(last, queue.topic))
         if queue.is_far_behind:
             queues.touched((queue,))
     queues.touched(touched)
     end = begin if last is None else last.log_offset + last.size
-    if log.segments.has(end) and end % log.segment_bytes:
-        with memoryview(log.map_of(end - end % log.segment_bytes)) as view:
-            if is_blank(view, end % log.segment_bytes):
-                end += log.segment_bytes - end % log.segment_bytes
+    in_file = end % log.segment_bytes
+    if in_file and log.segments.has(end) and is_blank(log.map_of(end - in_file), in_file):
+        end += log.segment_bytes - in_file
     return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
