@@ -8,6 +8,7 @@ not added here but found by it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from rocketline.clock import Clock
@@ -18,10 +19,10 @@ from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.key_index import KeyIndex, SyncJob
-from rocketline.store.log_writer import Entry
+from rocketline.store.log_writer import Entry, IndexKeys
 from rocketline.store.record_scan import Record, property_of, scan
 
-_NAMES = tuple(
+_UNIQ_KEY, _KEYS, _TAGS = (
     f"{name}\x01".encode() for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)
 )  # fmt: skip
 
@@ -85,21 +86,16 @@ class IndexBuilder:
         """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`."""
         if self._index is None or self._behind_at is None:
             return False
-        position, count = max(self._behind_at, self._log.start), 0
-        for record in scan(self._log, position, confirmed, check_crc=False):
-            self._add_found(self._index, record)
-            position, count = record.log_offset + record.size, count + 1
-            if count >= records_max:
-                self._behind_at = position
-                return True
-        self._behind_at = None
-        return False
-
-    def _add_found(self, index: KeyIndex, record: Record) -> None:
-        if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
-            unique_key, keys, tag = (property_of(record.properties, name).decode("utf-8", "replace") for name in _NAMES)
-            topic = record.topic.decode("utf-8", "replace")
-            index.add([(topic, (unique_key, keys, tag), record.log_offset, record.store_ms)])
+        position = max(self._behind_at, self._log.start)
+        records = list(islice(scan(self._log, position, confirmed, check_crc=False), records_max))
+        self._index.add([
+            (record.topic.decode("utf-8", "replace"), _keys_of(record), record.log_offset, record.store_ms)
+            for record in records
+            if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
+        ])  # fmt: skip
+        is_behind = len(records) == records_max
+        self._behind_at = records[-1].log_offset + records[-1].size if is_behind else None
+        return is_behind
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None
@@ -123,3 +119,12 @@ class IndexBuilder:
         """Let go; of a clean close the files are complete. Raises `OSError`."""
         if self._index is not None:
             self._index.close(is_clean=is_clean)
+
+
+def _keys_of(record: Record) -> IndexKeys:
+    properties = record.properties
+    return (
+        property_of(properties, _UNIQ_KEY).decode("utf-8", "replace"),
+        property_of(properties, _KEYS).decode("utf-8", "replace"),
+        property_of(properties, _TAGS).decode("utf-8", "replace"),
+    )
