@@ -153,10 +153,8 @@ class Puts:
             if store.is_sync and messages[0].properties.get(property_names.WAIT, "true").lower() == "true":
                 wait = self._flusher.wait
                 wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, messages, size)))
-                return
-            if store.is_sync:
-                self._flusher.flush()  # the sender does not wait for it, but nobody can read the message before
-            done(PutResult(PutStatus.PUT_OK, messages, size=size))
+            else:
+                done(PutResult(PutStatus.PUT_OK, messages, size=size))
 
     def _after_flush(self, flushed: Flushed, messages: Sequence[StoredMessage], size: int) -> PutResult:
         if flushed is Flushed.OK:
