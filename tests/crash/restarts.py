@@ -1,4 +1,4 @@
-"""How long `rocketline serve` takes to start, on nothing and after a crash with a large log, and what it weighs idle."""
+"""How long `rocketline serve` takes to start, on nothing and after a crash with a large log, and what it weighs."""
 
 from __future__ import annotations
 

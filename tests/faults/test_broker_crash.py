@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from crash import requests
+from crash.audit import Audit
 from crash.campaign import Campaign
+from crash.ledger import PLAIN, Ledger, Place, Sent, body_of
+from rocketline.net.remote import Remote
+from rocketline.testing.broker import BrokerProcess
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -23,3 +29,24 @@ async def test_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path: Pat
     campaign = Campaign(tmp_path / "broker", seed, flushDiskType=flush)
     await campaign.run(kills)
     assert campaign.ledger.acknowledged >= kills
+
+
+async def test_audit_notices_a_message_that_is_gone(tmp_path: Path) -> None:
+    """The same audit, of a broker from whose log somebody has taken the last message."""
+    ledger, settings = Ledger(), {"mappedFileSizeCommitLog": "65536"}
+    with BrokerProcess(tmp_path, name_servers=(), settings=settings) as broker:
+        async with Remote(broker.address) as remote:
+            for number in range(1, 11):
+                ledger.send(number, Sent(PLAIN, 0))
+                answer = await remote.request(requests.send([requests.message_of(number, PLAIN)], 0, 0), 20)
+                ledger.acknowledge(number, Place(PLAIN, 0, int(answer.ext["queueOffset"])), None)
+            await Audit(remote, ledger, Random(0)).run([])
+            assert not ledger.problems
+        broker.kill()
+    log = tmp_path / "store" / "commitlog" / f"{0:020}"
+    data = log.read_bytes()
+    log.write_bytes(data[: data.rindex(body_of(10)[:8])].ljust(len(data), b"\0"))
+    with BrokerProcess(tmp_path, name_servers=(), settings=settings) as broker:
+        async with Remote(broker.address) as remote:
+            await Audit(remote, ledger, Random(0)).run([])
+    assert ledger.problems[0] == f"message 10 was at {Place(PLAIN, 0, 9)}, and is gone"
