@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData
-from rocketline.model.message import StoredMessage
+from rocketline.model.message import Message, StoredMessage
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketline.testing.exchange import Exchange
 from rocketline.wire import headers
-from rocketline.wire.bodies import encode
+from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import (
     CreateTopicRequestHeader,
+    GetConsumerListByGroupRequestHeader,
     PullMessageRequestHeader,
     QueryConsumerOffsetRequestHeader,
     QueryMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
 from rocketline.wire.headers.fields import Header
 from rocketline.wire.message_codec import decode_messages, decode_record
+from rocketline.wire.properties import encode_properties
 
 READ_AND_WRITE = 6
 _PULL_GROUP = "questions"
@@ -57,6 +62,22 @@ class BrokerQuestions(Exchange):
             group, ConsumeType.CONSUME_PASSIVELY, MessageModel.CLUSTERING, ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
         )
         self.request(RequestCode.HEART_BEAT, body=encode(HeartbeatData("questions", consumer_data_set=[consumer])))
+
+    def send(self, message: Message, queue_id: int, *, born_ms: int = 0) -> SendMessageResponseHeader:
+        """Send one message to one queue; a topic that is not there yet comes into being."""
+        header = SendMessageRequestHeaderV2(
+            producer_group="questions",
+            topic=message.topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=queue_id,
+            sys_flag=0,
+            born_timestamp=born_ms,
+            flag=message.flag,
+            properties=encode_properties(message.properties).decode("utf-8"),
+        )
+        answer = self.request(RequestCode.SEND_MESSAGE_V2, header, message.body)
+        return headers.decode(SendMessageResponseHeader, answer.ext)
 
     # --- what a broker holds
 
@@ -100,6 +121,12 @@ class BrokerQuestions(Exchange):
     def by_log_offset(self, log_offset: int) -> StoredMessage:
         header = ViewMessageRequestHeader(offset=log_offset)
         return decode_record(self.request(RequestCode.VIEW_MESSAGE_BY_ID, header).body)
+
+    def client_ids(self, group: str) -> list[str]:
+        """The members of a group that is online."""
+        header = GetConsumerListByGroupRequestHeader(consumer_group=group)
+        answer = self.ask(Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, headers.encode(header)))
+        return decode(ConsumerList, answer.body).consumer_id_list if answer.code == ResponseCode.SUCCESS else []
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         header = UpdateConsumerOffsetRequestHeader(

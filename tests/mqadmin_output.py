@@ -27,10 +27,13 @@ class Shown(NamedTuple):
 def read(output: MqadminOutput, name_server: str) -> Shown:
     text = output.out.replace(name_server, "NAME-SERVER")
     reader = _READERS.get(output.command[0], _lines) if text.strip() else _lines
-    thrown = [f"{name} {code}".rstrip() for name, code in _THROWN.findall(output.error)]
-    if output.status and not thrown:
-        thrown = [output.error]
-    return Shown(" ".join(output.command), reader(text), thrown)
+    return Shown(" ".join(output.command), reader(text), thrown(output))
+
+
+def thrown(output: MqadminOutput) -> list[str]:
+    """The exceptions that a command ended with, or what it complained of."""
+    found = [f"{name} {code}".rstrip() for name, code in _THROWN.findall(output.error)]
+    return found or ([output.error] if output.status else [])
 
 
 def _lines(text: str) -> list[str]:

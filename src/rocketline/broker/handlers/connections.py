@@ -46,7 +46,7 @@ class ConnectionHandlers:
         info = self._consumers.info(asked.consumer_group)
         if info is None:
             return response(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group {asked.consumer_group} is not online"
+                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{asked.consumer_group}] not online"
             )
         body = ConsumerConnection(
             [client.connection for client in info.clients.values()],

@@ -51,6 +51,7 @@ class ClientJvm:
         with self._output.open("ab") as sink:
             self._process = subprocess.Popen(
                 command,
+                cwd=home,  # a few commands of `mqadmin` write files where they are called
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,

@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -109,7 +110,9 @@ final class Send {
     private void async(List<Message> messages) throws Exception {
         Semaphore free = new Semaphore(IN_FLIGHT);
         for (Message message : messages) {
-            free.acquire();
+            if (!free.tryAcquire(2 * Numbered.PATIENCE_MS, TimeUnit.MILLISECONDS)) {
+                throw new IllegalStateException("an asynchronous send was never answered");
+            }
             producer.send(message, new SendCallback() {
                 @Override
                 public void onSuccess(SendResult result) {
@@ -124,6 +127,8 @@ final class Send {
                 }
             });
         }
-        free.acquire(IN_FLIGHT);
+        if (!free.tryAcquire(IN_FLIGHT, 2 * Numbered.PATIENCE_MS, TimeUnit.MILLISECONDS)) {
+            problems.add("some asynchronous sends were never answered");
+        }
     }
 }
