@@ -8,8 +8,10 @@ import pytest
 
 from brokers import BrokerPeer, broker
 from pulls import pull
+from rocketline.model.message import Message
 from rocketline.store.filesystem import DiskFileSystem
-from rocketline.wire.codes import RequestCode
+from rocketline.wire.batch import encode_batch
+from rocketline.wire.codes import RequestCode, ResponseCode
 from sends import send_v2
 
 pytestmark = pytest.mark.timeout(60)
@@ -46,3 +48,40 @@ async def test_deleting_a_topic_with_the_name_of_a_folder_deletes_nothing(tmp_pa
 
 def _files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
+
+
+# --- messages that would poison their queue
+
+
+@pytest.mark.parametrize(
+    ("fields", "properties"),
+    [
+        ({"f": "4"}, "UNIQ_KEY\x01k\x02"),
+        ({"f": "12"}, "UNIQ_KEY\x01k\x02"),
+        ({"f": "128"}, "UNIQ_KEY\x01k\x02"),
+        ({"f": "-1"}, "UNIQ_KEY\x01k\x02"),
+        ({}, "UNIQ_KEY\x01k\x02INNER_NUM\x013\x02"),
+        ({"f": "4", "m": "true"}, ""),
+    ],
+)
+async def test_message_marked_as_half_a_transaction_or_an_inner_batch_is_refused(
+    fields: dict[str, str], properties: str
+) -> None:
+    """A record of that kind has no place in its queue after a crash, and those after it lie beyond a gap."""
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        assert (await peer.request(send_v2(b"before"), 20)).code == 0
+        body = encode_batch([Message("T", b"member")]) if "m" in fields else b"x"
+        answer = await peer.request(send_v2(body, fields, properties=properties), 20)
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL, answer.remark
+        assert (await peer.request(send_v2(b"after"), 20)).ext["queueOffset"] == "1"
+
+
+@pytest.mark.parametrize("level", ["abc", "", "-", "²", "2147483648", "-2147483649", "9" * 5000, "1.5", " 1"])
+async def test_delay_level_that_is_no_int_is_refused(level: str) -> None:
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        answer = await peer.request(send_v2(properties=f"UNIQ_KEY\x01k\x02DELAY\x01{level}\x02"), 20)
+        if not level:  # a property without a value is none
+            assert answer.code == 0
+            return
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "delay level" in (answer.remark or "")

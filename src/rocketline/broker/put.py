@@ -16,7 +16,7 @@ from rocketline.errors import IllegalMessageError, LocalProtocolError, StoreErro
 from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
-from rocketline.model.sys_flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketline.model.sys_flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketline.settings import Settings
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.codes import ResponseCode
@@ -110,6 +110,11 @@ class Puts:
             return _illegal(f"the topic has {topic_bytes} bytes")
         if len(message.body) > body_bytes_max:
             return _illegal(f"the body has {len(message.body)} bytes; maxMessageSize allows {body_bytes_max}")
+        if message.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+            # Recovery, and Apache's broker, give such a record no place in its queue: the next one would be a gap away.
+            return _illegal(f"the sysFlag {message.sys_flag} is that of half a transaction, which has no queue")
+        if message.sys_flag & INNER_BATCH or property_names.INNER_NUM in message.properties:
+            return _illegal("it is marked as a batch within one record, which no queue here takes")
         try:
             properties_bytes = len(encode_properties(message.properties))
         except LocalProtocolError as error:
@@ -121,8 +126,6 @@ class Puts:
 
     def _delay(self, message: StoredMessage) -> PutResult | None:
         """Send a message that is to be delayed to the topic where such ones wait. Java: handleScheduleMessage."""
-        if message.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
-            return None
         properties = message.properties
         level = int(properties.get(property_names.DELAY, "0"))
         if level > 0:

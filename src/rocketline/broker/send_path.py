@@ -49,7 +49,7 @@ _SPECIAL_SYS_FLAGS: Final = 0xCC  # transactions and inner batches
 _SPECIAL_PROPERTIES = frozenset({
     property_names.DELAY, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS,
     property_names.TIMER_DELIVER_MS, property_names.TRAN_MSG, property_names.POP_CK, property_names.CRC32,
-    property_names.MSG_REGION, property_names.TRACE_ON, property_names.CLUSTER,
+    property_names.MSG_REGION, property_names.TRACE_ON, property_names.CLUSTER, property_names.INNER_NUM,
 })  # fmt: skip
 """With one of these a message takes the ordinary way."""
 

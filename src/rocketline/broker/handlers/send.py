@@ -241,7 +241,7 @@ class SendHandlers:
                 ResponseCode.NO_PERMISSION, f"broker {config.broker_name} takes no transactional messages yet"
             )
         level = properties.get(property_names.DELAY, "0")
-        if not level.removeprefix("-").isdecimal() or len(level) > 10:
+        if not _is_int32(level):
             raise _RefusalError(ResponseCode.SYSTEM_ERROR, f"the delay level {level[:40]!r} is no number")
         properties.pop(property_names.POP_CK, None)
         properties.pop(property_names.CRC32, None)
@@ -280,3 +280,9 @@ class SendHandlers:
         config = self._settings.value
         answer.ext |= {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         return answer
+
+
+def _is_int32(text: str) -> bool:
+    """Java's `Integer.parseInt` takes the text."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isdecimal() and len(digits) <= 10 and -(2**31) <= int(text) < 2**31
