@@ -56,6 +56,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def make(self, place: tuple[str, int], size: int) -> StoredMessage:
         self.count += 1
+        self.clock.advance(0.001)  # no index file holds the messages of one millisecond only
         body = f"{self.count}:".encode().ljust(size, b".")
         topic, queue_id = place
         return message(

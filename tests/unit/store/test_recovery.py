@@ -1,0 +1,436 @@
+"""Opening a store again: after a clean stop, after a death, after damage, and as Apache's broker leaves one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketline.errors import CorruptStoreError, StoreLockedError
+from rocketline.store.checkpoint import Checkpoint
+from rocketline.store.consume_queue import UNIT
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.message_store import MessageStore
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.faulty_filesystem import FaultyFileSystem
+from stores import LOG_BYTES, ROOT, SYNC, catch_up, contents, die, fill, find_keys, flush, flush_queues, memory, message
+from stores import open_store as opened
+
+ABORT = ROOT / "abort"
+QUEUE_FILE = ROOT / "consumequeue" / "T" / "0" / "00000000000000000000"
+
+
+@pytest.fixture
+def files(clock: FakeClock) -> MemoryFileSystem:
+    return memory(clock)
+
+
+def log_file(start: int) -> Path:
+    return ROOT / "commitlog" / f"{start:020}"
+
+
+def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[int]:
+    return [int(found.body.strip(b".")) for found in contents(store, topic, queue_id)]
+
+
+def saved_checkpoint(files: MemoryFileSystem) -> Checkpoint:
+    checkpoint = Checkpoint(files, ROOT / "checkpoint")
+    checkpoint.load()
+    return checkpoint
+
+
+# --- clean stops
+
+
+def test_a_clean_stop_leaves_no_abort_file_and_complete_files(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """store.md 13.7"""
+    store = opened(files, clock)
+    assert files.read_file(ABORT) is not None
+    sent = fill(store, 12)
+    store.close()
+    assert not files.exists(ABORT)
+    checkpoint = saved_checkpoint(files)
+    assert checkpoint.physic_msg_timestamp == checkpoint.logics_msg_timestamp == clock.wall_ms()
+    assert checkpoint.logics_log_offset == sent[-1].log_offset
+    assert checkpoint.confirm_log_offset == 0, "set by recovery alone"
+    assert UNIT.unpack((files.read_file(QUEUE_FILE) or b"")[80:100])[0] == sent[4].log_offset
+    store = opened(files, clock)
+    assert bodies(store) == list(range(12))
+    assert not store.index.is_behind
+    assert store.checkpoint.confirm_log_offset == sent[-1].log_offset
+    assert fill(store, 1)[0].queue_offset == 12
+    store.close()
+
+
+def test_an_untouched_store_says_the_same_after_each_restart(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    last = fill(store, 5)[-1]
+    store.close()
+    for _ in range(2):
+        clock.advance(100)
+        store = opened(files, clock)
+        flush_queues(store)
+        assert store.checkpoint.logics_log_offset == last.log_offset
+        store.close()
+        checkpoint = saved_checkpoint(files)
+        assert (checkpoint.logics_log_offset, checkpoint.logics_msg_timestamp) == (last.log_offset, last.store_ms)
+
+
+def test_the_store_time_goes_on_from_the_last_record_though_the_clock_went_back(files: MemoryFileSystem) -> None:
+    store = opened(files, FakeClock(wall_ms=5000))
+    fill(store, 1)
+    store.close()
+    files.remove(ROOT / "checkpoint")
+    store = opened(files, FakeClock(wall_ms=1000))
+    assert fill(store, 1)[0].store_ms == 5000
+    store.close()
+
+
+def test_an_empty_store_opens_and_closes(files: MemoryFileSystem, clock: FakeClock) -> None:
+    for _ in range(2):
+        store = opened(files, clock)
+        assert (store.min_log_offset, store.max_log_offset) == (0, 0)
+        assert store.clean() == []
+        store.close()
+
+
+def test_queues_that_lack_units_are_completed_also_after_a_clean_stop(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """store.md 5.4 (a), 11.8: Apache's broker loses the second record and puts the others one place too low."""
+    store = opened(files, clock)
+    fill(store, 5)
+    store.close()
+    files.open(QUEUE_FILE).write_at(20, bytes(80))
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, 3, 4]
+    store.close()
+
+
+def test_queues_that_were_deleted_are_derived_anew(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    fill(store, 20)
+    store.close()
+    files.remove_tree(ROOT / "consumequeue")
+    store = opened(files, clock)
+    assert bodies(store) == list(range(20))
+    store.close()
+
+
+def test_a_unit_that_points_at_no_record_lets_the_whole_log_be_read(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    fill(store, 5)
+    store.close()
+    files.open(QUEUE_FILE).write_at(80, UNIT.pack(1 << 40, 100, 0))
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, 3, 4]
+    store.close()
+
+
+def test_queues_without_a_log_are_removed(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """store.md 5.4: no log files at all."""
+    store = opened(files, clock)
+    fill(store, 5)
+    store.close()
+    files.remove(log_file(0))
+    files.remove(log_file(LOG_BYTES))
+    store = opened(files, clock)
+    assert store.max_offset("T", 0) == 0
+    assert not files.exists(ROOT / "consumequeue" / "T")
+    assert fill(store, 1)[0].log_offset == 0
+    store.close()
+
+
+# --- deaths
+
+
+def test_after_a_death_everything_that_was_written_is_there(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    fill(store, 12)
+    fill(store, 3, queue_id=1)
+    die(store)
+    store = opened(files, clock)
+    assert bodies(store) == list(range(12))
+    assert bodies(store, "T", 1) == [0, 1, 2]
+    assert store.index.is_behind
+    catch_up(store)
+    assert len(find_keys(store, "k7")) == 1
+    store.close()
+    assert not files.exists(ABORT)
+
+
+def test_what_is_found_after_a_death_is_durable_before_it_is_read(clock: FakeClock) -> None:
+    disk = FaultyFileSystem(clock)
+    store = opened(disk, clock, flush_disk_type=SYNC)
+    fill(store, 12)
+    assert contents(store) == []
+    die(store)
+    store = opened(disk, clock, flush_disk_type=SYNC)
+    assert bodies(store) == list(range(12))
+    for log in store.log.segments.starts:
+        assert disk._live[store.log.segments.path(log)] is not None
+        assert not disk._live[store.log.segments.path(log)].unsynced  # type: ignore[union-attr]
+    store.close()
+
+
+def test_only_the_files_in_doubt_are_read_again(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """store.md 5.4: from the newest file whose first record was stored three seconds before the checkpoint."""
+    store = opened(files, clock)
+    for _ in range(30):
+        fill(store, 1)
+        clock.advance(1)
+    flush(store)
+    flush_queues(store)
+    flush_queues(store)  # the second one saves what the first achieved
+    fill(store, 2)
+    die(store)
+    # Were the first file read again, this would end the log.
+    files.open(log_file(0)).write_at(500, b"damage")
+    store = opened(files, clock)
+    assert store.max_offset("T", 0) == 32
+    assert store.checkpoint.confirm_log_offset == store.units("T", 0, 31, 1)[0][0]
+    store.close()
+
+
+def test_garbage_behind_the_last_record_is_dropped_and_zeros_take_its_place(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """store.md 11.8"""
+    store = opened(files, clock)
+    fill(store, 3)
+    end = store.max_log_offset
+    die(store)
+    files.open(log_file(0)).write_at(end, bytes.fromhex("00000050daa320a7") + b"\xff" * 100)
+    store = opened(files, clock)
+    assert store.max_log_offset == end
+    assert bodies(store) == [0, 1, 2]
+    assert (files.read_file(log_file(0)) or b"")[end:] == bytes(LOG_BYTES - end)
+    store.close()
+
+
+def test_records_of_an_earlier_life_do_not_come_back(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """A damaged record ends the log; what stood behind it fits exactly behind a new one of the same size."""
+    store = opened(files, clock)
+    sent = fill(store, 4)
+    die(store)
+    files.open(log_file(0)).write_at(sent[1].log_offset + 90, b"damage")
+    store = opened(files, clock)
+    assert bodies(store) == [0]
+    again = fill(store, 1)[0]
+    assert again.log_offset == sent[1].log_offset
+    die(store)
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1]
+    assert store.max_log_offset == sent[2].log_offset
+    store.close()
+
+
+def test_a_record_that_has_lost_the_end_of_its_properties_is_torn(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """Its body, which alone has a check sum, is whole."""
+    store = opened(files, clock)
+    fill(store, 2)
+    end = store.max_log_offset
+    die(store)
+    files.open(log_file(0)).write_at(end - 3, bytes(3))
+    store = opened(files, clock)
+    assert bodies(store) == [0]
+    store.close()
+
+
+def test_a_zero_file_that_apache_made_ahead_is_removed(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """store.md 2.1, 11.8"""
+    store = opened(files, clock)
+    fill(store, 3)
+    end = store.max_log_offset
+    die(store)
+    files.write_file(log_file(LOG_BYTES), bytes(LOG_BYTES))
+    store = opened(files, clock)
+    assert store.max_log_offset == end
+    assert not files.exists(log_file(LOG_BYTES))
+    assert bodies(store) == [0, 1, 2]
+    store.close()
+
+
+def test_a_log_that_ends_with_a_blank_record_goes_on_in_the_next_file(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock)
+    fill(store, 3)
+    store.log.make_room(LOG_BYTES - 8)
+    die(store)
+    for _ in range(2):
+        store = opened(files, clock)
+        assert store.max_log_offset == LOG_BYTES
+        assert bodies(store) == [0, 1, 2]
+        store.close()
+    store = opened(files, clock)
+    assert fill(store, 1)[0].log_offset == LOG_BYTES
+    store.close()
+
+
+def test_units_beyond_the_end_of_the_log_are_dropped(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    sent = fill(store, 5)
+    flush_queues(store)
+    die(store)
+    files.open(log_file(0)).write_at(sent[3].log_offset, bytes(8))
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2]
+    assert fill(store, 1)[0].queue_offset == 3
+    store.close()
+
+
+def test_a_topic_deleted_and_made_again_before_a_death_has_its_new_messages_only(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock)
+    fill(store, 12)
+    flush_queues(store)
+    store.delete_topics(["T"])
+    new = [store.append(message("T", f"{number + 100}".encode())) for number in range(3)]
+    assert [sent.queue_offset for sent in new] == [0, 1, 2]
+    die(store)
+    store = opened(files, clock)
+    assert bodies(store) == [100, 101, 102]
+    store.close()
+
+
+def test_prepared_and_rolled_back_records_have_no_unit(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """store.md 2.6"""
+    store = opened(files, clock)
+    for number, sys_flag in enumerate((0, 0x4, 0xC, 0x8)):
+        sent = message("T", f"{number}".encode(), KEYS=f"k{number}")
+        sent.sys_flag = sys_flag
+        if sys_flag in (0x4, 0xC):
+            store.queues.make("T", 0).next_offset = 0
+        store.append(sent)
+        store.queues.make("T", 0).next_offset = 1
+    die(store)
+    store = opened(files, clock)
+    assert bodies(store) == [0, 3]
+    catch_up(store)
+    assert [bool(find_keys(store, f"k{number}")) for number in range(4)] == [True, True, False, True]
+    store.close()
+
+
+def test_records_without_a_checksum_over_all_end_the_log_if_that_is_demanded(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """store.md 2.4: forceVerifyPropCRC."""
+    store = opened(files, clock, enabled_append_prop_crc=True)
+    fill(store, 2)
+    die(store)
+    store = opened(files, clock)
+    fill(store, 1)
+    die(store)
+    store = opened(files, clock, force_verify_prop_crc=True)
+    assert bodies(store) == [0, 1]
+    store.close()
+
+
+# --- stores that cannot be opened
+
+
+def test_a_store_in_use_is_not_opened_again(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    with pytest.raises(StoreLockedError):
+        opened(files, clock)
+    fill(store, 1)
+    store.close()
+
+
+def test_other_file_sizes_are_refused_and_the_store_stays_as_clean_as_it_was(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock)
+    fill(store, 3)
+    store.close()
+    with pytest.raises(CorruptStoreError, match="1024 bytes where the settings say 2048"):
+        opened(files, clock, mapped_file_size_commit_log=2048)
+    assert not files.exists(ABORT)
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2]
+    store.close()
+
+
+# --- the index
+
+
+def test_an_index_that_is_behind_takes_new_messages_in_their_order(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    fill(store, 10)
+    die(store)
+    store = opened(files, clock)
+    assert store.catch_up(4)
+    fill(store, 5)
+    assert store.index.behind_bytes > 0
+    assert find_keys(store, "k14") == []
+    catch_up(store)
+    assert store.index.behind_bytes == 0
+    fill(store, 1)
+    assert [len(find_keys(store, f"k{number}")) for number in range(16)] == [1] * 16
+    store.close()
+
+
+def test_an_index_that_is_behind_at_the_stop_is_rebuilt_by_the_next_start(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock)
+    fill(store, 10)
+    die(store)
+    store = opened(files, clock)
+    store.catch_up(4)
+    store.close()
+    assert store.problem is None
+    assert files.exists(ABORT)
+    store = opened(files, clock)
+    catch_up(store)
+    assert [len(find_keys(store, f"k{number}")) for number in range(10)] == [1] * 10
+    store.close()
+    assert not files.exists(ABORT)
+
+
+def test_an_index_whose_files_are_lost_is_rebuilt_from_the_first_record(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """store.md 4: Apache's broker rebuilds it only from where recovery begins."""
+    store = opened(files, clock)
+    for _ in range(20):
+        fill(store, 1)
+        clock.advance(1)
+    flush(store)
+    flush_queues(store)
+    flush_queues(store)
+    die(store)
+    files.remove_tree(ROOT / "index")
+    store = opened(files, clock)
+    catch_up(store)
+    assert [len(find_keys(store, f"k{number}")) for number in range(20)] == [1] * 20
+    store.close()
+
+
+def test_rebuilding_goes_on_with_what_is_left_when_old_files_are_deleted(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock)
+    fill(store, 20)
+    flush(store)
+    die(store)
+    store = opened(files, clock)
+    store.catch_up(2)
+    store.log.drop_first()
+    catch_up(store)
+    first = next(n for n, unit in enumerate(store.units("T", 0, 0, 20)) if unit[0] >= store.min_log_offset)
+    assert [len(find_keys(store, f"k{number}")) for number in range(first, 20)] == [1] * (20 - first)
+    store.close()
+
+
+def test_a_store_without_an_index_finds_nothing_and_stops_cleanly(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock, message_index_enable=False)
+    fill(store, 3)
+    assert find_keys(store, "k1") == []
+    assert store.index.last_update == (0, 0)
+    assert not store.catch_up(10)
+    store.close()
+    assert not files.exists(ABORT)
+    assert not files.exists(ROOT / "index")
