@@ -5,15 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import time
-from pathlib import Path
 
 import pytest
 
 from rocketline.errors import IllegalMessageError, StoreError, StoreFullError, StoreReadOnlyError
-from rocketline.store.filesystem import Data, File
-from rocketline.store.memory_filesystem import MemoryFile, MemoryFileSystem
+from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
+from slow_files import SlowFileSystem
 from stores import LOG_BYTES, ROOT, SYNC, contents, fill, find_keys, flush, flush_queues, memory, message, open_store
 
 
@@ -168,31 +167,6 @@ def test_a_write_that_takes_too_long_marks_what_was_read_before_as_stale(clock: 
     fill(store, 1)
     assert store.stall_end_s == clock.monotonic()
     store.close()
-
-
-class SlowFileSystem(MemoryFileSystem):
-    """Its log takes `seconds` for a write."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__(clock, capacity=1 << 30)
-        self.fake_clock, self.seconds = clock, 0.0
-
-    def open(self, path: Path, *, size: int | None = None) -> File:
-        opened = super().open(path, size=size)
-        if path.parent.name != "commitlog":
-            return opened
-        assert isinstance(opened, MemoryFile)
-        slow = _SlowFile(opened._content, self._clock, self._charge)
-        slow.disk = self
-        return slow
-
-
-class _SlowFile(MemoryFile):
-    disk: SlowFileSystem
-
-    def write_at(self, position: int, data: Data) -> None:
-        self.disk.fake_clock.advance(self.disk.seconds)
-        super().write_at(position, data)
 
 
 # --- deleting
