@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker_tables import Tables
 from rocketline.broker.admission import Admission
@@ -72,9 +72,42 @@ class Sends:
             choose_queue=lambda count: count - 1,
         )
         self._by_code = self.admission.guarded(handlers.by_code())
-        self.path = SendPath(
-            tables.store, self.flusher, tables.topics, tables.stats, self.admission, tables.settings, tables.clock
+        self.soon: list[Callable[[], None]] = []
+        self._path = SendPath(
+            tables.store,
+            self.flusher,
+            tables.topics,
+            tables.stats,
+            self.admission,
+            tables.settings,
+            tables.clock,
+            self.soon.append,
         )
+
+    def take(self, data: bytes, read_s: float) -> tuple[int, bytes]:
+        """How many bytes the hot path takes of what was read, and what it answers until the end of the turn."""
+        peer = _Peer(read_s)
+        end, replies, later = self._path(peer, data, 0, 1 << 20)
+        for action in self.soon:
+            action()
+        self.soon.clear()
+        assert peer.answered == later
+        return end, replies + peer.replies
 
     def handle(self, channel: Channel, request: Command) -> Outcome:
         return self._by_code[request.code](channel, request)
+
+
+class _Peer:
+    """A connection that remembers what it was answered."""
+
+    peer = "127.0.0.1:50000"
+
+    def __init__(self, read_s: float) -> None:
+        self.read_s = read_s
+        self.replies = b""
+        self.answered = 0
+
+    def reply_bytes(self, replies: bytes, count: int) -> None:
+        self.replies += replies
+        self.answered += count

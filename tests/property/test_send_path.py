@@ -113,8 +113,8 @@ def test_any_history_of_sends_and_changes_gives_the_handlers_own_bytes_and_recor
             except ValueError:  # text that no frame can carry
                 continue
             expected = _handled(twins[0][1], peer, whole)
-            end, replies, later = twins[1][1].path(peer, whole, 0, 1 << 20)
-            assert (end, later) in ((0, 0), (len(whole), 0))
+            end, replies = twins[1][1].take(whole, peer.read_s)
+            assert end in (0, len(whole))
             assert (replies if end else _handled(twins[1][1], peer, whole)) == expected
             assert _stored(plain) == _stored(fast)
 
@@ -150,9 +150,6 @@ class _Channel:
     peer = "127.0.0.1:50000"
     read_s = FakeClock().monotonic()
 
-    def reply_bytes(self, replies: bytes, count: int) -> None:
-        raise AssertionError("nothing was to be answered later")
-
 
 @given(st.binary() | sends().map(lambda request: frame.encode(request)[8:-1] if _is_text(request) else b""))
 def test_both_ways_to_read_a_header_agree(header: bytes) -> None:
@@ -174,7 +171,7 @@ def test_usual_run_of_messages_is_taken_in_one_call() -> None:
     with tables(FakeClock()) as made:
         run = b"".join(frame.encode(send_v2(fields={"e": str(opaque % 2)}, opaque=opaque)) for opaque in range(50))
         cut = frame.encode(send_v2())[:-1]
-        end, replies, later = Sends(made).path(_Channel(), run + cut, 0, 1 << 20)
-        assert (end, later) == (len(run), 0)
+        end, replies = Sends(made).take(run + cut, made.clock.monotonic())
+        assert end == len(run)
         assert replies.count(b'"code":0,') == 50
         assert made.store.max_offset("T", 0) == made.store.max_offset("T", 1) == 25

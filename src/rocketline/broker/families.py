@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -71,6 +72,16 @@ class Families:
         self._checks = PullChecks(kept.topics, kept.groups, services.consumers, settings)
         self._reading = PullReading(kept.store, kept.offsets, kept.stats, settings)
         self._admission = Admission(kept.store, lambda: services.flusher.waiting, settings, clock)
+        self._sends = SendPath(
+            kept.store,
+            services.flusher,
+            kept.topics,
+            kept.stats,
+            self._admission,
+            settings,
+            clock,
+            asyncio.get_running_loop().call_soon,
+        )
         self.pulls = self._guarded([self._pulls()])
         self.others = self._guarded([*self._for_clients(), *self._for_producers(), *self._for_administrators()])
 
@@ -80,14 +91,13 @@ class Families:
 
     def hot_path(self, *, with_pulls: bool) -> HotPath | None:
         """What answers plain sends and pulls before they are even decoded; None if answers are not to be JSON."""
-        kept, services, settings = self._kept, self._services, self._settings
+        kept, settings = self._kept, self._settings
         if settings.value.network.serialize_type is not SerializeType.JSON:
             return None
-        sends = SendPath(kept.store, services.flusher, kept.topics, kept.stats, self._admission, settings, self._clock)
         if not with_pulls:
-            return sends
-        pulls = PullPath(self._checks, self._reading, kept.topics, kept.groups, services.consumers, settings)
-        return BrokerHotPath(sends, pulls, self._admission)
+            return self._sends
+        pulls = PullPath(self._checks, self._reading, kept.topics, kept.groups, self._services.consumers, settings)
+        return BrokerHotPath(self._sends, pulls, self._admission)
 
     def _pulls(self) -> Family:
         return PullHandlers(self._checks, self._reading, self._services.held, self._settings, self._clock, self._log)

@@ -1,4 +1,7 @@
-"""The hot path of sends: many plain messages in, one write to the log, all their answers out, in one call.
+"""The hot path of sends: many plain messages in, one write to the log, all their answers out.
+
+What the connections bring in one turn of the loop is laid out as it comes and written when the turn is over: so 64
+producers with one message each cost the log as little as one with 64.
 
 It takes what nearly every producer sends: a message with its own unique key, for a queue that exists, with nothing
 special about it. At the first frame that is different it stops, and the handlers of `rocketline.broker.handlers.send`
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import partial
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Final
@@ -31,8 +35,7 @@ from rocketline.model.route import PERM_WRITE
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.consume_queue import ConsumeQueue
-from rocketline.store.log_writer import LogWriter
-from rocketline.store.message_store import MessageStore
+from rocketline.store.message_store import AppendBatch, MessageStore
 from rocketline.wire.codes import CURRENT_VERSION, ResponseCode
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 from rocketline.wire.properties import NAME_END, PROPERTIES_BYTES_MAX, VALUE_END, format_properties
@@ -55,25 +58,16 @@ _SPECIAL_PROPERTIES = frozenset({
 
 
 class _Run:
-    """Messages of one read that are laid out in the log: what their answers say, and what is counted."""
+    """Messages of one read that are laid out in the log, and what their answers say."""
 
-    __slots__ = ("headers", "log_offsets", "opaques", "tally")
+    __slots__ = ("headers", "log_offsets", "opaques", "peer")
 
-    def __init__(self) -> None:
+    def __init__(self, peer: HotPeer) -> None:
+        self.peer = peer
         self.headers: list[str] = []
         """Of the answers, empty for a message that nobody waits to hear of."""
         self.opaques: list[int] = []
         self.log_offsets: list[int] = []
-        self.tally: dict[ConsumeQueue, list[int]] = {}
-        """Messages and bytes by queue."""
-
-    def count(self, queue: ConsumeQueue, size: int) -> None:
-        counts = self.tally.get(queue)
-        if counts is None:
-            self.tally[queue] = [1, size]
-        else:
-            counts[0] += 1
-            counts[1] += size
 
     @property
     def awaited(self) -> int:
@@ -88,6 +82,28 @@ class _Run:
         return lost
 
 
+class _Turn:
+    """What one turn of the loop laid out: a batch that is still open, the runs in it, and what is to be counted."""
+
+    __slots__ = ("batch", "problem", "runs", "tally", "writer")
+
+    def __init__(self, batch: AppendBatch) -> None:
+        self.batch, self.writer = batch, batch.open()
+        self.runs: list[_Run] = []
+        self.problem: StoreError | OSError | None = None
+        """Why no more could be laid out."""
+        self.tally: dict[ConsumeQueue, list[int]] = {}
+        """Messages and bytes by queue."""
+
+    def count(self, queue: ConsumeQueue, size: int) -> None:
+        counts = self.tally.get(queue)
+        if counts is None:
+            self.tally[queue] = [1, size]
+        else:
+            counts[0] += 1
+            counts[1] += size
+
+
 class SendPath:
     """Takes runs of plain sends. Java has no such thing: there each message is a task of its own."""
 
@@ -100,9 +116,13 @@ class SendPath:
         admission: Admission,
         settings: Settings[BrokerConfig],
         clock: Clock,
+        call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._store, self._flusher, self._topics, self._stats = store, flusher, topics, stats
         self._admission, self._settings, self._clock = admission, settings, clock
+        self._call_soon = call_soon
+        self._turn: _Turn | None = None
+        store.settle = self.settle
         host = store.store_host
         self._id_prefix = (host.ip + host.port.to_bytes(4, "big")).hex().upper()
         self._topics_version = self._settings_version = -1
@@ -116,28 +136,48 @@ class SendPath:
         self._body_bytes_max = self._accept_ms = 0
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
-        """Store the plain sends from `start` on. With SYNC_FLUSH all answers come later. See `HotPath`."""
+        """Lay out the plain sends from `start` on. Their answers come at the end of the turn. See `HotPath`."""
         if not data.startswith(_HEADER_START, start + 8) or not self._is_open(peer):
             return start, b"", 0
         born_host = self._born_hosts.get(peer.peer) or self._born_host(peer.peer)
-        run, batch = _Run(), self._store.batch()
+        turn, run = self._turn or self._begin_turn(), _Run(peer)
         try:
-            with batch as writer:
-                while (end := self._add(writer, data, start, born_host, run)) and len(run.opaques) < _MESSAGES_MAX:
-                    start = end
-                start = end or start
-        except StoreError as error:
-            return start, *self._refused(peer, run, batch.end, str(error))
-        return start, *(self._stored(peer, run, batch.end) if run.opaques else (b"", 0))
+            while (end := self._add(turn, data, start, born_host, run)) and len(run.opaques) < _MESSAGES_MAX:
+                start = end
+            start = end or start
+        except (StoreError, OSError) as error:
+            turn.problem = error
+        if run.opaques:
+            turn.runs.append(run)
+        if turn.problem is not None:
+            self.settle()
+        return start, b"", run.awaited
 
-    def _stored(self, peer: HotPeer, run: _Run, end: int) -> tuple[bytes, int]:
-        """The messages are written: their answers now, or how many come later."""
-        for queue, (count, size) in run.tally.items():
+    def _begin_turn(self) -> _Turn:
+        turn = self._turn = _Turn(self._store.batch())
+        self._call_soon(self.settle)
+        return turn
+
+    def settle(self) -> None:
+        """Write what the turn laid out, and answer. Also called before anybody else writes to the store."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        problem = turn.problem
+        try:
+            turn.batch.close(problem)
+        except StoreError as error:
+            problem = error
+        if problem is not None:
+            self._refuse(turn, str(problem))
+        for queue, (count, size) in turn.tally.items():
             self._stats.put(queue.topic, queue.queue_id, count, size, requests=count)
         if self._store.is_sync:
-            self._flusher.wait(end, partial(self._flushed, peer, run), len(run.opaques))
-            return b"", run.awaited
-        return _frames(run.headers), 0
+            messages = sum(len(run.opaques) for run in turn.runs)
+            self._flusher.wait(turn.batch.end, partial(self._flushed, turn.runs), messages)
+        else:
+            for run in turn.runs:
+                run.peer.reply_bytes(_frames(run.headers), run.awaited)
 
     # --- taking messages
 
@@ -149,7 +189,7 @@ class SendPath:
             return False
         return self._is_plain and self._store.is_writable and self._admission.takes_sends(peer.read_s)
 
-    def _add(self, writer: LogWriter, data: bytes, start: int, born_host: bytes, run: _Run) -> int:
+    def _add(self, turn: _Turn, data: bytes, start: int, born_host: bytes, run: _Run) -> int:
         """Lay out the message of one frame; where the frame ends, 0 if it is not taken."""
         if len(data) - start < 8:
             return 0
@@ -178,6 +218,7 @@ class SendPath:
         if code is None:
             code = self._keep_tags_code(keys[2])
         queue_offset, (sys_flag, flag, reconsume_times) = queue.next_offset, numbers
+        writer = turn.writer
         log_offset = writer.add(
             queue, data[body_start:end], properties, code, keys, born_host, sys_flag, int(born), flag, reconsume_times
         )
@@ -189,7 +230,7 @@ class SendPath:
             else f'{{"code":0,"extFields":{{"msgId":"{self._id_prefix}{log_offset:016X}","queueId":"{queue.queue_id}",'
             f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(keys[0])},{self._tail}{opaque}{_END}'
         )
-        run.count(queue, writer.position - log_offset)
+        turn.count(queue, writer.position - log_offset)
         return end
 
     def _queue_of(self, topic: str, queue_id: str) -> ConsumeQueue | None:
@@ -267,22 +308,25 @@ class SendPath:
 
     # --- answering
 
-    def _flushed(self, peer: HotPeer, run: _Run, flushed: Flushed) -> None:
+    def _flushed(self, runs: list[_Run], flushed: Flushed) -> None:
         """Answer messages that waited for their flush."""
-        awaited = run.awaited
-        if flushed is Flushed.OK:
-            replies = _frames(run.headers)
-        elif flushed is Flushed.TIMEOUT:
-            replies = _frames([_timed_out(header) for header in run.headers])
-        else:
-            replies = self._refusals(run.cut(0), f"the store is read-only: {self._store.problem}")
-        peer.reply_bytes(replies, awaited)
+        for run in runs:
+            awaited = run.awaited
+            if flushed is Flushed.OK:
+                replies = _frames(run.headers)
+            elif flushed is Flushed.TIMEOUT:
+                replies = _frames([_timed_out(header) for header in run.headers])
+            else:
+                replies = self._refusals(run.cut(0), f"the store is read-only: {self._store.problem}")
+            run.peer.reply_bytes(replies, awaited)
 
-    def _refused(self, peer: HotPeer, run: _Run, end: int, problem: str) -> tuple[bytes, int]:
-        """The log took the messages before `end`, which are stored, and not the others."""
-        refusals = self._refusals(run.cut(end), problem)
-        replies, later = self._stored(peer, run, end) if run.opaques else (b"", 0)
-        return replies + refusals, later
+    def _refuse(self, turn: _Turn, problem: str) -> None:
+        """Answer the messages that the log did not take: those at or beyond its end."""
+        turn.tally.clear()  # which of them it holds nobody knows
+        for run in turn.runs:
+            lost = run.cut(turn.batch.end)
+            run.peer.reply_bytes(self._refusals(lost, problem), len(lost))
+        turn.runs = [run for run in turn.runs if run.opaques]
 
     def _refusals(self, opaques: list[int], problem: str) -> bytes:
         """The answers to messages that the store did not take."""

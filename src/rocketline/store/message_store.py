@@ -77,6 +77,8 @@ class MessageStore(StoreReader):
         self.checkpoint = Checkpoint(fs, self.root / "checkpoint")
         self.on_arrival: Callable[[Arrivals], None] = lambda arrivals: None
         """Told after each dispatch; set by whoever lets clients wait for messages."""
+        self.settle: Callable[[], None] = lambda: None
+        """Closes the batch that is open, if one is. Called before the next one is begun and before the store closes."""
         self.on_written: Callable[[], None] = lambda: None
         """Told after each write with SYNC_FLUSH; set by whoever flushes."""
         self._retention = Retention()
@@ -227,7 +229,11 @@ class MessageStore(StoreReader):
         return tags_code(properties.get(property_names.TAGS, ""))
 
     def batch(self) -> AppendBatch:
-        """Several records, written together when the block is left. Use the writer inside."""
+        """Several records, written together when the batch is closed. Use the writer in between.
+
+        There is one at a time: who leaves one open longer than its own call sets `settle`, which closes it.
+        """
+        self.settle()
         return AppendBatch(self)
 
     def commit(self, batch: AppendBatch) -> None:
@@ -344,6 +350,7 @@ class MessageStore(StoreReader):
 
         What cannot be written now is derived again by that start.
         """
+        self.settle()
         self.write_behind()
         try:
             if self.problem is None:
@@ -450,7 +457,7 @@ def record_bytes_of(message: StoredMessage) -> int:
 
 
 class AppendBatch:
-    """A block in which the writer may be used; leaving it writes and dispatches."""
+    """Records between `open` and `close`, or in a `with` block, are written and dispatched together."""
 
     __slots__ = ("_store", "end")
 
@@ -460,13 +467,21 @@ class AppendBatch:
         """Where the log ended after the last record of the batch. Others may have written since: whoever was waiting
         for messages is told while the batch is dispatched."""
 
-    def __enter__(self) -> LogWriter:
+    def open(self) -> LogWriter:
+        """Begin; the records get the store time of now."""
         self._store.writer.begin()
         return self._store.writer
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def close(self, error: BaseException | None = None) -> None:
+        """Write what was laid out; `error` ended the laying out. Raises `StoreFullError`, `StoreReadOnlyError`."""
         if isinstance(error, OSError):
             self._store.writer.discard()
             self._store.commit(self)
             raise self._store.write_failed(error) from error
         self._store.commit(self)
+
+    def __enter__(self) -> LogWriter:
+        return self.open()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close(error)
