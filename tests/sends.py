@@ -73,7 +73,7 @@ class Sends:
         )
         self._by_code = self.admission.guarded(handlers.by_code())
         self.soon: list[Callable[[], None]] = []
-        self._path = SendPath(
+        self.path = SendPath(
             tables.store,
             self.flusher,
             tables.topics,
@@ -86,19 +86,22 @@ class Sends:
 
     def take(self, data: bytes, read_s: float) -> tuple[int, bytes]:
         """How many bytes the hot path takes of what was read, and what it answers until the end of the turn."""
-        peer = _Peer(read_s)
-        end, replies, later = self._path(peer, data, 0, 1 << 20)
+        peer = Peer(read_s)
+        end, replies, later = self.path(peer, data, 0, 1 << 20)
+        self.end_turn()
+        assert peer.answered == later
+        return end, replies + peer.replies
+
+    def end_turn(self) -> None:
         for action in self.soon:
             action()
         self.soon.clear()
-        assert peer.answered == later
-        return end, replies + peer.replies
 
     def handle(self, channel: Channel, request: Command) -> Outcome:
         return self._by_code[request.code](channel, request)
 
 
-class _Peer:
+class Peer:
     """A connection that remembers what it was answered."""
 
     peer = "127.0.0.1:50000"
