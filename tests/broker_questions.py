@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
+from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.exchange import Exchange
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode
 from rocketline.wire.bodies.lists import ConsumerList
+from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import (
     CreateTopicRequestHeader,
     GetConsumerListByGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
     PullMessageRequestHeader,
     QueryConsumerOffsetRequestHeader,
     QueryMessageRequestHeader,
@@ -121,6 +126,14 @@ class BrokerQuestions(Exchange):
     def by_log_offset(self, log_offset: int) -> StoredMessage:
         header = ViewMessageRequestHeader(offset=log_offset)
         return decode_record(self.request(RequestCode.VIEW_MESSAGE_BY_ID, header).body)
+
+    def topics(self) -> Mapping[str, TopicConfig]:
+        answer = self.request(RequestCode.GET_ALL_TOPIC_CONFIG)
+        return decode(TopicConfigTable, answer.body).topic_config_table
+
+    def group(self, group: str) -> SubscriptionGroupConfig:
+        header = GetSubscriptionGroupConfigRequestHeader(group=group)
+        return decode(SubscriptionGroupConfig, self.request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header).body)
 
     def client_ids(self, group: str) -> list[str]:
         """The members of a group that is online."""

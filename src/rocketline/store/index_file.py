@@ -4,8 +4,8 @@
     4 per slot   number of the slot's newest entry, 0 if it has none
     20 per entry hash, log offset, seconds since the begin, number of the slot's entry before; entry 0 is never used
 
-While a file grows, its slots and newest entries are in memory. Entries follow to disk as they come; slots and header
-are written when the file is full or closed, which is also when Java makes them durable.
+While a file grows, its slots and newest entries are in memory. Entries follow to disk as they come; slots and the
+final header are written when the file is full or closed, which is also when Java makes them durable.
 """
 
 from __future__ import annotations
@@ -69,9 +69,14 @@ class IndexFile:
         return self._entry_count - self.next_number
 
     def follow(self, before: IndexFile) -> None:
-        """Begin where another file ends, as Java does: the first entry counts its seconds from there."""
+        """Begin where another file ends, as Java does: the first entry counts its seconds from there.
+
+        Written at once: Java's broker, which keeps this file if it opens the store after a crash, learns from it which
+        records the files before have, and does not index them again. Raises `OSError`.
+        """
         self.begin_ms = self.end_ms = before.end_ms
         self.begin_log_offset = self.end_log_offset = before.end_log_offset
+        self._file.write_at(0, self._header())
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], stored_ms: Sequence[int]) -> None:
         """Add entries in log order, no more than there is `room` for. Raises `OSError`."""

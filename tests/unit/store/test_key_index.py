@@ -99,6 +99,17 @@ def test_a_second_file_counts_its_first_entry_from_the_end_of_the_first() -> Non
     assert ENTRY.unpack_from(data, HEADER.size + 40 + ENTRY.size)[2] == 7
 
 
+def test_a_second_file_says_at_once_where_it_begins() -> None:
+    """Java's broker keeps such a file after a crash, and would otherwise index once more what the first one has."""
+    files = memory()
+    index = opened(files, entries=11)
+    add_numbered(index, range(15))
+    index.write_behind()
+    first, second = (HEADER.unpack_from(files.read_file(FOLDER / name) or b"") for name in names(files))
+    assert first[5] == 11
+    assert second == (first[1], first[1], first[3], first[3], 0, 1)
+
+
 def test_the_first_entry_of_a_second_file_is_found_at_its_own_time() -> None:
     """Java takes it for later by the pause between the files, and misses it."""
     index = opened(memory(), slots=10, entries=3)

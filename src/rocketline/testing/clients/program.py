@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rocketline.errors import RocketlineError
 
-_GRACE_S = 30
+GRACE_S = 30
 """How much longer than it was told a program may take: to start, to say goodbye, on a busy machine."""
 
 
@@ -112,7 +112,7 @@ class ClientProgram:
             start_new_session=True,
         ) as process:
             try:
-                out, error = process.communicate(timeout=timeout_s + _GRACE_S)
+                out, error = process.communicate(timeout=timeout_s + GRACE_S)
             except BaseException as problem:
                 process.kill()
                 if isinstance(problem, subprocess.TimeoutExpired):
