@@ -36,6 +36,9 @@ class Dispatcher:
             return handler(channel, request)
         except RocketlineError as error:
             return _failure(error)
+        except OSError as error:  # a full disk, say: no fault of ours, and nothing that a traceback explains
+            self._log.error("refused by the system", f"request {request.code}: {error}", peer=channel.peer)
+            return response(ResponseCode.SYSTEM_ERROR, f"the server's system refused: {error}")
         except Exception as error:  # noqa: BLE001  # a fault of ours: the peer is told, the log has the traceback
             self._log.error("handler failed", f"request {request.code}", error=error, peer=channel.peer)
             return _failure(error)

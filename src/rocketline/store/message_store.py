@@ -90,6 +90,7 @@ class MessageStore(StoreReader):
         """Set by cleaning while the disk is fuller than allowed."""
         self.stall_end_s = float("-inf")
         """When a write ended that took longer than osPageCacheBusyTimeOutMills: what was read before is stale."""
+        self._is_refusing = False
         self._undispatched: deque[Entry] = deque()
         self._last_dispatched = (0, 0)  # log offset and store time
         self._flushing_ms = 0
@@ -241,6 +242,9 @@ class MessageStore(StoreReader):
         begin_s = self._clock.monotonic()
         try:
             self.writer.write()
+        except StoreFullError as error:
+            self.note_full(error)
+            raise
         except OSError as error:
             raise self.write_failed(error) from error
         finally:
@@ -259,8 +263,17 @@ class MessageStore(StoreReader):
         self.fail(f"writing to the log failed: {error.strerror or error}")
         return StoreReadOnlyError(f"the store is read-only: {self.problem}")
 
+    def note_full(self, error: StoreFullError) -> None:
+        """Tell the log, once until messages are taken again, that there is no space for them."""
+        if not self._is_refusing:
+            self._is_refusing = True
+            _log.warning("messages are refused", problem=str(error))
+
     def _take_written(self) -> None:
         written = self.writer.take_written()
+        if written and self._is_refusing:
+            self._is_refusing = False
+            _log.warning("messages are taken again")
         if self.is_sync:
             self._undispatched.extend(written)
             self.on_written()
@@ -474,6 +487,8 @@ class AppendBatch:
 
     def close(self, error: BaseException | None = None) -> None:
         """Write what was laid out; `error` ended the laying out. Raises `StoreFullError`, `StoreReadOnlyError`."""
+        if isinstance(error, StoreFullError):
+            self._store.note_full(error)
         if isinstance(error, OSError):
             self._store.writer.discard()
             self._store.commit(self)
