@@ -12,6 +12,8 @@ from rocketline.model.message import Message
 from rocketline.store.filesystem import DiskFileSystem
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+from rocketline.wire.headers import CreateTopicRequestHeader, encode
 from sends import send_v2
 
 pytestmark = pytest.mark.timeout(60)
@@ -85,3 +87,49 @@ async def test_delay_level_that_is_no_int_is_refused(level: str) -> None:
             return
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert "delay level" in (answer.remark or "")
+
+
+# --- requests that would keep everybody else waiting
+
+
+@pytest.mark.parametrize("code", [18, 34, 41, 42, 46, 200, 225, 400, 401])
+@pytest.mark.parametrize("body", [b"{a:" + b"[1]," * 100_000 + b"}", b" " * (1024 * 1024 + 1)], ids=["odd", "long"])
+async def test_body_that_takes_long_to_read_is_not_read(code: int, body: bytes) -> None:
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        answer = await peer.ask(code, body=body)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert any(bound in (answer.remark or "") for bound in ("1048576", "262144"))
+        await assert_serves(peer)
+
+
+async def test_topic_that_is_listed_often_is_looked_at_once() -> None:
+    """GET_CONSUME_STATS with 10,000 times the same topic of 16,384 queues took hours."""
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        assert (await peer.request(_topic("Wide", 16_384), 20)).code == 0
+        asked = {"consumerGroup": "g", "topicList": "Wide;" * 10_000}
+        answer = await peer.ask(RequestCode.GET_CONSUME_STATS, asked)
+        assert (answer.code, answer.body.count(b"brokerOffset")) == (0, 16_384)
+
+
+async def test_question_about_more_queues_than_an_answer_holds_is_refused_before_they_are_looked_at() -> None:
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        names = [f"Wide{number}" for number in range(7)]
+        for name in names:
+            assert (await peer.request(_topic(name, 16_384), 20)).code == 0
+        asked = {"consumerGroup": "g", "topicList": ";".join(names)}
+        answer = await peer.ask(RequestCode.GET_CONSUME_STATS, asked)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "114688 queues are more than one answer tells of" in (answer.remark or "")
+
+
+def _topic(name: str, queues: int) -> Command:
+    header = CreateTopicRequestHeader(
+        topic=name,
+        default_topic="TBW102",
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+        order=False,
+    )
+    return Command(RequestCode.UPDATE_AND_CREATE_TOPIC, encode(header))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from itertools import chain
+from typing import Final
 
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
+from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
 from rocketline.store.message_store import MessageStore
@@ -22,6 +24,9 @@ from rocketline.wire.bodies.stats import (
     TopicOffset,
     TopicStatsTable,
 )
+
+_QUEUES_MAX: Final = 100_000
+"""In one answer: what a frame carries, and more than a second's work."""
 
 
 class ConsumeProgress:
@@ -48,20 +53,26 @@ class ConsumeProgress:
 
     def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
         """Where a group is in the readable queues of these topics; topics that do not exist are left out."""
-        known = [config for topic in topics if (config := self._topics.get(topic)) is not None]
+        known = [config for topic in dict.fromkeys(topics) if (config := self._topics.get(topic)) is not None]
+        _check_queues(sum(config.read_queue_nums for config in known))
         parts = [self._of_group(group, config.topic_name, config.read_queue_nums) for config in known]
         table = {queue: reached for part in parts for queue, reached in part.offset_table.items()}
         return ConsumeStats(table, sum((part.consume_tps for part in parts), 0.0))
 
     def of_all_groups(self, *, order_only: bool, address: str) -> ConsumeStatsList:
         """Where every group is in the writable queues of its topics, or of its ordered topics only."""
-        by_group = {
+        consumed = {
             group: [
-                self._of_group(group, topic, config.write_queue_nums)
+                config
                 for topic in self.consumed_topics(group)
                 if (config := self._topics.get(topic)) is not None and (config.order or not order_only)
             ]
             for group in self._groups.all()
+        }
+        _check_queues(sum(config.write_queue_nums for config in chain.from_iterable(consumed.values())))
+        by_group = {
+            group: [self._of_group(group, config.topic_name, config.write_queue_nums) for config in configs]
+            for group, configs in consumed.items()
         }
         stats_of_all = chain.from_iterable(by_group.values())
         reached = [offset for stats in stats_of_all for offset in stats.offset_table.values()]
@@ -128,6 +139,13 @@ class ConsumeProgress:
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(topic, self._broker_name, queue_id)
+
+
+def _check_queues(count: int) -> None:
+    if count > _QUEUES_MAX:
+        raise RemoteProtocolError(
+            f"{count} queues are more than one answer tells of, {_QUEUES_MAX}: ask for fewer topics"
+        )
 
 
 def _local_time(time_ms: int) -> str:

@@ -21,7 +21,7 @@ from rocketline.store.filesystem import FileSystem
 from rocketline.store.json_files import Rendered, load_json, save_value
 from rocketline.wire.bodies.codec import to_value
 
-QUEUES_MAX = 65_536
+QUEUES_MAX = 16_384
 """Of one topic. Apache's broker takes any number; many commands go through all queues of a topic one by one."""
 
 OnChange = Callable[[Sequence[TopicConfig]], None]

@@ -28,10 +28,11 @@ _BARE_KEY = re.compile(r"(?<=[{,])(-?\d+)(?=:)", re.ASCII)
 _CONSTANT_TEXTS = {None: "null", True: "true", False: "false"}
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes, *, tolerated_max: int = TOLERATED_CHARACTERS_MAX) -> Any:
     """The value in `data`: None, bool, int, float, str, list, dict or `Pairs`. Raises `RemoteProtocolError`.
 
     All keys of a dict are text: `{0:1}` and `{"0":1}` are the same. References are replaced by what they refer to.
+    What `json` cannot read is read up to `tolerated_max` characters.
 
     >>> parse(b'{0:"a",1:{"k":{"$ref":"$[0]"}}}')
     {'0': 'a', '1': {'k': 'a'}}
@@ -41,16 +42,16 @@ def parse(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise RemoteProtocolError(f"JSON body of {len(data)} bytes is no UTF-8 at byte {error.start}") from None
     try:
-        value = _parse_text(text)
+        value = _parse_text(text, tolerated_max)
     except RecursionError:
         raise RemoteProtocolError(f"JSON body of {len(data)} bytes is nested too deeply") from None
     if '"$ref"' in text:
-        _check_length(text, "references")
+        _check_length(text, tolerated_max, "references")
         value = resolve(value, values_max=2 * len(text))
     return value
 
 
-def _parse_text(text: str) -> Any:
+def _parse_text(text: str, tolerated_max: int) -> Any:
     try:
         return parse_standard(text)
     except ValueError:
@@ -60,15 +61,13 @@ def _parse_text(text: str) -> Any:
         # Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
         return parse_standard(_BARE_KEY.sub(r'"\1"', text))
     except ValueError:
-        _check_length(text, "objects for keys, or mistakes")
+        _check_length(text, tolerated_max, "objects for keys, or mistakes")
         return parse_tolerantly(text)
 
 
-def _check_length(text: str, content: str) -> None:
-    if len(text) > TOLERATED_CHARACTERS_MAX:
-        raise RemoteProtocolError(
-            f"JSON body with {content} has {len(text)} characters; {TOLERATED_CHARACTERS_MAX} are allowed"
-        )
+def _check_length(text: str, length_max: int, content: str) -> None:
+    if len(text) > length_max:
+        raise RemoteProtocolError(f"JSON body with {content} has {len(text)} characters; {length_max} are allowed")
 
 
 def write(value: Any) -> bytes:

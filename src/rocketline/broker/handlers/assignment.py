@@ -14,6 +14,7 @@ from rocketline.broker.assignment import share
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
+from rocketline.broker.request_body import read_body
 from rocketline.broker.request_modes import RequestModes
 from rocketline.broker.topics import TopicTable
 from rocketline.errors import RemoteProtocolError
@@ -24,7 +25,7 @@ from rocketline.model.subscription import MessageModel, MessageRequestMode
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
-from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.pop import (
     MessageQueueAssignment,
     QueryAssignmentRequestBody,
@@ -63,7 +64,7 @@ class AssignmentHandlers:
 
     def _query(self, channel: Channel, request: Command) -> Outcome:
         """Answered now if the topic's queues are known, otherwise when a name server has told them."""
-        asked = decode(QueryAssignmentRequestBody, request.body)
+        asked = read_body(QueryAssignmentRequestBody, request.body)
         if asked.topic is None or asked.message_model is None:
             raise RemoteProtocolError("QueryAssignmentRequestBody lacks topic or messageModel")
         if not self._settings.value.name_servers:
@@ -101,7 +102,7 @@ class AssignmentHandlers:
         return share(asked.strategy_name, asked.client_id, clients, queues) if clients else None
 
     def _set_mode(self, channel: Channel, request: Command) -> Command:
-        asked = decode(SetMessageRequestModeRequestBody, request.body)
+        asked = read_body(SetMessageRequestModeRequestBody, request.body)
         if asked.topic is None or asked.consumer_group is None:
             raise RemoteProtocolError("SetMessageRequestModeRequestBody lacks topic or consumerGroup")
         if names.is_retry_topic(asked.topic):

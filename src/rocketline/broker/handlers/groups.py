@@ -8,7 +8,7 @@ Differs from Apache:
 - a list with a group that is refused changes nothing; Apache keeps those before it until the next start;
 - to let a group read one topic again leaves its other topics forbidden, and is saved;
 - attributes of groups, all of which belong to features that are not here, are refused;
-- a retry topic may have 65,536 queues, not any number.
+- a retry topic may have 16,384 queues, not any number.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.request_body import read_body
 from rocketline.broker.topics import QUEUES_MAX
 from rocketline.errors import LocalProtocolError
 from rocketline.logs import Log
@@ -25,7 +26,7 @@ from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.groups import GroupForbidden, SubscriptionGroupList, SubscriptionGroupTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -50,11 +51,11 @@ class GroupHandlers:
         }
 
     def _update(self, channel: Channel, request: Command) -> Command:
-        configs = [decode(SubscriptionGroupConfig, request.body)] if request.body else []
+        configs = [read_body(SubscriptionGroupConfig, request.body)] if request.body else []
         return self._updated(configs, channel)
 
     def _update_list(self, channel: Channel, request: Command) -> Command:
-        return self._updated(decode(SubscriptionGroupList, request.body).group_config_list, channel)
+        return self._updated(read_body(SubscriptionGroupList, request.body).group_config_list, channel)
 
     def _updated(self, configs: list[SubscriptionGroupConfig], channel: Channel) -> Command:
         for config in configs:

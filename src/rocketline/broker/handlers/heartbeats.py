@@ -20,6 +20,7 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.members import Client
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.request_body import read_body
 from rocketline.broker.topics import TopicTable, retry_topic
 from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError
@@ -32,13 +33,10 @@ from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-BODY_BYTES_MAX = 1024 * 1024
-"""Room for 5,000 subscriptions. Reading this much can hold the loop for two tenths of a second."""
 CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
 
@@ -140,7 +138,7 @@ class HeartbeatHandlers:
         return response(ResponseCode.SUCCESS)
 
     def _check_config(self, channel: Channel, request: Command) -> Command:
-        asked = decode(CheckClientRequestBody, request.body) if request.body else CheckClientRequestBody()
+        asked = read_body(CheckClientRequestBody, request.body) if request.body else CheckClientRequestBody()
         subscription = asked.subscription_data
         if subscription is None or subscription.expression_type in ("", "TAG"):
             return response(ResponseCode.SUCCESS)
@@ -149,9 +147,7 @@ class HeartbeatHandlers:
 
 
 def _read(body: bytes) -> HeartbeatData:
-    if len(body) > BODY_BYTES_MAX:
-        raise RemoteProtocolError(f"a heartbeat of {len(body)} bytes: at most {BODY_BYTES_MAX} are read")
-    heartbeat = decode(HeartbeatData, body)
+    heartbeat = read_body(HeartbeatData, body)
     if len(heartbeat.consumer_data_set) > CONSUMER_GROUPS_MAX:
         count = len(heartbeat.consumer_data_set)
         raise RemoteProtocolError(f"a heartbeat with {count} consumer groups: at most {CONSUMER_GROUPS_MAX} are read")

@@ -6,11 +6,12 @@ Differs from Apache: a broker without replicas has nobody else to ask, so lockIn
 from __future__ import annotations
 
 from rocketline.broker.locks import QueueLocks
+from rocketline.broker.request_body import read_body
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
-from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -36,7 +37,7 @@ class LockHandlers:
 
 def _read(body: bytes) -> tuple[str, str, list[MessageQueue]]:
     """The group, the client and the queues."""
-    asked = decode(LockBatchRequestBody, body)
+    asked = read_body(LockBatchRequestBody, body)
     if asked.consumer_group is None or asked.client_id is None:
         raise RemoteProtocolError("LockBatchRequestBody lacks consumerGroup or clientId: whose locks?")
     return asked.consumer_group, asked.client_id, asked.mq_set

@@ -7,7 +7,7 @@ Like Apache: a list with one topic that is there already, the same in all, ends 
 
 Differs from Apache:
 - a list with a topic that is refused changes nothing; Apache keeps those before it until the next start;
-- a topic may have 65,536 queues, not any number, and not fewer than none;
+- a topic may have 16,384 queues, not any number, and not fewer than none;
 - topics with COMPACTION are made, but nothing compacts them; those with BatchCQ queues are refused.
 """
 
@@ -19,6 +19,7 @@ from typing import Protocol
 from rocketline.broker.attributes import MESSAGE_TYPE, MIXED, parse_changes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.request_body import read_body
 from rocketline.broker.topics import QUEUES_MAX, TopicTable
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.logs import Log
@@ -28,7 +29,7 @@ from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.lists import TopicList
 from rocketline.wire.bodies.topics import TopicConfigList, TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -79,7 +80,7 @@ class TopicHandlers:
         return self._updated([config], channel)
 
     def _update_list(self, channel: Channel, request: Command) -> Command:
-        return self._updated(decode(TopicConfigList, request.body).topic_config_list, channel)
+        return self._updated(read_body(TopicConfigList, request.body).topic_config_list, channel)
 
     def _updated(self, configs: list[TopicConfig], channel: Channel) -> Command:
         for config in configs:

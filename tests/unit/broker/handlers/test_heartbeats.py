@@ -12,9 +12,10 @@ from broker_clients import BROADCASTING, PULL, broker_settings, channel, client_
 from net_doubles import MemoryTransport, turn
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
-from rocketline.broker.handlers.heartbeats import BODY_BYTES_MAX, CONSUMER_GROUPS_MAX, HeartbeatHandlers
+from rocketline.broker.handlers.heartbeats import CONSUMER_GROUPS_MAX, HeartbeatHandlers
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.request_body import BODY_BYTES_MAX
 from rocketline.broker.topics import TopicTable
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Throttle
