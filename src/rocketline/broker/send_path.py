@@ -85,10 +85,10 @@ class _Run:
 class _Turn:
     """What one turn of the loop laid out: a batch that is still open, the runs in it, and what is to be counted."""
 
-    __slots__ = ("batch", "problem", "runs", "tally", "writer")
+    __slots__ = ("batch", "begin_s", "problem", "runs", "tally", "writer")
 
-    def __init__(self, batch: AppendBatch) -> None:
-        self.batch, self.writer = batch, batch.open()
+    def __init__(self, batch: AppendBatch, begin_s: float) -> None:
+        self.batch, self.writer, self.begin_s = batch, batch.open(), begin_s
         self.runs: list[_Run] = []
         self.problem: StoreError | OSError | None = None
         """Why no more could be laid out."""
@@ -154,7 +154,7 @@ class SendPath:
         return start, b"", run.awaited
 
     def _begin_turn(self) -> _Turn:
-        turn = self._turn = _Turn(self._store.batch())
+        turn = self._turn = _Turn(self._store.batch(), self._clock.monotonic())
         self._call_soon(self.settle)
         return turn
 
@@ -170,12 +170,11 @@ class SendPath:
             problem = error
         if problem is not None:
             self._refuse(turn, str(problem))
-        for queue, (count, size) in turn.tally.items():
-            self._stats.put(queue.topic, queue.queue_id, count, size, requests=count)
         if self._store.is_sync:
             messages = sum(len(run.opaques) for run in turn.runs)
-            self._flusher.wait(turn.batch.end, partial(self._flushed, turn.runs), messages)
+            self._flusher.wait(turn.batch.end, partial(self._flushed, turn), messages)
         else:
+            self._count(turn)
             for run in turn.runs:
                 run.peer.reply_bytes(_frames(run.headers), run.awaited)
 
@@ -308,9 +307,16 @@ class SendPath:
 
     # --- answering
 
-    def _flushed(self, runs: list[_Run], flushed: Flushed) -> None:
+    def _count(self, turn: _Turn) -> None:
+        took_ms = int((self._clock.monotonic() - turn.begin_s) * 1000)
+        for queue, (count, size) in turn.tally.items():
+            self._stats.put(queue.topic, queue.queue_id, count, size, requests=count, took_ms=took_ms)
+
+    def _flushed(self, turn: _Turn, flushed: Flushed) -> None:
         """Answer messages that waited for their flush."""
-        for run in runs:
+        if flushed is not Flushed.FAILED:
+            self._count(turn)
+        for run in turn.runs:
             awaited = run.awaited
             if flushed is Flushed.OK:
                 replies = _frames(run.headers)
