@@ -1,4 +1,4 @@
-"""LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42): orderly consumers take and leave queues. Both always succeed.
+"""LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42): orderly consumers take and leave queues. Who names itself succeeds.
 
 Differs from Apache: a broker without replicas has nobody else to ask, so lockInStrictMode makes no difference.
 """
