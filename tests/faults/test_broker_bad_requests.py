@@ -133,3 +133,22 @@ def _topic(name: str, queues: int) -> Command:
         order=False,
     )
     return Command(RequestCode.UPDATE_AND_CREATE_TOPIC, encode(header))
+
+
+# --- settings that would break the broker
+
+
+@pytest.mark.parametrize("line", ["regionId=a\\u0001b\\u0002c", "brokerClusterName=x\\ny", "regionId=\\ud800"])
+async def test_name_that_would_break_every_message_is_refused(line: str) -> None:
+    """Both names become properties of each message."""
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        answer = await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=line.encode())
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert line.partition("=")[0] in (answer.remark or "")
+        await assert_serves(peer)
+
+
+async def test_settings_too_long_to_be_read_in_a_moment_are_refused() -> None:
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        answer = await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"a=b\n" * 20_000)
+        assert (answer.code, "80000 bytes" in (answer.remark or "")) == (ResponseCode.INVALID_PARAMETER, True)

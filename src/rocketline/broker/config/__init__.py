@@ -95,6 +95,10 @@ class BrokerConfig(
                 parse_address(address)
             except ConfigError as error:
                 yield f"namesrvAddr: {error}"
+        # Both become properties of every message, where a mark of their ends would stand for itself.
+        for key, text in (("regionId", self.region_id), ("brokerClusterName", self.broker_cluster_name)):
+            if not text.isprintable():
+                yield f"{key}={text!r}: write a name of printable characters"
 
 
 def load_settings(

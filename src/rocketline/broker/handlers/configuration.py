@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.clock import Clock
@@ -17,6 +18,8 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
 _log = Log(__name__)
+_BODY_BYTES_MAX: Final = 64 * 1024
+"""All settings together have a quarter of it."""
 
 
 class ConfigurationHandlers:
@@ -34,6 +37,9 @@ class ConfigurationHandlers:
 
     def _update(self, channel: Channel, request: Command) -> Command:
         """All of it or, if a key is protected or the text broken, nothing. What cannot be saved still counts now."""
+        if len(request.body) > _BODY_BYTES_MAX:
+            problem = f"properties of {len(request.body)} bytes: at most {_BODY_BYTES_MAX} are read"
+            return response(ResponseCode.INVALID_PARAMETER, problem)
         pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
         config = self._settings.value
         if protected := sorted(config.black_list & pairs.keys()):
