@@ -53,6 +53,8 @@ final class Consume {
         } else {
             boolean toAll = arguments[3].equals("broadcast");
             consumer.setMessageModel(toAll ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
+            // Otherwise two that broadcast share the file with their offsets.
+            consumer.setInstanceName("pid" + ProcessHandle.current().pid());
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
                     takeAll(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
         }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +32,8 @@ func consume(arguments []string) *deliveries {
 	}
 	push, problem := rocketmq.NewPushConsumer(
 		consumer.WithGroupName(group),
+		// Otherwise two that broadcast share the file with their offsets.
+		consumer.WithInstance(fmt.Sprint("pid", os.Getpid())),
 		consumer.WithNameServer(strings.Split(nameServers, ";")),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumerModel(model),

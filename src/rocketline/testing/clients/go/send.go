@@ -33,7 +33,7 @@ func send(nameServers, topic string, portions []string) *sender {
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
 		// A send that is repeated after its time is up may be stored twice.
 		producer.WithRetry(0),
-		producer.WithSendMsgTimeout(10*time.Second),
+		producer.WithSendMsgTimeout(20*time.Second),
 	)
 	check(problem)
 	check(own.Start())
