@@ -71,7 +71,7 @@ def _build_go(sources: list[Path], folder: Path) -> None:
 
 def _install_node(sources: list[Path], folder: Path) -> None:
     _copy(sources, folder)
-    run_tool("node", "--version")
+    run_tool("node", "--version", folder=folder)
     run_tool("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", folder=folder)
 
 
