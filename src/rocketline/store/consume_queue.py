@@ -51,7 +51,7 @@ class ConsumeQueue:
         self.magic = MAGIC_V1 if is_v1 else MAGIC_V2
         self.topic_field = len(name).to_bytes(1 if is_v1 else 2, "big") + name
         """The topic as a record has it, with its length."""
-        self._segments = Segments(files, folder, segment_bytes)
+        self._segments = Segments(files, folder, segment_bytes, is_derived=True)
         self.min_offset = self.max_offset = self.next_offset = 0
         self.max_log_offset = -1
         """Where the record of the last unit ends, -1 if there is none. Java: maxPhysicOffset."""

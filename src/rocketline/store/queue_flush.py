@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.key_index import SyncJob
+
+_FOLDERS_ABOVE: Final = 3
+"""Of a queue's file: its queue, its topic, and that of all topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,10 @@ class QueueFlushJob:
                 file.sync()
             finally:
                 file.close()
+        # Files may be new, and so may be the folders of their queues and topics.
+        for folder in {folder for path in self.paths for folder in path.parents[:_FOLDERS_ABOVE]}:
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.sync_folder(folder)
         if self.index is not None:
             self.index.run()
         self.checkpoint.save()

@@ -47,10 +47,12 @@ class OpenFiles:
 class Segments:
     """The files of one stream, in order, with no gap between them."""
 
-    __slots__ = ("_files", "_paths", "folder", "segment_bytes", "starts")
+    __slots__ = ("_files", "_is_derived", "_paths", "folder", "segment_bytes", "starts")
 
-    def __init__(self, files: OpenFiles, folder: Path, segment_bytes: int) -> None:
-        self._files = files
+    def __init__(self, files: OpenFiles, folder: Path, segment_bytes: int, *, is_derived: bool = False) -> None:
+        """`is_derived`: whoever flushes the stream syncs its first file and folder. A thousand new queues must not
+        stop the loop for a thousand syncs."""
+        self._files, self._is_derived = files, is_derived
         self.folder, self.segment_bytes = folder, segment_bytes
         self.starts: list[int] = []
         """Where each file begins."""
@@ -96,8 +98,12 @@ class Segments:
         assert not self.starts or start == self.end
         fs = self._files.fs
         fs.make_folder(self.folder)
-        self._files.get(self.path(start), size=self.segment_bytes).sync()  # so that only the last may lack its length
-        fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
+        file = self._files.get(self.path(start), size=self.segment_bytes)
+        if self.starts or not self._is_derived:
+            if self._is_derived:
+                self.file_of(self.starts[-1]).sync()
+            file.sync()  # so that only the last may lack its length
+            fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
         self.starts.append(start)
 
     def file_of(self, position: int) -> File:
