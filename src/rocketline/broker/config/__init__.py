@@ -95,8 +95,13 @@ class BrokerConfig(
                 parse_address(address)
             except ConfigError as error:
                 yield f"namesrvAddr: {error}"
-        # Both become properties of every message, where a mark of their ends would stand for itself.
-        for key, text in (("regionId", self.region_id), ("brokerClusterName", self.broker_cluster_name)):
+        # Region and cluster become properties of every message, which some control characters would take apart.
+        names = {
+            "brokerName": self.broker_name,
+            "brokerClusterName": self.broker_cluster_name,
+            "regionId": self.region_id,
+        }
+        for key, text in names.items():
             if not text.isprintable():
                 yield f"{key}={text!r}: write a name of printable characters"
 
