@@ -45,9 +45,7 @@ class ConnectionHandlers:
         asked = headers.decode(headers.GetConsumerConnectionListRequestHeader, request.ext)
         info = self._consumers.info(asked.consumer_group)
         if info is None:
-            return response(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{asked.consumer_group}] not online"
-            )
+            return response(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{asked.consumer_group}] not online")
         body = ConsumerConnection(
             [client.connection for client in info.clients.values()],
             info.consume_from_where,
