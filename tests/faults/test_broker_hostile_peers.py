@@ -73,21 +73,35 @@ def push(sock: socket.socket, data: bytes) -> None:
             time.sleep(0.05)
 
 
+def connections(server: BrokerProcess) -> int:
+    """How many the server holds, those included whose peers are gone."""
+    return sum(each.status != psutil.CONN_LISTEN for each in psutil.Process(server.pid).net_connections("tcp"))
+
+
 def test_pulls_that_wait_are_forgotten_with_their_connections(server: BrokerProcess) -> None:
     end = send(server, "T", b"x") + 1
-    assert_serves(server)
-    descriptors = psutil.Process(server.pid).num_fds()
     for _ in range(2):  # the second time memory must not grow again
         before = resident_bytes(server)
         with ExitStack() as stack:
-            push(stack.enter_context(dial(server)), waiting_pulls(end, 10_000))
+            push(stack.enter_context(dial(server)), waiting_pulls(end, 4000))
             for _ in range(50):
                 push(stack.enter_context(dial(server)), waiting_pulls(end, 50))
             assert_serves(server)
-        server.wait_until(lambda: psutil.Process(server.pid).num_fds() <= descriptors + 4, "rid of them", timeout_s=20)
+        server.wait_until(lambda: not connections(server), "rid of its connections", timeout_s=20)
         time.sleep(1.5)  # what waits is looked at every second, and only then forgotten
     assert resident_bytes(server) - before < 10 * MIB
     assert send(server, "T", b"wakes nobody") == end
+
+
+def test_connection_with_more_pulls_than_may_wait_is_closed_once_it_is_idle(tmp_path: Path) -> None:
+    """Nothing is read from it any more, so that its end is not seen before."""
+    settings = {"serverChannelMaxIdleTimeSeconds": "2", "brokerFastFailureEnable": "false"}
+    with BrokerProcess(tmp_path, name_servers=[], settings=settings) as server:
+        end = send(server, "T", b"x") + 1
+        with dial(server) as sock:
+            push(sock, waiting_pulls(end, 10_000))
+            assert_serves(server)
+        server.wait_until(lambda: not connections(server), "rid of its connections", timeout_s=20)
 
 
 def test_pullers_that_read_nothing_cost_one_answer_each(server: BrokerProcess) -> None:
