@@ -32,14 +32,19 @@ class BrokerHotPath:
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """See `HotPath`."""
-        replies: list[bytes] = []
-        later, begin = 0, -1
+        begin = start
+        start, reply, later = self._sends(peer, data, start, reply_bytes_max)
+        if start == len(data):
+            return start, reply, later
+        replies = [reply]
+        if start == begin:
+            begin = -1
         while begin < start < len(data) and reply_bytes_max > 0:
             begin = start
-            start, reply, count = self._sends(peer, data, start, reply_bytes_max)
-            later += count
+            start, reply = self._pull(peer, data, start)
             if start == begin:
-                start, reply = self._pull(peer, data, start)
+                start, reply, count = self._sends(peer, data, start, reply_bytes_max)
+                later += count
             replies.append(reply)
             reply_bytes_max -= len(reply)
         return start, b"".join(replies), later

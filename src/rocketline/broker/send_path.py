@@ -11,7 +11,6 @@ decide. For what it takes, it gives the same answer and stores the same record a
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 from json.encoder import encode_basestring, encode_basestring_ascii
@@ -60,25 +59,24 @@ _SPECIAL_PROPERTIES = frozenset({
 class _Run:
     """Messages of one read that are laid out in the log, and what their answers say."""
 
-    __slots__ = ("headers", "log_offsets", "opaques", "peer")
+    __slots__ = ("awaited", "messages", "peer")
 
     def __init__(self, peer: HotPeer) -> None:
         self.peer = peer
-        self.headers: list[str] = []
-        """Of the answers, empty for a message that nobody waits to hear of."""
-        self.opaques: list[int] = []
-        self.log_offsets: list[int] = []
+        self.messages: list[tuple[int, int, str]] = []
+        """Log offset, opaque and the answer's header, which is empty if nobody waits for one."""
+        self.awaited = 0
+        """How many answers are waited for."""
 
     @property
-    def awaited(self) -> int:
-        """How many answers are waited for."""
-        return len(self.headers) - self.headers.count("")
+    def replies(self) -> bytes:
+        return _frames([header for _, _, header in self.messages])
 
     def cut(self, end: int) -> list[int]:
         """Keep the messages that lie before the log offset `end`; the opaques of the others that are waited for."""
-        kept = bisect_left(self.log_offsets, end)
-        lost = [opaque for opaque, header in zip(self.opaques[kept:], self.headers[kept:], strict=True) if header]
-        del self.headers[kept:], self.opaques[kept:], self.log_offsets[kept:]
+        lost = [opaque for log_offset, opaque, header in self.messages if log_offset >= end and header]
+        self.messages = [message for message in self.messages if message[0] < end]
+        self.awaited -= len(lost)
         return lost
 
 
@@ -142,12 +140,14 @@ class SendPath:
         born_host = self._born_hosts.get(peer.peer) or self._born_host(peer.peer)
         turn, run = self._turn or self._begin_turn(), _Run(peer)
         try:
-            while (end := self._add(turn, data, start, born_host, run)) and len(run.opaques) < _MESSAGES_MAX:
+            size = len(data)
+            while start < size and (end := self._add(turn, data, start, born_host, run)):
                 start = end
-            start = end or start
+                if len(run.messages) >= _MESSAGES_MAX:
+                    break
         except (StoreError, OSError) as error:
             turn.problem = error
-        if run.opaques:
+        if run.messages:
             turn.runs.append(run)
         if turn.problem is not None:
             self.settle()
@@ -171,12 +171,12 @@ class SendPath:
         if problem is not None:
             self._refuse(turn, str(problem))
         if self._store.is_sync:
-            messages = sum(len(run.opaques) for run in turn.runs)
+            messages = sum(len(run.messages) for run in turn.runs)
             self._flusher.wait(turn.batch.end, partial(self._flushed, turn), messages)
         else:
             self._count(turn)
             for run in turn.runs:
-                run.peer.reply_bytes(_frames(run.headers), run.awaited)
+                run.peer.reply_bytes(run.replies, run.awaited)
 
     # --- taking messages
 
@@ -221,14 +221,14 @@ class SendPath:
         log_offset = writer.add(
             queue, data[body_start:end], properties, code, keys, born_host, sys_flag, int(born), flag, reconsume_times
         )
-        run.opaques.append(opaque)
-        run.log_offsets.append(log_offset)
-        run.headers.append(
-            ""
-            if header.flag & ONEWAY_FLAG
-            else f'{{"code":0,"extFields":{{"msgId":"{self._id_prefix}{log_offset:016X}","queueId":"{queue.queue_id}",'
-            f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(keys[0])},{self._tail}{opaque}{_END}'
-        )
+        answer = ""
+        if not header.flag & ONEWAY_FLAG:
+            run.awaited += 1
+            answer = (
+                f'{{"code":0,"extFields":{{"msgId":"{self._id_prefix}{log_offset:016X}","queueId":"{queue.queue_id}",'
+                f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(keys[0])},{self._tail}{opaque}{_END}'
+            )
+        run.messages.append((log_offset, opaque, answer))
         turn.count(queue, writer.position - log_offset)
         return end
 
@@ -319,9 +319,9 @@ class SendPath:
         for run in turn.runs:
             awaited = run.awaited
             if flushed is Flushed.OK:
-                replies = _frames(run.headers)
+                replies = run.replies
             elif flushed is Flushed.TIMEOUT:
-                replies = _frames([_timed_out(header) for header in run.headers])
+                replies = _frames([_timed_out(header) for _, _, header in run.messages])
             else:
                 replies = self._refusals(run.cut(0), f"the store is read-only: {self._store.problem}")
             run.peer.reply_bytes(replies, awaited)
@@ -332,7 +332,7 @@ class SendPath:
         for run in turn.runs:
             lost = run.cut(turn.batch.end)
             run.peer.reply_bytes(self._refusals(lost, problem), len(lost))
-        turn.runs = [run for run in turn.runs if run.opaques]
+        turn.runs = [run for run in turn.runs if run.messages]
 
     def _refusals(self, opaques: list[int], problem: str) -> bytes:
         """The answers to messages that the store did not take."""

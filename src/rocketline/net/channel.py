@@ -260,8 +260,9 @@ class Channel(asyncio.BufferedProtocol):
                 if hot_path is not None and not self._is_full:
                     room = _TURN_BYTES_MAX - self._out_bytes
                     reader.at, replies, later = hot_path(self, reader.data, reader.at, room)
-                    self._out.append(replies)
-                    self._out_bytes += len(replies)
+                    if replies:
+                        self._out.append(replies)
+                        self._out_bytes += len(replies)
                     self._unanswered += later
                 if self._out_bytes < _TURN_BYTES_MAX:
                     whole = reader.take()
@@ -274,7 +275,8 @@ class Channel(asyncio.BufferedProtocol):
             self._fail(error)
         finally:
             self._is_handling = False
-        self._flush()
+        if self._out_bytes:
+            self._flush()
 
     def _handle(self, whole: bytes) -> None:
         event = self._connection.receive(frame.decode(whole))
@@ -341,8 +343,13 @@ class Channel(asyncio.BufferedProtocol):
     def reply_bytes(self, replies: bytes, count: int) -> None:
         """Send the encoded answers to `count` requests for which the hot path promised them."""
         self._unanswered -= count
-        if not self.is_closed:
+        if self.is_closed:
+            return
+        if self._is_handling or self._out_bytes or self._tls is not None:
             self._send(replies)
+        else:  # they come once a turn for each connection, so there is nothing to wait for
+            cast("asyncio.Transport", self._transport).write(replies)
+        if self._is_stopped:
             self._go_on()
 
     def _encode_reply(self, request: Command, answer: Command) -> bytes:
