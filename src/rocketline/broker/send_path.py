@@ -70,6 +70,9 @@ class _Run:
 
     @property
     def replies(self) -> bytes:
+        if len(self.messages) == 1:
+            header = self.messages[0][2]
+            return (_PREFIXES[len(header)] + header).encode("latin-1") if header else b""
         return _frames([header for _, _, header in self.messages])
 
     def cut(self, end: int) -> list[int]:
@@ -92,14 +95,6 @@ class _Turn:
         """Why no more could be laid out."""
         self.tally: dict[ConsumeQueue, list[int]] = {}
         """Messages and bytes by queue."""
-
-    def count(self, queue: ConsumeQueue, size: int) -> None:
-        counts = self.tally.get(queue)
-        if counts is None:
-            self.tally[queue] = [1, size]
-        else:
-            counts[0] += 1
-            counts[1] += size
 
 
 class SendPath:
@@ -229,7 +224,11 @@ class SendPath:
                 f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(keys[0])},{self._tail}{opaque}{_END}'
             )
         run.messages.append((log_offset, opaque, answer))
-        turn.count(queue, writer.position - log_offset)
+        counts = turn.tally.get(queue)
+        if counts is None:
+            counts = turn.tally[queue] = [0, 0]
+        counts[0] += 1
+        counts[1] += writer.position - log_offset
         return end
 
     def _queue_of(self, topic: str, queue_id: str) -> ConsumeQueue | None:

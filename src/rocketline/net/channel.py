@@ -199,13 +199,16 @@ class Channel(asyncio.BufferedProtocol):
         return self._owner.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self.read_s = self._owner.clock.monotonic()
-        data = bytes(self._owner.read_buffer[:nbytes])
-        if self._entry is None and self._tls is None:
+        owner = self._owner
+        self.last_active = self.read_s = owner.clock.monotonic()
+        data = bytes(owner.read_buffer[:nbytes])
+        if self._entry is not None or self._tls is not None:
+            self._receive(data)
+        elif owner.hot_path is None or self._reader.waiting_bytes or self._is_full:
             self._reader.feed(data)
             self._handle_frames()
         else:
-            self._receive(data)
+            self._take(owner.hot_path, data)
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
@@ -250,20 +253,41 @@ class Channel(asyncio.BufferedProtocol):
             self.established.set_result(None)
         return data
 
-    def _handle_frames(self) -> None:
-        """Handle the frames that are whole, until a bound is reached; write what that brought about in one go."""
+    def _take(self, hot_path: HotPath, data: bytes) -> None:
+        """Let the hot path have what was read: the short way for what comes most often."""
+        self._is_handling = True
+        try:
+            at, replies, later = hot_path(self, data, 0, _TURN_BYTES_MAX)
+        finally:
+            self._is_handling = False
+        self._unanswered += later
+        if replies:
+            self._out.append(replies)
+            self._out_bytes += len(replies)
+        if at < len(data):
+            self._reader.feed(data[at:])
+            self._handle_frames(is_cold=True)
+        elif self._out_bytes:
+            self._flush()
+
+    def _handle_frames(self, *, is_cold: bool = False) -> None:
+        """Handle the frames that are whole, until a bound is reached; write what that brought about in one go.
+
+        `is_cold`: the hot path has seen the first of them already and does not want it.
+        """
         reader, hot_path, clock = self._reader, self._owner.hot_path, self._owner.clock
         end_s = clock.monotonic() + _TURN_S_MAX
         self._is_handling = True
         try:
             while not self._is_stopped:
-                if hot_path is not None and not self._is_full:
+                if hot_path is not None and not is_cold and not self._is_full:
                     room = _TURN_BYTES_MAX - self._out_bytes
                     reader.at, replies, later = hot_path(self, reader.data, reader.at, room)
                     if replies:
                         self._out.append(replies)
                         self._out_bytes += len(replies)
                     self._unanswered += later
+                is_cold = False
                 if self._out_bytes < _TURN_BYTES_MAX:
                     whole = reader.take()
                     if whole is None:
