@@ -47,7 +47,7 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-interop: $(READY)  ## with the real Apache RocketMQ, from Maven: needs a JDK (17+) and mvn
+interop: $(READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
 	@$(BIN)/python -m pytest -q tests/interop
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc

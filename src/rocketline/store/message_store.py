@@ -41,6 +41,8 @@ from rocketline.wire.properties import encode_properties
 
 _log = Log(__name__)
 
+_FIXED_BYTES_MAX: Final = 136
+"""Of a record beside body, topic and properties, whatever its hosts and options."""
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
 
@@ -191,25 +193,28 @@ class MessageStore(StoreReader):
         """
         self.check_writable()
         with self.batch() as writer:
-            self._add(writer, message)
+            self._add(writer, message, encode_properties(message.properties))
         return message
 
     def append_batch(self, messages: Sequence[StoredMessage]) -> int:
         """Write messages of one queue as neighbours, all or none; their bytes in the log. Raises as `append` does."""
         self.check_writable()
+        properties = [encode_properties(message.properties) for message in messages]
+        fixed = len(messages[0].topic.encode("utf-8", "replace")) + _FIXED_BYTES_MAX
         with self.batch() as writer:
             if len(messages) > 1:
-                writer.make_room(sum(record_bytes_of(message) for message in messages))
-            return sum([self._add(writer, message) for message in messages])
+                bodies = sum([len(message.body) for message in messages])
+                writer.make_room(bodies + sum(map(len, properties)) + fixed * len(messages))
+            return sum([self._add(writer, *one) for one in zip(messages, properties, strict=True)])
 
-    def _add(self, writer: LogWriter, message: StoredMessage) -> int:
+    def _add(self, writer: LogWriter, message: StoredMessage, properties: bytes) -> int:
         queue = self.queues.make(message.topic, message.queue_id)
         message.queue_offset, message.store_ms = QueueOffset(queue.next_offset), writer.store_ms
         message.store_host = self.store_host
         log_offset = writer.add(
             queue,
             message.body,
-            encode_properties(message.properties),
+            properties,
             self.tags_code_of(message.topic, message.properties),
             index_keys(message.properties),
             message.born_host.ip + message.born_host.port.to_bytes(4, "big"),
@@ -461,12 +466,6 @@ class MessageStore(StoreReader):
         unused = [topic for topic in self.queues.topics if topic not in topics]
         self.delete_topics(unused)
         return unused
-
-
-def record_bytes_of(message: StoredMessage) -> int:
-    """No less than the record of `message` has, whatever its hosts and options."""
-    topic_bytes = len(message.topic.encode("utf-8", "replace"))
-    return len(message.body) + topic_bytes + len(encode_properties(message.properties)) + 136
 
 
 class AppendBatch:

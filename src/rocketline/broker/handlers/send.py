@@ -45,6 +45,8 @@ from rocketline.wire.headers import (
 from rocketline.wire.properties import parse_properties
 from rocketline.wire.unique_id import UniqueIdGenerator
 
+_BATCH_MESSAGES_MAX = 65_536
+"""More than any client packs into four megabytes, and half a second of work."""
 _NOT_IN_A_BATCH = (property_names.DELAY, property_names.TRAN_MSG)
 
 
@@ -188,6 +190,10 @@ class SendHandlers:
             members = decode_batch(batch.body, batch.topic)
         except RemoteProtocolError as error:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        if len(members) > _BATCH_MESSAGES_MAX:
+            raise _RefusalError(
+                ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {_BATCH_MESSAGES_MAX}"
+            )
         for properties in (batch.properties, *(member.properties for member in members)):
             for name in _NOT_IN_A_BATCH:
                 if properties.get(name, "0") not in ("0", "false"):
