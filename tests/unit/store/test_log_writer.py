@@ -156,7 +156,7 @@ def test_records_of_a_real_broker_are_written_again_byte_for_byte(line: dict[str
         message.body,
         properties[:-20] if has_crc else properties,
         0,
-        None,
+        (None, None, None),
         message.born_host.ip + message.born_host.port.to_bytes(4, "big"),
         message.sys_flag,
         message.born_ms,
