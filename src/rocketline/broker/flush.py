@@ -130,8 +130,6 @@ class Flusher:
         flushed = self._store.flushed_log_offset
         while self._waiters and self._waiters[0].end <= flushed:
             self._release(Flushed.OK)
-        if self._store.is_sync:
-            self.flush()
 
     def _release_all(self) -> None:
         while self._waiters:
