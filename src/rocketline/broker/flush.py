@@ -130,6 +130,10 @@ class Flusher:
         flushed = self._store.flushed_log_offset
         while self._waiters and self._waiters[0].end <= flushed:
             self._release(Flushed.OK)
+        if self._store.is_sync:
+            # Not yet: what has been read by then comes into the same flush, and each costs as much as many messages.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self.flush)
 
     def _release_all(self) -> None:
         while self._waiters:

@@ -82,7 +82,7 @@ class MessageStore(StoreReader):
         self.settle: Callable[[], None] = lambda: None
         """Closes the batch that is open, if one is. Called before the next one is begun and before the store closes."""
         self.on_written: Callable[[], None] = lambda: None
-        """Told, with SYNC_FLUSH, whenever there may be something to flush; set by whoever flushes."""
+        """Told after each write with SYNC_FLUSH; set by whoever flushes."""
         self._retention = Retention()
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self._cleaned_to = 0  # where the log began when queues and index were last cleaned
@@ -326,8 +326,6 @@ class MessageStore(StoreReader):
             return
         self.log.finish_flush(job)
         self.checkpoint.physic_msg_timestamp = self._flushing_ms
-        if self.is_sync:
-            self.on_written()  # the disk need not wait until what it has now is dispatched and answered
         waiting, flushed = self._undispatched, []
         while waiting and waiting[0][1] < job.end:
             flushed.append(waiting.popleft())
