@@ -6,6 +6,7 @@ is one call, so that a compiled one can take its place.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -109,23 +110,37 @@ def _outside(offset: int, low: int, high: int) -> ReadResult:
 
 def _take_run(log: CommitLog, units: bytes | bytearray, bytes_max: int, result: ReadResult) -> bool:
     """Every record of `units`, if all lie in one file and are few bytes enough, which they nearly always do."""
-    spans = list(UNIT.iter_unpack(units))
-    first, last = spans[0][0], spans[-1][0]
-    size = sum([span[1] for span in spans])
+    count = len(units) // UNIT_BYTES
+    fields = _UNITS[count].unpack(units)
+    places, sizes = fields[0::3], fields[1::3]
+    first, last, size = places[0], places[-1], sum(sizes)
     start = first - first % log.segment_bytes
-    last_end = last + spans[-1][1]
+    last_end = last + sizes[-1]
     if size > bytes_max or not log.start <= first <= last or last_end > min(start + log.segment_bytes, log.end):
         return False
     segment = log.map_of(start)
     if last_end - first == size:  # one behind the other: only this queue was written to
         result.records.append(segment[first - start : last_end - start])
+    elif start:
+        result.records += [segment[at - start : at - start + size] for at, size in zip(places, sizes, strict=True)]
     else:
-        result.records += [segment[at - start : at - start + length] for at, length, _ in spans]
+        result.records += [segment[at : at + size] for at, size in zip(places, sizes, strict=True)]
     result.status = ReadStatus.FOUND
-    result.message_count, result.byte_count = len(spans), size
-    result.next_offset += len(spans)
+    result.message_count, result.byte_count = count, size
+    result.next_offset += count
     result.first_log_offset, result.last_log_offset = first, last
     return True
+
+
+class _UnitStructs(dict[int, struct.Struct]):
+    """So many units at once."""
+
+    def __missing__(self, count: int) -> struct.Struct:
+        units = self[count] = struct.Struct(f">{'qiq' * count}")
+        return units
+
+
+_UNITS: Final = _UnitStructs()
 
 
 def _take_each(
