@@ -22,6 +22,8 @@ _PRE_BLANK = UNIT.pack(0, _NO_SIZE, 0)
 _BEHIND_BYTES_MAX: Final = 64 * 1024
 _KEPT_BYTES: Final = 800 * UNIT_BYTES
 """Of what is written, so much stays in memory: as far as one pull looks."""
+_NEAR_UNITS: Final = 200
+"""Four kilobytes that a reader of older messages will ask for next."""
 _SCAN_BYTES: Final = 64 * 1024 - 64 * 1024 % UNIT_BYTES
 _TOPIC_BYTES_MAX_V1: Final = 127
 
@@ -30,6 +32,8 @@ class ConsumeQueue:
     """One queue of one topic. `next_offset` is given to the next message; up to `max_offset` units can be read."""
 
     __slots__ = (
+        "_near",
+        "_near_first",
         "_segments",
         "_tail",
         "_tail_first",
@@ -55,6 +59,8 @@ class ConsumeQueue:
         self.min_offset = self.max_offset = self.next_offset = 0
         self.max_log_offset = -1
         """Where the record of the last unit ends, -1 if there is none. Java: maxPhysicOffset."""
+        self._near = b""  # units read from the files last, and the queue offset of the first of them
+        self._near_first = 0
         self._tail = bytearray()
         self._tail_first = 0  # the queue offset of the first unit in the tail
         self._written = 0  # units before this queue offset are in the files
@@ -101,6 +107,7 @@ class ConsumeQueue:
 
     def _restart(self, offset: int) -> None:
         """Let the queue end before `offset`."""
+        self._near = b""
         self.max_offset = self.next_offset = self._written = self._tail_first = offset
         self._tail.clear()
         last = self._segments.read((offset - 1) * UNIT_BYTES, UNIT_BYTES) if offset else b""
@@ -138,6 +145,7 @@ class ConsumeQueue:
 
     def _cut(self, offset: int) -> None:
         """Drop the units from `offset` on."""
+        self._near = b""
         if self._segments.starts and offset * UNIT_BYTES < self._segments.starts[0]:
             self._segments.remove_all()
         elif self._segments.has(offset * UNIT_BYTES):
@@ -203,10 +211,18 @@ class ConsumeQueue:
             at = (offset - self._tail_first) * UNIT_BYTES
             return self._tail[at : at + count * UNIT_BYTES]
         before = min(count, self._tail_first - offset)
-        units = self._segments.read(offset * UNIT_BYTES, before * UNIT_BYTES)
+        units = self._read(offset, before)
         if before < count and len(units) == before * UNIT_BYTES:
             units += self._tail[: (count - before) * UNIT_BYTES]
         return units
+
+    def _read(self, offset: int, count: int) -> bytes:
+        """Units from a file. Whoever reads a queue goes on where he stopped, so more are read than asked for."""
+        at = (offset - self._near_first) * UNIT_BYTES
+        if at < 0 or at + count * UNIT_BYTES > len(self._near):
+            wanted = min(max(count, _NEAR_UNITS), self._tail_first - offset)
+            self._near, self._near_first, at = self._segments.read(offset * UNIT_BYTES, wanted * UNIT_BYTES), offset, 0
+        return self._near[at : at + count * UNIT_BYTES]
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """Log offset, record size and tags code of one message."""
@@ -258,12 +274,14 @@ class ConsumeQueue:
             last = UNIT.unpack(self._segments.read(self._segments.starts[1] - UNIT_BYTES, UNIT_BYTES))
             if last[0] >= log_start:
                 break
+            self._near = b""
             self._segments.remove_first()
             removed += 1
         return removed
 
     def remove(self) -> None:
         """Delete every file."""
+        self._near = b""
         self._segments.remove_all()
 
 
