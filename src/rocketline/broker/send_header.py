@@ -6,6 +6,7 @@ With msgspec installed (extra `speed`) this is several times faster; both ways a
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -60,12 +61,14 @@ class _PlainHeader:
             raise TypeError("a field is no number")
 
 
-def read_plain(header: bytes) -> Any:
-    """The header (`SendHeader`), by the standard library alone; None if it is unusual."""
+def read_plain(header: bytes) -> SendHeader | None:
+    """The header, by the standard library alone; None if it is unusual."""
     try:
-        return _PlainHeader(json.loads(header))
+        plain: Any = _PlainHeader(json.loads(header))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    found: SendHeader = plain
+    return found
 
 
 try:
@@ -96,10 +99,11 @@ else:
         opaque: int = 0
         version: int = 0
 
-    _decode: Any = msgspec.json.Decoder(_Header).decode
+    _decoder: Any = msgspec.json.Decoder(_Header)
+    _decode: Callable[[bytes], SendHeader] = _decoder.decode
 
-    def read(header: bytes) -> Any:
-        """The header (`SendHeader`), None if it is unusual."""
+    def read(header: bytes) -> SendHeader | None:
+        """The header, None if it is unusual."""
         try:
             return _decode(header)
         except (msgspec.MsgspecError, RecursionError):

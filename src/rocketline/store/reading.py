@@ -133,14 +133,17 @@ def _take_run(log: CommitLog, units: bytes | bytearray, bytes_max: int, result: 
 
 
 class _UnitStructs(dict[int, struct.Struct]):
-    """So many units at once."""
+    """So many units at once. Those of usual spans are kept."""
 
     def __missing__(self, count: int) -> struct.Struct:
-        units = self[count] = struct.Struct(f">{'qiq' * count}")
+        units = struct.Struct(f">{'qiq' * count}")
+        if count <= _KEPT_UNITS_MAX:
+            self[count] = units
         return units
 
 
 _UNITS: Final = _UnitStructs()
+_KEPT_UNITS_MAX: Final = 1024
 
 
 def _take_each(
