@@ -15,7 +15,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.settings import parse_properties
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode, encode
-from rocketline.wire.bodies.lists import KVTable
+from rocketline.wire.bodies.lists import GroupList, KVTable
 from rocketline.wire.bodies.offsets import ConsumeQueueDump
 from rocketline.wire.bodies.stats import (
     BrokerStatsData,
@@ -264,3 +264,10 @@ async def test_figures_of_a_deleted_topic_and_group_are_gone(tmp_path: Path) -> 
         assert await codes() == [OK, ResponseCode.SYSTEM_ERROR]
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
         assert await codes() == [ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_ERROR]
+
+
+async def test_topic_that_nobody_consumes_has_no_groups() -> None:
+    """H.15 220"""
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        answer = await peer.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "nobody"})
+        assert (answer.code, decode(GroupList, answer.body)) == (0, GroupList([]))
