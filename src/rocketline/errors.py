@@ -17,7 +17,19 @@
     │  ├─ StoreReadOnlyError         an earlier failure forbids writing until the next start
     │  ├─ StoreFullError             no space (retryable: cleaning or an operator makes room)
     │  └─ IllegalMessageError        this one message cannot be stored
+    ├─ ClientError                   a client cannot do what was asked of it; `code` is Java's number for it, or -1
+    │  ├─ InvalidNameError           a topic or group name that no server accepts
+    │  ├─ InvalidMessageError        a message, or a batch, that no broker accepts
+    │  ├─ InvalidOffsetError         an offset outside of its queue
+    │  ├─ NotStartedError · GroupInUseError · WrongLoopError · ForkedError
+    │  ├─ SelectorError              the application's queue selector failed
+    │  ├─ RouteError                 nobody knows where to send it
+    │  │  └─ NoNameServerError · TopicNotFoundError · BrokerNotFoundError
+    │  ├─ SendFailedError            every attempt failed; `attempts` has them all
+    │  ├─ CallTimeoutError           the time of the whole call was over before the next attempt
+    │  └─ NoMessageError             a query found nothing
     └─ ResponseError                 the server answered with a code other than success
+       └─ NoPermissionError · TopicNotExistError · OffsetNotFoundError · FlowControlError · RefusedMessageError
 
 Exceptions carry fields and write their own text; retry loops read `retryable` and never list classes.
 """
@@ -25,7 +37,7 @@ Exceptions carry fields and write their own text; retry loops read `retryable` a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class RocketlineError(Exception):
@@ -141,10 +153,193 @@ class IllegalMessageError(StoreError):
     """The message itself cannot be stored, whatever the state of the store."""
 
 
+class ClientError(RocketlineError):
+    """A client cannot do what was asked of it."""
+
+    code: int = -1
+    """Java's number for the problem, -1 if it has none. Java: MQClientException.getResponseCode."""
+
+
+class InvalidNameError(ClientError, ValueError):
+    """A topic or group name that no server accepts."""
+
+    def __init__(self, kind: str, name: str, problem: str) -> None:
+        self.kind, self.name, self.problem = kind, name, problem
+        super().__init__(f"{kind} {name!r}: {problem}")
+
+
+class InvalidMessageError(ClientError, ValueError):
+    """A message, or a batch of them, that no broker accepts."""
+
+    code = 13
+
+    def __init__(self, topic: str, problem: str) -> None:
+        self.topic, self.problem = topic, problem
+        super().__init__(f"message for topic {topic!r}: {problem}")
+
+
+class InvalidOffsetError(ClientError, ValueError):
+    """An offset outside of its queue."""
+
+    def __init__(self, queue: object, offset: int, low: int, high: int) -> None:
+        self.queue, self.offset, self.low, self.high = queue, offset, low, high
+        super().__init__(f"offset {offset} is outside of {queue}, which reaches from {low} to {high}")
+
+
+class NotStartedError(ClientError, RuntimeError):
+    """The client is not running yet."""
+
+    def __init__(self, thing: str) -> None:
+        self.thing = thing
+        super().__init__(f"{thing} is not started: use it in a `with` block, or call start()")
+
+
+class GroupInUseError(ClientError):
+    """Two clients of one group share a runtime, so the broker could not tell them apart."""
+
+    def __init__(self, group: str, client_id: str) -> None:
+        self.group, self.client_id = group, client_id
+        super().__init__(f"group {group!r} is in use on client {client_id} already: give each member its own runtime")
+
+
+class WrongLoopError(ClientError, RuntimeError):
+    """An asyncio client was called from another event loop than the one it was started on."""
+
+    def __init__(self, thing: str) -> None:
+        self.thing = thing
+        super().__init__(
+            f"{thing} belongs to another event loop: make one in each loop, or use the blocking one of `rocketline`"
+        )
+
+
+class ForkedError(ClientError, RuntimeError):
+    """A client does not survive a fork: its threads and its connections belong to the parent."""
+
+    def __init__(self, thing: str) -> None:
+        self.thing = thing
+        super().__init__(f"{thing} was made before this process was forked: make it after the fork, in the child")
+
+
+class SelectorError(ClientError):
+    """The application's queue selector raised, or chose no queue."""
+
+
+class RouteError(ClientError):
+    """Nobody knows where the message should go."""
+
+
+class NoNameServerError(RouteError):
+    """There is no name server to ask."""
+
+    code = 10004
+
+    def __init__(self) -> None:
+        super().__init__("no name server is known: give its address, or set NAMESRV_ADDR, as host:port;host:port")
+
+
+class TopicNotFoundError(RouteError):
+    """No name server knows the topic, and no broker makes topics by itself."""
+
+    code = 10005
+
+    def __init__(self, topic: str, name_servers: Sequence[str] = ()) -> None:
+        self.topic, self.name_servers = topic, tuple(name_servers)
+        asked = f" (asked {', '.join(self.name_servers)})" if self.name_servers else ""
+        super().__init__(
+            f"topic {topic!r} has no route{asked}: make it with `rocketline topic create {topic}`, "
+            "or look whether a broker is registered"
+        )
+
+
+class BrokerNotFoundError(RouteError):
+    """The route names a broker whose address is not known."""
+
+    code = 10003
+
+    def __init__(self, broker_name: str, problem: str = "it is in no route that was read") -> None:
+        self.broker_name, self.problem = broker_name, problem
+        super().__init__(f"broker {broker_name!r} has no address: {problem}")
+
+
+class SendFailedError(ClientError):
+    """Every attempt to send a message failed."""
+
+    def __init__(self, topic: str, code: int, attempts: Sequence[tuple[str, Exception]], elapsed_s: float) -> None:
+        """`attempts`: the broker's name and what went wrong there, one of each attempt."""
+        self.topic, self.code, self.attempts, self.elapsed_s = topic, code, tuple(attempts), elapsed_s
+        tried = "; ".join(f"{broker}: {problem}" for broker, problem in self.attempts) or "nowhere"
+        super().__init__(
+            f"message for topic {topic!r} not sent, {len(self.attempts)} attempts in {elapsed_s:.3f} s: {tried}"
+        )
+
+
+class CallTimeoutError(ClientError, TimeoutError):
+    """The time given for the whole call was over before another attempt could be made."""
+
+    def __init__(self, what: str, timeout_s: float, cause: Exception | None = None) -> None:
+        self.what, self.timeout_s, self.cause = what, timeout_s, cause
+        super().__init__(f"{what} took longer than its {timeout_s:g} s{f'; last: {cause}' if cause else ''}")
+
+
+class NoMessageError(ClientError):
+    """A query found no message."""
+
+    code = 208
+
+
+_ADVICE: Final = {
+    1: "the broker's log says more",
+    2: "the broker is busy: send slower, or add brokers",
+    16: "ask for the right to the topic or group, or change its permission",
+    17: "make the topic first, or let brokers make topics by themselves (autoCreateTopicEnable)",
+    26: "make the group first, or let brokers make groups by themselves (autoCreateSubscriptionGroup)",
+}
+
+
 class ResponseError(RocketlineError):
     """The server answered, and its answer was no success."""
 
     def __init__(self, code: int, remark: str | None, *, request: str = "", address: str = "") -> None:
         self.code, self.remark, self.request, self.address = code, remark, request, address
         where = f"{request} at {address}: " if request and address else ""
-        super().__init__(f"{where}code {code}: {remark or 'no remark'}")
+        advice = f" ({_ADVICE[code]})" if code in _ADVICE else ""
+        super().__init__(f"{where}code {code}: {remark or 'no remark'}{advice}")
+
+
+class NoPermissionError(ResponseError):
+    """Code 16."""
+
+
+class TopicNotExistError(ResponseError):
+    """Code 17."""
+
+
+class OffsetNotFoundError(ResponseError):
+    """Code 22: the group has no offset there yet."""
+
+
+class FlowControlError(ResponseError):
+    """Codes 2 and 215: the broker has too much to do."""
+
+
+class RefusedMessageError(ResponseError):
+    """Code 13: the broker finds the message wrong."""
+
+
+_BY_CODE: Final[dict[int, type[ResponseError]]] = {
+    2: FlowControlError,
+    13: RefusedMessageError,
+    16: NoPermissionError,
+    17: TopicNotExistError,
+    22: OffsetNotFoundError,
+    215: FlowControlError,
+}
+
+
+def response_error(code: int, remark: str | None, *, request: str = "", address: str = "") -> ResponseError:
+    """The error for an answer's code, of the class that the code has.
+
+    >>> response_error(16, "no", request="SEND_MESSAGE_V2", address="127.0.0.1:10911").__class__.__name__
+    'NoPermissionError'
+    """
+    return _BY_CODE.get(code, ResponseError)(code, remark, request=request, address=address)

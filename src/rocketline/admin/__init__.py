@@ -1,0 +1,1 @@
+"""Administration: one coroutine per operation, results as dataclasses."""

@@ -1,0 +1,1 @@
+"""The blocking clients: the same behaviour as `rocketline.aio`, for threads."""
