@@ -107,7 +107,7 @@ def _fill(address: str) -> None:
 def numbered(topic: str, number: int) -> Message:
     """A message that the foreign clients can read, with an id, keys and a tag of its own."""
     properties = {"UNIQ_KEY": f"{number:032X}", "KEYS": f"k{number} all", "TAGS": "odd" if number % 2 else "even"}
-    return Message(topic, f"{number}/0".encode(), properties)
+    return Message.of(topic, f"{number}/0".encode(), properties)
 
 
 def _differences(ours: list[Shown], apache: list[Shown]) -> Iterator[str]:

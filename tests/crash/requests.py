@@ -23,7 +23,7 @@ def message_of(number: int, topic: str, delay_level: int = 0) -> Message:
     if delay_level:
         assert delay_level in DELAY_LEVELS_MS
         properties["DELAY"] = str(delay_level)
-    return Message(topic, body_of(number), properties)
+    return Message.of(topic, body_of(number), properties)
 
 
 def send(messages: Sequence[Message], queue_id: int, born_ms: int) -> Command:

@@ -167,7 +167,7 @@ async def test_batch_takes_consecutive_offsets_and_gives_an_id_for_each() -> Non
     """H.9 142"""
     async with broker() as running, BrokerPeer(running.address) as peer:
         await send(peer)
-        members = [Message("T", b"m%d" % n, {"UNIQ_KEY": f"u{n}", "TAGS": "A"}) for n in range(10)]
+        members = [Message.of("T", b"m%d" % n, {"UNIQ_KEY": f"u{n}", "TAGS": "A"}) for n in range(10)]
         answer = await peer.request(batch(members), 20)
         assert (answer.code, answer.ext["queueOffset"]) == (0, "1")
         ids = answer.ext["msgId"].split(",")
@@ -186,7 +186,7 @@ async def test_batch_takes_consecutive_offsets_and_gives_an_id_for_each() -> Non
 async def test_batch_that_is_delayed_or_for_a_retry_topic_is_refused() -> None:
     """H.9 143"""
     async with broker() as running, BrokerPeer(running.address) as peer:
-        plain = [Message("T", b"x", {"UNIQ_KEY": "u"})]
+        plain = [Message.of("T", b"x", {"UNIQ_KEY": "u"})]
         assert (await peer.request(batch(plain, properties="DELAY\x013\x02"), 20)).code == 13
         assert (await peer.request(batch(plain, topic="%RETRY%g"), 20)).code == 13
 

@@ -51,7 +51,7 @@ def numbered(topic: str, number: int) -> Message:
         "TAGS": f"tag{number % 3}",
         "shop": "Zürich ☃",
     }
-    return Message(topic, f"{number:010}".encode() * (1 + number % 8 * 200), properties)
+    return Message.of(topic, f"{number:010}".encode() * (1 + number % 8 * 200), properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def test_store_of_one_broker_is_served_and_continued_by_the_other(pair: Pair, en
         fill(broker)
         wait_until_kept(broker, pair.home)
         before = look(broker)
-        pending = Message(DELAYED, b"later", {"DELAY": "3", "UNIQ_KEY": "F" * 32})
+        pending = Message.of(DELAYED, b"later", {"DELAY": "3", "UNIQ_KEY": "F" * 32})
         broker.send(pending, 0)
         process.close(timeout_s=60) if end == "stopped" else process.kill()
     assert len(before.messages) == MESSAGES + 20

@@ -2,23 +2,133 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
+from rocketline.errors import InvalidMessageError
 from rocketline.model import property_names
 from rocketline.model.ids import HostAddress, LogOffset, OffsetMessageId, QueueOffset
 
 _NOWHERE = LogOffset(0)
+_OWN_NAMES: Final = property_names.REFUSED_FOR_USERS | {property_names.SHARDING_KEY}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Message:
-    """What a producer sends. Java: Message."""
+    """What a producer sends. Java: Message.
+
+    Sending leaves it as it is: the same message may be sent again and gets another id.
+
+    >>> message = Message("orders", b"{}", tags="new", keys=["42", "43"], properties={"color": "red"}, delay_level=3)
+    >>> message.tags, message.keys, message.delay_level, message.user_properties
+    ('new', ['42', '43'], 3, {'color': 'red'})
+    >>> Message("orders", b"{}", properties={"TAGS": "new"})
+    Traceback (most recent call last):
+        ...
+    rocketline.errors.InvalidMessageError: message for topic 'orders': property 'TAGS' is RocketMQ's own: choose another
+    """
 
     topic: str
     body: bytes
-    properties: dict[str, str] = field(default_factory=dict)
-    flag: int = 0
+    flag: int
     """The application's own number; RocketMQ only carries it."""
+    properties: dict[str, str]
+    """All that travels with the message: the application's properties and RocketMQ's own."""
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        sharding_key: str | None = None,
+        waits_for_store: bool = True,
+    ) -> None:
+        """`properties` are the application's own. Raises `InvalidMessageError` for what could not be sent as meant.
+
+        - `tags`: what consumers filter by. RocketMQ knows one tag for a message, for all its name.
+        - `keys`: what the message can be found by in the broker's index; in one text, blanks divide them.
+        - `delay_level`: 1 to 18 keeps the message back for 1 s to 2 h, as the broker has set its levels; 0 does not.
+        - `sharding_key`: notes by what an ordered message was given its queue.
+        - `waits_for_store`: the broker answers only once the message is as safe as it is set up to make it.
+        """
+        self.topic, self.flag = topic, flag
+        self.body = body if type(body) is bytes else _as_bytes(topic, body)
+        self.properties = found = {}
+        if properties:
+            for name, value in properties.items():
+                _check_property(topic, name, value)
+                found[name] = value
+        if tags:
+            found[property_names.TAGS] = tags
+        if keys:
+            found[property_names.KEYS] = keys if isinstance(keys, str) else " ".join(_checked_keys(topic, keys))
+        if delay_level:
+            if delay_level < 0:
+                raise InvalidMessageError(topic, f"delay level {delay_level}: levels count from 1, and 0 is no delay")
+            found[property_names.DELAY] = str(delay_level)
+        if sharding_key:
+            found[property_names.SHARDING_KEY] = sharding_key
+        if not waits_for_store:
+            found[property_names.WAIT] = "false"
+
+    @classmethod
+    def of(cls, topic: str, body: bytes, properties: Mapping[str, str] | None = None, flag: int = 0) -> Message:
+        """A message whose properties are taken as they are, RocketMQ's own among them."""
+        made = cls(topic, body, flag=flag)
+        if properties:
+            made.properties.update(properties)
+        return made
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(property_names.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """What the message can be found by in the broker's index."""
+        return [key for key in self.properties.get(property_names.KEYS, "").split(" ") if key]
+
+    @property
+    def delay_level(self) -> int:
+        return int(self.properties.get(property_names.DELAY, "0"))
+
+    @property
+    def waits_for_store(self) -> bool:
+        """Java: isWaitStoreMsgOK."""
+        return self.properties.get(property_names.WAIT, "true") == "true"
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """The application's own properties alone."""
+        return {name: value for name, value in self.properties.items() if name not in _OWN_NAMES}
+
+
+def _as_bytes(topic: str, body: object) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise InvalidMessageError(topic, f"the body is {type(body).__name__}, not bytes: encode it first")
+
+
+def _check_property(topic: str, name: object, value: object) -> None:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise InvalidMessageError(topic, f"property {name!r} = {value!r}: name and value must both be text")
+    if name in property_names.REFUSED_FOR_USERS:
+        raise InvalidMessageError(topic, f"property {name!r} is RocketMQ's own: choose another")
+    if not name.strip() or not value.strip():
+        raise InvalidMessageError(topic, f"property {name!r} = {value!r}: neither name nor value may be blank")
+
+
+def _checked_keys(topic: str, keys: Iterable[str]) -> Iterator[str]:
+    for key in keys:
+        if not key or " " in key:
+            raise InvalidMessageError(topic, f"key {key!r}: a key is neither empty nor has blanks, which divide keys")
+        yield key
 
 
 @dataclass(slots=True)

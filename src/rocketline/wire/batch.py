@@ -93,4 +93,4 @@ def _decode_entry(data: bytes, start: int, topic: str) -> tuple[Message, int]:
     if body_end + _SHORT.size + properties_bytes != end:
         raise RemoteProtocolError(f"batch: properties of {properties_bytes} bytes do not end the message at {start}")
     properties = decode_properties(data[body_end + _SHORT.size : end])
-    return Message(topic, data[body_start:body_end], properties, flag), end
+    return Message.of(topic, data[body_start:body_end], properties, flag), end

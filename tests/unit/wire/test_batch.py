@@ -15,7 +15,7 @@ VECTOR_H = bytes.fromhex(
     "0000001f0000000000000000000000000000000161000854414753015431020000002800000000000000000000000100000002626200104b"
     "455953016b31025441475301543202"
 )
-MESSAGES_H = [Message("T", b"a", {"TAGS": "T1"}), Message("T", b"bb", {"KEYS": "k1", "TAGS": "T2"}, flag=1)]
+MESSAGES_H = [Message.of("T", b"a", {"TAGS": "T1"}), Message.of("T", b"bb", {"KEYS": "k1", "TAGS": "T2"}, flag=1)]
 
 
 def poked(at: int, layout: str, value: int) -> bytes:
@@ -70,10 +70,10 @@ def test_batch_with_a_wrong_length_is_refused(data: bytes, problem: str) -> None
         ([], "at least one"),
         ([Message("A", b"x"), Message("B", b"x")], "not both A and B"),
         ([Message("%RETRY%g", b"x")], "retry topic"),
-        ([Message("A", b"x", {"WAIT": "true"}), Message("A", b"x")], "same property WAIT"),
-        ([Message("A", b"x", {"DELAY": "3"})], "property DELAY"),
-        ([Message("A", b"x"), Message("A", b"x", {"TIMER_DELIVER_MS": "3"})], "property TIMER_DELIVER_MS"),
-        ([Message("A", b"x", {"TRAN_MSG": "true"})], "property TRAN_MSG"),
+        ([Message.of("A", b"x", {"WAIT": "true"}), Message("A", b"x")], "same property WAIT"),
+        ([Message.of("A", b"x", {"DELAY": "3"})], "property DELAY"),
+        ([Message("A", b"x"), Message.of("A", b"x", {"TIMER_DELIVER_MS": "3"})], "property TIMER_DELIVER_MS"),
+        ([Message.of("A", b"x", {"TRAN_MSG": "true"})], "property TRAN_MSG"),
         ([Message("A", b"x", flag=2**31)], "flag 2147483648"),
     ],
 )

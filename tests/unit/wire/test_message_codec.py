@@ -318,7 +318,7 @@ def test_compressed_inner_batch_is_refused() -> None:
 
 
 def test_inner_batch_takes_only_flag_body_and_properties_from_inside() -> None:
-    inside = [Message("TopicTest", b"a", {"TAGS": "x"}, flag=5), Message("TopicTest", b"b")]
+    inside = [Message.of("TopicTest", b"a", {"TAGS": "x"}, flag=5), Message("TopicTest", b"b")]
     outer = replace(MESSAGE_F, body=encode_batch(inside), sys_flag=0xC0, flag=9)
     first, second = decode_messages(encode_record(outer))
     assert first == replace(outer, body=b"a", properties={"TAGS": "x"}, flag=5)
