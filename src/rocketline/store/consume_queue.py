@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from rocketline.store.segments import OpenFiles, Segments
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2
@@ -28,9 +28,18 @@ _SCAN_BYTES: Final = 64 * 1024 - 64 * 1024 % UNIT_BYTES
 _TOPIC_BYTES_MAX_V1: Final = 127
 
 
+def record_topic(topic: str) -> tuple[int, bytes]:
+    """The magic of the records of a topic, and the topic as they have it, with its length."""
+    name = topic.encode("utf-8", "replace")
+    if len(name) <= _TOPIC_BYTES_MAX_V1:
+        return MAGIC_V1, len(name).to_bytes(1, "big") + name
+    return MAGIC_V2, len(name).to_bytes(2, "big") + name
+
+
 class ConsumeQueue:
     """One queue of one topic. `next_offset` is given to the next message; up to `max_offset` units can be read."""
 
+    is_batched: ClassVar = False
     __slots__ = (
         "_near",
         "_near_first",
@@ -50,11 +59,7 @@ class ConsumeQueue:
 
     def __init__(self, files: OpenFiles, folder: Path, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.topic, self.queue_id = topic, queue_id
-        name = topic.encode("utf-8", "replace")
-        is_v1 = len(name) <= _TOPIC_BYTES_MAX_V1
-        self.magic = MAGIC_V1 if is_v1 else MAGIC_V2
-        self.topic_field = len(name).to_bytes(1 if is_v1 else 2, "big") + name
-        """The topic as a record has it, with its length."""
+        self.magic, self.topic_field = record_topic(topic)
         self._segments = Segments(files, folder, segment_bytes, is_derived=True)
         self.min_offset = self.max_offset = self.next_offset = 0
         self.max_log_offset = -1
@@ -122,12 +127,13 @@ class ConsumeQueue:
         self.max_offset += 1
         self.max_log_offset = log_offset + size
 
-    def extend(self, fields: list[int]) -> None:
-        """Units of the next offsets: log offset, record size and tags code of each, one after the other."""
+    def extend(self, fields: list[int]) -> list[int]:
+        """Units of the next offsets: log offset, record size and tags code of each. Their tags codes."""
         count = len(fields) // 3
         self._tail += struct.pack(f">{'qiq' * count}", *fields)
         self.max_offset += count
         self.max_log_offset = fields[-3] + fields[-2]
+        return fields[2::3]
 
     def derive(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
         """The unit of a record found in the log, after those of all records before it.
