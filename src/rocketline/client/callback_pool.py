@@ -1,0 +1,287 @@
+"""Threads, or tasks, that run an application's callbacks. Jobs are handed over, and come back, many at a time.
+
+A future, a lock or a wake-up for each message would cost more than most callbacks. So the loop appends jobs to a deque
+and wakes one worker, and a worker that finds more jobs than its own wakes the next one, never two at a time. While a
+callback computes, it holds the interpreter: its worker takes job after job, and the woken one finds nothing left. Once
+a callback waits for something, the next worker runs, and wakes another, up to all of them. On the way back the first
+job that is done tells the loop; what is done until the loop comes round travels with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from queue import SimpleQueue
+from typing import Final, Generic, Protocol, TypeVar
+
+Job = TypeVar("Job")
+
+_TURN_JOBS: Final = 64
+"""So many jobs a task runs before it lets others on the loop have a turn, if no callback waits by itself."""
+
+
+class Pool(Protocol[Job]):
+    """Where jobs are run. All methods are for the loop's thread."""
+
+    unfinished: int
+    """Jobs that were submitted and neither came back nor were taken back."""
+
+    def start(self) -> None: ...
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Run each job once, in any order. Whoever submits bounds their number."""
+
+    def take_back(self) -> list[Job]:
+        """The jobs that have not begun, which then never will."""
+
+    def resize(self, size: int) -> None:
+        """Run up to `size` jobs at once from now on; what runs already goes on."""
+
+    def is_inside(self) -> bool:
+        """The caller is a callback of this pool, which must not wait for the pool's callbacks."""
+
+    async def idle(self) -> None:
+        """Wait until no job is unfinished."""
+
+    def close(self) -> None:
+        """Begin no further job. Callbacks that run cannot be stopped: their jobs come back if the loop still turns."""
+
+
+class _Count:
+    """How many jobs are out, with a way to wait until none is."""
+
+    def __init__(self) -> None:
+        self.unfinished = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def _add(self, count: int) -> None:
+        self.unfinished += count
+        if not self.unfinished and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def idle(self) -> None:
+        """Wait until no job is unfinished."""
+        while self.unfinished:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+
+
+class ThreadPool(_Count, Generic[Job]):
+    """Runs jobs in threads. They are daemons: a callback that hangs does not keep the process from ending."""
+
+    def __init__(
+        self, run: Callable[[Job], None], finished: Callable[[list[Job]], None], *, size: int, name: str
+    ) -> None:
+        """`run` is called in a thread for each job and must not raise; `finished` on the loop, for many of them."""
+        super().__init__()
+        self._run, self._finished, self._name = run, finished, name
+        self._size, self._started = size, 0
+        self._jobs: deque[Job | None] = deque()
+        """None ends the thread that takes it."""
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._is_waking = False
+        """A wake-up is under way: whoever gets it looks for jobs after it has cleared this, so none is overlooked."""
+        self._done: deque[Job] = deque()
+        self._is_reporting = False
+        """The loop has been told that jobs are done, and has not begun to collect them."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads: set[int] = set()
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        for _ in range(self._size):
+            self._start_thread()
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        self._add(len(jobs))
+        self._jobs.extend(jobs)
+        self._wake()
+
+    def take_back(self) -> list[Job]:
+        taken: list[Job] = []
+        ends = 0
+        while True:
+            try:
+                job = self._jobs.popleft()
+            except IndexError:
+                break
+            if job is None:
+                ends += 1
+            else:
+                taken.append(job)
+        self._jobs.extend([None] * ends)
+        self._add(-len(taken))
+        return taken
+
+    def resize(self, size: int) -> None:
+        for _ in range(self._size, size):
+            self._start_thread()
+        for _ in range(size, self._size):
+            self._jobs.appendleft(None)
+        self._size = size
+        self._wake()
+
+    def is_inside(self) -> bool:
+        return threading.get_ident() in self._threads
+
+    def close(self) -> None:
+        self.take_back()
+        self.resize(0)
+
+    def _start_thread(self) -> None:
+        self._started += 1
+        threading.Thread(target=self._work, name=f"{self._name}_{self._started}", daemon=True).start()
+
+    def _wake(self) -> None:
+        if not self._is_waking:
+            self._is_waking = True
+            self._wakes.put(None)
+
+    def _work(self) -> None:
+        identity = threading.get_ident()
+        self._threads.add(identity)
+        try:
+            while self._run_jobs():
+                pass
+        finally:
+            self._threads.discard(identity)
+
+    def _run_jobs(self) -> bool:
+        """Wait for a wake-up, then run jobs until there are none. False if this thread is to end."""
+        jobs, run, report = self._jobs, self._run, self._report
+        self._wakes.get()
+        self._is_waking = False
+        while True:
+            try:
+                job = jobs.popleft()
+            except IndexError:
+                return True
+            if jobs:
+                self._wake()
+            if job is None:
+                return False
+            run(job)
+            report(job)
+
+    def _report(self, job: Job) -> None:
+        self._done.append(job)
+        if not self._is_reporting and self._loop is not None:
+            self._is_reporting = True
+            try:
+                self._loop.call_soon_threadsafe(self._collect)
+            except RuntimeError:  # the loop was closed while the callback ran: nobody waits for its result
+                self._done.clear()
+
+    def _collect(self) -> None:
+        self._is_reporting = False  # before looking: what is done from here on is reported anew
+        done, jobs = self._done, []
+        while done:
+            jobs.append(done.popleft())
+        try:
+            self._finished(jobs)
+        finally:
+            self._add(-len(jobs))
+
+
+class TaskPool(_Count, Generic[Job]):
+    """Runs jobs whose callbacks are coroutines, as tasks on the loop."""
+
+    def __init__(
+        self,
+        run: Callable[[Job], Awaitable[None]],
+        finished: Callable[[list[Job]], None],
+        spawn: Callable[..., asyncio.Task[None]],
+        *,
+        size: int,
+        name: str,
+    ) -> None:
+        """`spawn(coroutine, name=…)` starts a task that ends with its owner at the latest."""
+        super().__init__()
+        self._run, self._finished, self._spawn, self._name = run, finished, spawn, name
+        self._size, self._started = size, 0
+        self._jobs: deque[Job | None] = deque()
+        self._sleepers: deque[asyncio.Future[None]] = deque()
+        self._done: list[Job] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        for _ in range(self._size):
+            self._start_task()
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        self._add(len(jobs))
+        self._jobs.extend(jobs)
+        self._wake()
+
+    def take_back(self) -> list[Job]:
+        taken = [job for job in self._jobs if job is not None]
+        ends = len(self._jobs) - len(taken)
+        self._jobs.clear()
+        self._jobs.extend([None] * ends)
+        self._add(-len(taken))
+        return taken
+
+    def resize(self, size: int) -> None:
+        for _ in range(self._size, size):
+            self._start_task()
+        for _ in range(size, self._size):
+            self._jobs.appendleft(None)
+        self._size = size
+        self._wake()
+
+    def is_inside(self) -> bool:
+        return asyncio.current_task() in self._tasks
+
+    def close(self) -> None:
+        self.take_back()
+        self.resize(0)
+
+    def _start_task(self) -> None:
+        self._started += 1
+        task = self._spawn(self._work(), name=f"{self._name}_{self._started}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _wake(self) -> None:
+        while self._sleepers:
+            sleeper = self._sleepers.popleft()
+            if not sleeper.done():
+                sleeper.set_result(None)
+                return
+
+    async def _work(self) -> None:
+        """Run jobs until one is None, and sleep while there are none."""
+        jobs, turn = self._jobs, 0
+        while True:
+            while not jobs:
+                sleeper = asyncio.get_running_loop().create_future()
+                self._sleepers.append(sleeper)
+                await sleeper
+            job = jobs.popleft()
+            if jobs:
+                self._wake()
+            if job is None:
+                return
+            await self._run(job)
+            self._report(job)
+            turn += 1
+            if turn % _TURN_JOBS == 0:
+                await asyncio.sleep(0)
+
+    def _report(self, job: Job) -> None:
+        if not self._done:
+            asyncio.get_running_loop().call_soon(self._collect)
+        self._done.append(job)
+
+    def _collect(self) -> None:
+        jobs, self._done = self._done, []
+        try:
+            self._finished(jobs)
+        finally:
+            self._add(-len(jobs))
