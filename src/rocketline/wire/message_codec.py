@@ -42,10 +42,11 @@ _TOPIC_BYTES_MAX_V2 = 32767
 _PORT_MAX = 65535
 
 _PREFIX = struct.Struct(">iI")
-_HEAD = struct.Struct(">iIIiiqqiq")
+RECORD_HEAD = struct.Struct(">iIIiiqqiq")
+"""Size to born time."""
+RECORD_MIDDLES = tuple(struct.Struct(f">{born}siq{store}siiqi") for store in (4, 16) for born in (4, 16))
+"""Born host to body length, for each value of the two bits of sysFlag that tell the hosts' lengths."""
 _SHORT = struct.Struct(">h")
-# From born host to body length, for each value of the two bits of sysFlag that tell the hosts' lengths.
-_MIDDLES = tuple(struct.Struct(f">{born}siq{store}siiqi") for store in (4, 16) for born in (4, 16))
 
 
 def body_crc(body: bytes) -> int:
@@ -138,18 +139,18 @@ def _decode_record(
     size, magic = _record_prefix(data, start)
     if magic == MAGIC_BLANK:
         raise RemoteProtocolError(f"stored message at {start}: a blank record, which is never delivered")
-    _, _, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms = _HEAD.unpack_from(data, start)
-    middle = _MIDDLES[sys_flag >> 4 & 3]
-    end, body_start = start + size, start + _HEAD.size + middle.size
+    _, _, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms = RECORD_HEAD.unpack_from(data, start)
+    middle = RECORD_MIDDLES[sys_flag >> 4 & 3]
+    end, body_start = start + size, start + RECORD_HEAD.size + middle.size
     if body_start > end:
         raise RemoteProtocolError(f"stored message at {start}: {size} bytes are too few for its IPv6 hosts")
     born_ip, born_port, store_ms, store_ip, store_port, reconsume_times, prepared, body_bytes = middle.unpack_from(
-        data, start + _HEAD.size
+        data, start + RECORD_HEAD.size
     )
     if not (0 <= born_port <= _PORT_MAX and 0 <= store_port <= _PORT_MAX):
         raise RemoteProtocolError(f"stored message at {start}: port {born_port} or {store_port} does not exist")
     body_end = body_start + body_bytes
-    topic_start, topic_end = _topic_span(data, start, magic, body_start, body_end, end)
+    topic_start, topic_end = topic_span(data, start, magic, body_start, body_end, end)
     body = bytes(data[body_start:body_end])
     if check_crc and body_crc(body) != crc:
         raise RemoteProtocolError(f"stored message at {start}: its body's CRC is {body_crc(body)}, {crc} was stored")
@@ -173,7 +174,7 @@ def _decode_record(
     return message, end
 
 
-def _topic_span(
+def topic_span(
     data: bytes | memoryview, start: int, magic: int, body_start: int, body_end: int, end: int
 ) -> tuple[int, int]:
     """Where the topic lies, after all three lengths were found to fill the record exactly."""
@@ -258,9 +259,9 @@ def _encode_fixed(message: StoredMessage, magic: int, tail_bytes: int) -> bytes:
             raise LocalProtocolError(f"a record cannot carry the host {host.ip.hex()} with port {host.port}")
     sys_flag = message.sys_flag & ~(BORN_HOST_IS_IPV6 | STORE_HOST_IS_IPV6)
     sys_flag |= BORN_HOST_IS_IPV6 * born.is_ipv6 | STORE_HOST_IS_IPV6 * store.is_ipv6
-    middle = _MIDDLES[sys_flag >> 4 & 3]
-    head = _HEAD.pack(
-        _HEAD.size + middle.size + tail_bytes,
+    middle = RECORD_MIDDLES[sys_flag >> 4 & 3]
+    head = RECORD_HEAD.pack(
+        RECORD_HEAD.size + middle.size + tail_bytes,
         magic,
         body_crc(message.body),
         message.queue_id,
