@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_tables import Tables
+from rocketline.broker import pull_header
 from rocketline.broker.handlers.pull import PullHandlers
 from rocketline.broker.long_poll import HeldPulls
 from rocketline.broker.pull_checks import PullChecks
 from rocketline.broker.pull_path import PullPath
 from rocketline.broker.pull_reading import PullReading
 from rocketline.net.channel import Channel, Outcome
+from rocketline.wire import header_json
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
@@ -55,6 +57,11 @@ class Pulls:
         handlers = PullHandlers(checks, reading, self.held, tables.settings, tables.clock, tables.log)
         self._by_code = handlers.by_code()
         self.path = PullPath(checks, reading, tables.topics, tables.groups, tables.consumers, tables.settings)
+
+    def answer(self, channel: object, ext: dict[str, str], opaque: int) -> bytes | None:
+        """What the fast way makes of a pull; None if it leaves it to the handler."""
+        header = pull_header.read(header_json.encode(Command(RequestCode.PULL_MESSAGE, ext, opaque=opaque)))
+        return None if header is None else self.path.answer(channel, header)
 
     def handle(self, channel: Channel, request: Command) -> Outcome:
         return self._by_code[request.code](channel, request)

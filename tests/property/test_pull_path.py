@@ -114,7 +114,7 @@ def test_any_history_of_pulls_and_changes_gives_the_handlers_own_bytes(steps: li
                     change(made, channel, step)
                 continue
             expected = _handled(twins[0][1], channel, step, opaque)
-            answer = twins[1][1].path.answer(channel, step, opaque)
+            answer = twins[1][1].answer(channel, step, opaque)
             assert (_handled(twins[1][1], channel, step, opaque) if answer is None else answer) == expected
             assert seen(plain) == seen(fast)
 

@@ -7,6 +7,7 @@ counts from the moment when their bytes were read: that of all requests which on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.clock import Clock
@@ -33,7 +34,7 @@ class Admission:
     ) -> None:
         self._store, self._waiting, self._settings, self._clock = store, waiting, settings, clock
         self._version = -1
-        self._capacity, self._send_age_s = 0, 0.0
+        self._capacity, self._send_age_s, self._pull_age_s = 0, 0.0, 0.0
 
     def guarded(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """The same handlers behind a look at the age of each request."""
@@ -54,17 +55,23 @@ class Admission:
 
     def is_pull_late(self, read_s: float) -> bool:
         """A pull that was read at `read_s` has waited for too long."""
-        return self._late(read_s, _LIMITS[RequestCode.PULL_MESSAGE]) is not None
+        if self._version != self._settings.version:
+            self._refresh()
+        return self._clock.monotonic() - read_s >= self._pull_age_s
 
     def takes_sends(self, read_s: float) -> bool:
         """Whether a message that was read at `read_s` is taken: no `send_refusal`, found out faster."""
         if self._version != self._settings.version:
-            config = self._settings.value
-            self._version, self._capacity = self._settings.version, config.send_thread_pool_queue_capacity
-            limit_ms = config.wait_time_mills_in_send_queue
-            self._send_age_s = limit_ms / 1000 if config.broker_fast_failure_enable else float("inf")
+            self._refresh()
         age_s = self._clock.monotonic() - read_s
         return age_s < self._send_age_s and read_s >= self._store.stall_end_s and self._waiting() < self._capacity
+
+    def _refresh(self) -> None:
+        config = self._settings.value
+        self._version, self._capacity = self._settings.version, config.send_thread_pool_queue_capacity
+        is_limited = config.broker_fast_failure_enable
+        self._send_age_s = config.wait_time_mills_in_send_queue / 1000 if is_limited else inf
+        self._pull_age_s = config.wait_time_mills_in_pull_queue / 1000 if is_limited else inf
 
     def send_refusal(self, read_s: float) -> str | None:
         """Why a message that was read at `read_s` is not taken; None if it is."""

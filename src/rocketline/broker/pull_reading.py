@@ -11,7 +11,7 @@ from rocketline.broker.stats import BrokerStats
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.route import MASTER_ID
 from rocketline.settings import Settings
-from rocketline.store.reading import ReadResult, ReadStatus
+from rocketline.store.reading import ReadResult, ReadStatus, Run
 from rocketline.wire.codes import ResponseCode
 
 _CODES: Final = {
@@ -47,6 +47,8 @@ class Store(Protocol):
 
     def read(self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: Wanted, /) -> ReadResult: ...
 
+    def read_run(self, topic: str, queue_id: int, offset: int, max_messages: int, /) -> Run | None: ...
+
     def is_in_memory(self, topic: str, queue_id: int, offset: int, /) -> bool: ...
 
 
@@ -66,6 +68,12 @@ class PullReading:
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
         return ReadResult(ReadStatus.OFFSET_RESET, reset, low, high)
 
+    def read_run(self, group: str, topic: str, queue_id: int, offset: int, max_messages: int) -> Run | None:
+        """The same for every message, if that is a run and no reset waits; nothing has happened if it is None."""
+        if self._offsets.pending_reset(group, topic, queue_id) is not None:
+            return None
+        return self._store.read_run(topic, queue_id, offset, max_messages)
+
     def nothing_yet(self, topic: str, queue_id: int, offset: int) -> ReadResult:
         """Tells a client to ask again from the same offset."""
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
@@ -73,12 +81,28 @@ class PullReading:
 
     def note(self, group: str, topic: str, queue_id: int, result: ReadResult, commit_offset: int | None) -> None:
         """Remember where the group is, and count what it gets. The offset of a reset is not overwritten."""
-        self._offsets.set_pull_offset(group, topic, queue_id, result.next_offset)
-        if commit_offset is not None and result.status is not ReadStatus.OFFSET_RESET:
+        if result.status is ReadStatus.OFFSET_RESET:
+            commit_offset = None
+        found = result.message_count, result.byte_count, result.last_log_offset
+        self.note_read(group, topic, queue_id, result.next_offset, commit_offset, found)
+
+    def note_read(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        next_offset: int,
+        commit_offset: int | None,
+        found: tuple[int, int, int],
+    ) -> None:
+        """The same by itself; `found` has the number of messages, their bytes and the log offset of the last."""
+        self._offsets.set_pull_offset(group, topic, queue_id, next_offset)
+        if commit_offset is not None:
             self._offsets.commit(group, topic, queue_id, commit_offset)
-        if result.message_count:
-            behind = self._store.max_log_offset - result.last_log_offset
-            self._stats.get(group, topic, queue_id, result.message_count, result.byte_count, fall_bytes=behind)
+        count, size, last_log_offset = found
+        if count:
+            behind = self._store.max_log_offset - last_log_offset
+            self._stats.get(group, topic, queue_id, count, size, fall_bytes=behind)
         else:
             self._stats.get_missed()
 

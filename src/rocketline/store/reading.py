@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
@@ -48,6 +48,13 @@ class ReadLimits:
     """Records within so many bytes of the log's end count as in memory."""
     filter_units_max: int
     """Units that are looked at when few match."""
+    count_always: int = field(init=False)
+    """So many messages are within the limits wherever they are, if they are no more than `bytes_always`."""
+    bytes_always: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count_always", min(self.count_in_memory, self.count_on_disk))
+        object.__setattr__(self, "bytes_always", min(self.bytes_in_memory, self.bytes_on_disk, _TOTAL_BYTES_MAX))
 
 
 @dataclass(slots=True)
@@ -61,9 +68,43 @@ class ReadResult:
     records: list[bytes] = field(default_factory=list)
     message_count: int = 0
     byte_count: int = 0
-    first_log_offset: int = -1
     last_log_offset: int = -1
     """Of the last message found."""
+
+
+Run: TypeAlias = "tuple[int, int, int, int, list[bytes], int]"
+"""Messages one after the other in their queue: the queue's bounds, how many, their bytes, their records in the log, and
+where in the log the last one begins."""
+
+
+def read_run(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, bytes_max: int) -> Run | None:
+    """At most `count` messages from `offset` on, if all lie in one file of the log and are few bytes enough.
+
+    They nearly always do, so this comes first and takes as few steps as there are. Raises `OSError`.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    if not low <= offset < high:
+        return None
+    units = queue.units(offset, count)
+    count = len(units) // UNIT_BYTES
+    if not count:
+        return None
+    fields = _UNITS[count].unpack(units)
+    places, sizes = fields[0::2], fields[1::2]
+    first, last, size = places[0], places[-1], sum(sizes)
+    segment_bytes = log.segment_bytes
+    start = first - first % segment_bytes
+    last_end = last + sizes[-1]
+    if size > bytes_max or not log.start <= first <= last or last_end > start + segment_bytes or last_end > log.end:
+        return None
+    segment = log.map_of(start)
+    if last_end - first == size:  # one behind the other: only this queue was written to
+        records = [segment[first - start : last_end - start]]
+    elif start:
+        records = [segment[at - start : at - start + size] for at, size in zip(places, sizes, strict=True)]
+    else:
+        records = [segment[at : at + size] for at, size in zip(places, sizes, strict=True)]
+    return low, high, count, size, records, last
 
 
 def read_span(
@@ -93,8 +134,13 @@ def read_span(
     is_in_memory = log.end - first <= limits.memory_bytes
     count_max = min(max_messages, limits.count_in_memory if is_in_memory else limits.count_on_disk)
     bytes_max = min(_TOTAL_BYTES_MAX, limits.bytes_in_memory if is_in_memory else limits.bytes_on_disk)
-    if wanted is not None or not _take_run(log, units[: count_max * UNIT_BYTES], bytes_max, result):
+    run = read_run(log, queue, offset, count_max, bytes_max) if wanted is None else None
+    if run is None:
         _take_each(log, units, wanted, count_max, bytes_max, result)
+    else:
+        result.status = ReadStatus.FOUND
+        _, _, result.message_count, result.byte_count, result.records, result.last_log_offset = run
+        result.next_offset = offset + result.message_count
     return result
 
 
@@ -108,35 +154,11 @@ def _outside(offset: int, low: int, high: int) -> ReadResult:
     return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
 
 
-def _take_run(log: CommitLog, units: bytes | bytearray, bytes_max: int, result: ReadResult) -> bool:
-    """Every record of `units`, if all lie in one file and are few bytes enough, which they nearly always do."""
-    count = len(units) // UNIT_BYTES
-    fields = _UNITS[count].unpack(units)
-    places, sizes = fields[0::3], fields[1::3]
-    first, last, size = places[0], places[-1], sum(sizes)
-    start = first - first % log.segment_bytes
-    last_end = last + sizes[-1]
-    if size > bytes_max or not log.start <= first <= last or last_end > min(start + log.segment_bytes, log.end):
-        return False
-    segment = log.map_of(start)
-    if last_end - first == size:  # one behind the other: only this queue was written to
-        result.records.append(segment[first - start : last_end - start])
-    elif start:
-        result.records += [segment[at - start : at - start + size] for at, size in zip(places, sizes, strict=True)]
-    else:
-        result.records += [segment[at : at + size] for at, size in zip(places, sizes, strict=True)]
-    result.status = ReadStatus.FOUND
-    result.message_count, result.byte_count = count, size
-    result.next_offset += count
-    result.first_log_offset, result.last_log_offset = first, last
-    return True
-
-
 class _UnitStructs(dict[int, struct.Struct]):
-    """So many units at once. Those of usual spans are kept."""
+    """The places and sizes in so many units, read at once. Those of usual spans are kept."""
 
     def __missing__(self, count: int) -> struct.Struct:
-        units = struct.Struct(f">{'qiq' * count}")
+        units = struct.Struct(f">{'qi8x' * count}")
         if count <= _KEPT_UNITS_MAX:
             self[count] = units
         return units
@@ -167,8 +189,6 @@ def _take_each(
         if record is None:  # its file is gone, and so are the next ones in it
             removed_before = log_offset - log_offset % log.segment_bytes + log.segment_bytes
             continue
-        if not result.message_count:
-            result.first_log_offset = log_offset
         result.records.append(record)
         result.message_count += 1
         result.byte_count += size

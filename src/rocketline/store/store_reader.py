@@ -13,7 +13,7 @@ from rocketline.store.config import StoreConfig
 from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.queue_table import QueueTable
-from rocketline.store.reading import ReadLimits, ReadResult, ReadStatus, first_at_or_after, read_span
+from rocketline.store.reading import ReadLimits, ReadResult, ReadStatus, Run, first_at_or_after, read_run, read_span
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_record
 
@@ -77,6 +77,13 @@ class StoreReader:
         if queue is None:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         return read_span(self.log, queue, queue_offset, max_messages, wanted, self._limits())
+
+    def read_run(self, topic: str, queue_id: int, queue_offset: int, max_messages: int) -> Run | None:
+        """What `read` finds of every message, if that is a run; None leaves it to `read`."""
+        queue, limits = self.queues.get(topic, queue_id), self._limits()
+        if queue is None or not 0 < max_messages <= limits.count_always:
+            return None
+        return read_run(self.log, queue, queue_offset, max_messages, limits.bytes_always)
 
     def _limits(self) -> ReadLimits:
         config = self._config()

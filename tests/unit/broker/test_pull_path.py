@@ -18,10 +18,10 @@ class Scene:
     """A broker's tables and the path, over a connection of which nothing is asked."""
 
     def __init__(self, tables: Tables) -> None:
-        self.tables, self.path = tables, Pulls(tables).path
+        self.tables, self.pulls = tables, Pulls(tables)
 
     def answer(self, request: Command) -> Command | None:
-        data = self.path.answer(None, request.ext, 7)
+        data = self.pulls.answer(None, request.ext, 7)
         return None if data is None else frame.decode(data)
 
 
@@ -66,13 +66,13 @@ def test_group_that_cannot_be_saved_is_left_to_the_handler(scene: Scene, monkeyp
     assert scene.answer(pull()) is None
 
 
-def test_checks_run_once_for_pulls_that_differ_in_their_numbers_only(
+def test_checks_run_once_for_pulls_of_a_queue_that_differ_in_their_offsets_only(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.tables.groups.find("g")  # or the first pull would make it, and forget all that is known of groups
     assert scene.answer(pull(0)) is not None
     monkeypatch.delattr("rocketline.broker.pull_checks.PullChecks.admit")
-    assert scene.answer(pull(3, queueId="1", commitOffset="9")) is not None
+    assert scene.answer(pull(3, commitOffset="9")) is not None
 
 
 def test_no_more_is_remembered_than_the_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,4 +80,4 @@ def test_no_more_is_remembered_than_the_bound(scene: Scene, monkeypatch: pytest.
     for number in range(100):
         assert scene.answer(pull(0, subscription=f"tag{number}")) is not None
         assert scene.answer(pull(0, subscription=f"tag{number}" + "x" * 5000)) is not None
-    assert len(scene.path._known) <= 10
+    assert len(scene.pulls.path._known) <= 10
