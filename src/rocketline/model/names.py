@@ -94,19 +94,32 @@ def reply_topic(cluster: str) -> str:
     return cluster + REPLY_TOPIC_SUFFIX
 
 
+def topic_problem(topic: str) -> str | None:
+    """Why brokers refuse `topic` as a name; None if they accept it."""
+    derived = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    return _name_problem(topic, RETRY_TOPIC_LENGTH_MAX if derived else TOPIC_LENGTH_MAX)
+
+
+def group_problem(group: str) -> str | None:
+    """Why brokers refuse `group` as a name; None if they accept it."""
+    return _name_problem(group, GROUP_LENGTH_MAX)
+
+
 def check_topic(topic: str) -> None:
     """Raise `LocalProtocolError` unless brokers accept `topic` as a name. Java: TopicValidator.validateTopic."""
-    derived = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
-    _check_name("topic", topic, RETRY_TOPIC_LENGTH_MAX if derived else TOPIC_LENGTH_MAX)
+    if problem := topic_problem(topic):
+        raise LocalProtocolError(f"topic {topic[:40]!r}: {problem}")
 
 
 def check_group(group: str) -> None:
     """Raise `LocalProtocolError` unless brokers accept `group` as a name. Java: TopicValidator.validateGroup."""
-    _check_name("group", group, GROUP_LENGTH_MAX)
+    if problem := group_problem(group):
+        raise LocalProtocolError(f"group {group[:40]!r}: {problem}")
 
 
-def _check_name(kind: str, name: str, length_max: int) -> None:
+def _name_problem(name: str, length_max: int) -> str | None:
     if len(name) > length_max:
-        raise LocalProtocolError(f"{kind} {name[:40]!r}… has {len(name)} characters: at most {length_max} are allowed")
+        return f"the name has {len(name)} characters: at most {length_max} are allowed"
     if not _ALLOWED.fullmatch(name):
-        raise LocalProtocolError(f"{kind} {name!r}: a name is made of letters, digits and % | _ - only")
+        return "a name is made of letters, digits and % | _ - only"
+    return None
