@@ -1,1 +1,1 @@
-"""Administration: one coroutine per operation, results as dataclasses."""
+"""Looking at a cluster and changing it. `rocketline.Admin` blocks, `rocketline.aio.Admin` does not."""
