@@ -18,7 +18,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 from rocketline.clock import Clock
 from rocketline.errors import (
@@ -38,6 +38,10 @@ from rocketline.wire.connection import Answer, Connection
 
 _TURN_BYTES_MAX: Final = 256 * 1024
 _TURN_S_MAX: Final = 0.01
+_EXPIRY_S_MIN: Final = 0.02
+"""Requests whose time is over are looked for no more often than this."""
+_FAIR_TIMEOUT_S: Final = 0.1
+"""A request that had less time than this says nothing about its connection."""
 
 
 class Later(Enum):
@@ -65,6 +69,17 @@ class ChannelLimits:
     """Requests of the peer whose answers come later; with one more we stop reading."""
     write_high_bytes: int = 64 * 1024
     write_low_bytes: int = 32 * 1024
+    closes_when_silent: bool = False
+    """A request of ours whose time is over closes the connection, if not a byte came since it was sent: the way may be
+    cut without either end having noticed, and only a new connection finds out."""
+
+
+class _Deadline(NamedTuple):
+    """Until when an answer is waited for, by the owner's clock."""
+
+    due_s: float
+    asked_s: float
+    code: int
 
 
 class Owner(Protocol):
@@ -102,8 +117,10 @@ class Channel(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_connection",
+        "_deadlines",
         "_drained",
         "_entry",
+        "_expiry",
         "_is_flush_due",
         "_is_handling",
         "_is_holding",
@@ -119,6 +136,7 @@ class Channel(asyncio.BufferedProtocol):
         "_transport",
         "_unanswered",
         "established",
+        "is_leaving",
         "last_active",
         "peer",
         "read_s",
@@ -140,9 +158,13 @@ class Channel(asyncio.BufferedProtocol):
         self._is_holding = False  # the next frame is a request that must not be handled yet
         self._is_stopped = False  # no frame is handled and nothing is read: one of the bounds above was reached
         self._drained: asyncio.Future[None] | None = None
+        self._deadlines: dict[int, _Deadline] = {}
+        self._expiry: asyncio.TimerHandle | None = None
         self._reason: Exception | None = None
         self.established: asyncio.Future[None] | None = None
         """Set by whoever waits for the TLS handshake of a dialled connection."""
+        self.is_leaving = False
+        """The peer answered GO_AWAY: ask elsewhere. The channel closes with the last answer that is due on it."""
         self.last_active = owner.clock.monotonic()
         self.read_s = self.last_active
         """When the bytes that are being handled were read. Nothing is read while a request waits to be handled."""
@@ -187,6 +209,9 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_stopped = True
         self._out.clear()
+        self._deadlines.clear()
+        if self._expiry is not None:
+            self._expiry.cancel()
         reason = self._reason or exc
         lost = ConnectionLostError(self.peer, f"the connection closed{f': {reason}' if reason else ''}")
         for waiter in (*self._connection.close(), self._drained, self.established):
@@ -305,8 +330,13 @@ class Channel(asyncio.BufferedProtocol):
     def _handle(self, whole: bytes) -> None:
         event = self._connection.receive(frame.decode(whole))
         if isinstance(event, Answer):
+            self._deadlines.pop(event.response.opaque, None)
             if not event.waiter.done():
                 event.waiter.set_result(event.response)
+            if event.response.code == ResponseCode.GO_AWAY:
+                self.is_leaving = True
+            if self.is_leaving:
+                self._leave()
         elif event is None:
             pass  # an answer that nobody waits for any more
         elif self._is_full:
@@ -387,27 +417,83 @@ class Channel(asyncio.BufferedProtocol):
 
         Raises `RequestTimeoutError`, `ConnectionLostError` or `OverloadedError`.
         """
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        if self._is_write_paused:
+            deadline_s = self._owner.clock.monotonic() + timeout_s
+            await self.wait_writable(timeout_s)
+            timeout_s = max(deadline_s - self._owner.clock.monotonic(), 0.0)
+        answer = self.begin(command, timeout_s)
+        opaque = command.opaque  # the same command may be sent, and numbered, elsewhere meanwhile
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._writable()
-                self._send(self._connection.request(command, answer))
-                opaque = command.opaque  # the same command may be sent, and numbered, elsewhere meanwhile
-                try:
-                    return await answer
-                finally:
-                    self._connection.forget(opaque)
-        except TimeoutError:
-            raise RequestTimeoutError(self.peer, f"no answer to request {command.code} in {timeout_s:g} s") from None
+            return await answer
+        except asyncio.CancelledError:
+            self._forget(opaque)
+            raise
+
+    def begin(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
+        """Ask, and return at once; the future gets the answer, whatever its code, or the error of `request`.
+
+        The way for many requests in flight: it takes no task and no timer of its own. It does not wait for room either,
+        so ask `is_congested` before, and `wait_writable`. Raises `ConnectionLostError` or `OverloadedError`.
+        """
+        if self.is_closed:
+            raise ConnectionLostError(self.peer, "the connection is closed")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Command] = loop.create_future()
+        self._send(self._connection.request(command, answer))
+        now_s = self._owner.clock.monotonic()
+        self._deadlines[command.opaque] = _Deadline(now_s + timeout_s, now_s, command.code)
+        if self._expiry is None or self._expiry.when() > loop.time() + timeout_s + _EXPIRY_S_MIN:
+            self._set_expiry(timeout_s)
+        return answer
+
+    def expire(self) -> None:
+        """Fail the requests whose time is over. This happens by itself; a clock that was turned by hand calls it."""
+        now_s, is_silent = self._owner.clock.monotonic(), False
+        for opaque, deadline in [entry for entry in self._deadlines.items() if entry[1].due_s <= now_s]:
+            given_s = deadline.due_s - deadline.asked_s
+            is_silent |= self.read_s < deadline.asked_s and given_s >= _FAIR_TIMEOUT_S
+            waiter = self._forget(opaque)
+            if waiter is not None and not waiter.done():
+                problem = f"no answer to request {deadline.code} in {given_s:g} s"
+                waiter.set_exception(RequestTimeoutError(self.peer, problem))
+                waiter.exception()  # marks it as seen: its owner may have been cancelled meanwhile
+        if is_silent and self._owner.limits.closes_when_silent:
+            self.abort()
+        elif self._deadlines:
+            self._set_expiry(min(deadline.due_s for deadline in self._deadlines.values()) - now_s)
+
+    def _set_expiry(self, delay_s: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = asyncio.get_running_loop().call_later(max(delay_s, _EXPIRY_S_MIN), self._look_for_expired)
+
+    def _look_for_expired(self) -> None:
+        self._expiry = None
+        self.expire()
+
+    def _forget(self, opaque: int) -> asyncio.Future[Command] | None:
+        self._deadlines.pop(opaque, None)
+        waiter = self._connection.forget(opaque)
+        if self.is_leaving:
+            self._leave()
+        return waiter
+
+    def _leave(self) -> None:
+        if not self._connection.in_flight:
+            self.close()
 
     async def send_oneway(self, command: Command, timeout_s: float) -> None:
         """Send a request that nobody answers; wait only while the connection cannot take it."""
+        await self.wait_writable(timeout_s)
+        self._send(self._connection.oneway(command))
+
+    async def wait_writable(self, timeout_s: float) -> None:
+        """Return once the peer takes bytes. Raises `RequestTimeoutError` or `ConnectionLostError`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._writable()
         except TimeoutError:
             raise RequestTimeoutError(self.peer, f"the peer took no bytes for {timeout_s:g} s") from None
-        self._send(self._connection.oneway(command))
 
     async def _writable(self) -> None:
         while self._is_write_paused and not self.is_closed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 
 from rocketline.clock import Clock, SystemClock
@@ -39,19 +40,25 @@ class Remote:
         connect_timeout_s: float = 3.0,
         limits: ChannelLimits | None = None,
         serialize_type: SerializeType = SerializeType.JSON,
+        idle_s: float = IDLE_S,
+        read_buffer: memoryview | None = None,
+        on_connect: Callable[[], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`dispatch` answers what the server asks of us; without it every such request is answered "not supported"."""
+        """`dispatch` answers what the server asks of us; without it every such request is answered "not supported".
+
+        `read_buffer` may be shared by all remotes of one loop. `on_connect` is called for every new connection.
+        """
         self._host, self._port = parse_address(address)
         self.address = address
         self.dispatch: Dispatch = dispatch or _refuse
         self.clock = clock or SystemClock()
         self.limits = limits or ChannelLimits()
         self.serialize_type = serialize_type
-        self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
-        self._tls, self._connect_timeout_s = tls, connect_timeout_s
+        self.read_buffer = read_buffer or memoryview(bytearray(_READ_BUFFER_BYTES))
+        self._tls, self._connect_timeout_s, self._on_connect = tls, connect_timeout_s, on_connect
         self._channel: Channel | None = None
-        self._channels = OpenChannels(self.clock, IDLE_S)
+        self._channels = OpenChannels(self.clock, idle_s)
         self._dialling = asyncio.Lock()
         self._is_closed = False
 
@@ -61,6 +68,12 @@ class Remote:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
+    @property
+    def channel(self) -> Channel | None:
+        """The connection that new requests go to, if there is one at the moment."""
+        channel = self._channel
+        return None if channel is None or channel.is_leaving or channel.is_closed else channel
+
     async def request(self, command: Command, timeout_s: float) -> Command:
         """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
 
@@ -68,26 +81,16 @@ class Remote:
         """
         deadline_s = self.clock.monotonic() + timeout_s
         for _ in range(2):
-            channel = await self._connected(deadline_s - self.clock.monotonic())
-            answer = await self._ask(channel, replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
+            channel = self.channel or await self.connect(deadline_s - self.clock.monotonic())
+            answer = await channel.request(replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
             if answer.code != ResponseCode.GO_AWAY:
                 return answer
         raise ResponseError(answer.code, answer.remark, request=f"request {command.code}", address=self.address)
 
-    async def _ask(self, channel: Channel, command: Command, timeout_s: float) -> Command:
-        try:
-            answer = await channel.request(command, timeout_s)
-            if answer.code == ResponseCode.GO_AWAY and self._channel is channel:
-                self._channel = None
-            return answer
-        finally:
-            if self._channel is not channel and not channel.in_flight:
-                channel.close()
-
     async def send_oneway(self, command: Command, timeout_s: float) -> None:
         """Send and wait for nothing but room to send."""
         deadline_s = self.clock.monotonic() + timeout_s
-        channel = await self._connected(timeout_s)
+        channel = self.channel or await self.connect(timeout_s)
         await channel.send_oneway(replace(command), max(deadline_s - self.clock.monotonic(), 0.0))
 
     async def close(self) -> None:
@@ -95,16 +98,22 @@ class Remote:
         self._is_closed = True
         await self._channels.close(_CLOSE_S)
 
-    async def _connected(self, timeout_s: float) -> Channel:
+    async def connect(self, timeout_s: float) -> Channel:
         """The connection, made by one of those who need it while the others wait their own time for it."""
-        if self._channel is None or self._channel.is_closed:
-            try:
-                async with asyncio.timeout(timeout_s), self._dialling:
-                    if self._channel is None or self._channel.is_closed:
-                        self._channel = await self._dial(self._connect_timeout_s)
-            except TimeoutError:
-                raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
-        return self._channel
+        try:
+            async with asyncio.timeout(timeout_s), self._dialling:
+                channel = self.channel
+                if channel is None:
+                    channel = self._channel = await self._dial(self._connect_timeout_s)
+        except TimeoutError:
+            raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
+        return channel
+
+    def look_at_clock(self) -> None:
+        """Close what is idle and fail what is overdue. This happens by itself; a clock turned by hand calls it."""
+        self._channels.close_idle()
+        for channel in list(self._channels):
+            channel.expire()
 
     async def _dial(self, timeout_s: float) -> Channel:
         if self._is_closed:
@@ -128,6 +137,8 @@ class Remote:
         except BaseException:
             channel.abort()
             raise
+        if self._on_connect is not None:
+            self._on_connect()
         return channel
 
     # --- what a channel tells its owner

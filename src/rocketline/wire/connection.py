@@ -82,9 +82,9 @@ class Connection(Generic[Waiter]):
             return None
         return Answer(self._pending.pop(command.opaque), command)
 
-    def forget(self, opaque: int) -> None:
-        """Nobody waits for this answer any more; should it still come, it is dropped."""
-        self._pending.pop(opaque, None)
+    def forget(self, opaque: int) -> Waiter | None:
+        """Who waited for this answer, if anybody did. Should it still come, it is dropped."""
+        return self._pending.pop(opaque, None)
 
     def close(self) -> list[Waiter]:
         """The connection is gone: everyone who still waits."""
