@@ -1,0 +1,297 @@
+"""Pulling from one queue: which node to ask, what to ask, and what its answer means. Java: PullAPIWrapper.
+
+`PullPlan` decides and does no I/O: asyncio and blocking consumers share it. `Pulls` is its asyncio shell:
+
+    pulls = Pulls(runtime, PullPlan(runtime.routes, group))
+    result = await pulls.pull(PullQuery(queue, 42, subscription))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from rocketline.client.received_message import ReceivedMessage, decode_messages
+from rocketline.client.subscriptions import TAG
+from rocketline.errors import BrokerNotFoundError, ClientError, TransportError, response_error
+from rocketline.logs import Log
+from rocketline.model.queue import MessageQueue
+from rocketline.model.route import MASTER_ID
+from rocketline.model.subscription import SubscriptionData
+from rocketline.model.sys_flags import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
+from rocketline.wire import headers
+from rocketline.wire.codes import RequestCode, ResponseCode, release_number
+from rocketline.wire.command import Command
+from rocketline.wire.headers import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketline.wire.namespaces import without_namespace
+
+if TYPE_CHECKING:
+    from rocketline.client.routes import RouteTable
+    from rocketline.client.runtime import ClientRuntime
+
+TIMEOUT_S: Final = 30.0
+"""How long a pull may take that a broker may hold back. Java: CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND."""
+BYTES_MAX: Final = 2_147_483_647
+"""No bound of our own on what one pull brings."""
+_FILTERS_SINCE: Final = release_number(4, 1, 0)
+
+_log = Log(__name__)
+
+
+class PullStatus(Enum):
+    """What a broker answers to a pull. Java: PullStatus."""
+
+    FOUND = "FOUND"
+    NO_NEW_MESSAGE = "NO_NEW_MSG"
+    """The queue ends before the offset that was asked for."""
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MSG"
+    """There are messages, and none of them is wanted: go on at `next_offset`."""
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+    """The queue has no such offset; `next_offset` is one that it has."""
+
+
+_STATUS_BY_CODE: Final[dict[int, PullStatus]] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MESSAGE,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MESSAGE,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+
+
+@dataclass(slots=True)
+class PullResult:
+    """What a pull brought. Java: PullResult."""
+
+    status: PullStatus
+    next_offset: int
+    """Where the next pull of the queue begins, also if messages were left out."""
+    min_offset: int
+    max_offset: int
+    messages: list[ReceivedMessage]
+    """Those that the subscription wants, by their exact tags; perhaps none."""
+
+
+@dataclass(slots=True)
+class RawPull:
+    """What a pull brought, undecoded. `decode_messages` of `received_message` reads the body.
+
+    A broker filters tags by their hashes: whoever decodes compares the tags again.
+    """
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    body: bytes
+    """The records of the messages, one after the other."""
+    offset_delta: int = 0
+    """To add to each record's queue offset, for static topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullQuery:
+    """What is asked of one queue. Topic names are those on the wire."""
+
+    queue: MessageQueue
+    offset: int
+    subscription: SubscriptionData
+    count_max: int = 32
+    bytes_max: int = BYTES_MAX
+    """Java: maxMsgBytes, which today's brokers ignore."""
+    commit_offset: int | None = None
+    """How far the group is, for the broker to keep if it is above zero."""
+    suspend_s: float | None = None
+    """How long the broker may hold the pull back at the end of the queue; None: not at all."""
+    is_lite: bool = False
+    """A lite pull consumer asks: LITE_PULL_MESSAGE in place of PULL_MESSAGE."""
+    with_subscription: bool = False
+    """The subscription travels with the pull; otherwise that of the heartbeat counts."""
+
+
+class PullNode(NamedTuple):
+    """Who is asked."""
+
+    address: str
+    is_slave: bool
+
+
+@dataclass(slots=True)
+class FilterContext:
+    """The messages of one pull after tags were compared. Java: FilterMessageContext."""
+
+    group: str
+    queue: MessageQueue
+    messages: list[ReceivedMessage]
+    """Take out what must not be consumed."""
+    unit_mode: bool = False
+
+
+class FilterHook(Protocol):
+    """Sees, and may take out, what pulls bring. Whatever it raises is logged and goes no further.
+
+    Java: FilterMessageHook.
+    """
+
+    def filter_messages(self, context: FilterContext) -> None: ...
+
+
+class PullPlan:
+    """The decisions of all pulls of one consumer. Nothing here waits, and each call takes and leaves whole values, so
+    any thread may call it."""
+
+    def __init__(
+        self,
+        routes: RouteTable,
+        group: str,
+        *,
+        filter_hooks: Sequence[FilterHook] = (),
+        namespace: str = "",
+        unit_mode: bool = False,
+    ) -> None:
+        """`group` is the name on the wire; `namespace` is taken off what applications see."""
+        self._routes, self._group, self._namespace, self._unit_mode = routes, group, namespace, unit_mode
+        self._filter_hooks = tuple(filter_hooks)
+        self._suggested: dict[MessageQueue, int] = {}
+
+    # --- before
+
+    def node(self, queue: MessageQueue) -> PullNode | None:
+        """Whom to ask: the node that the queue's broker suggested last, at first the master; None if the route is not
+        known."""
+        routes = self._routes
+        broker_id = self._suggested.get(queue, MASTER_ID)
+        found = routes.address_for_pull(routes.broker_of(queue), broker_id)
+        return found and PullNode(*found)
+
+    def command(self, query: PullQuery, node: PullNode) -> Command:
+        """The request. Raises `ClientError` if the broker is too old for the expression."""
+        queue, subscription = query.queue, query.subscription
+        is_tag_type = subscription.expression_type == TAG
+        if not is_tag_type and 0 < self._routes.broker_version(node.address) < _FILTERS_SINCE:
+            raise ClientError(
+                f"broker {queue.broker_name!r} at {node.address} is older than 4.1.0 and knows no "
+                f"{subscription.expression_type} expressions: subscribe to {queue.topic!r} by tags"
+            )
+        header = PullMessageRequestHeader(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=query.offset,
+            max_msg_nums=query.count_max,
+            sys_flag=_sys_flag(query, node),
+            commit_offset=query.commit_offset or 0,
+            suspend_timeout_millis=round(1000 * (query.suspend_s or 0)),
+            subscription=subscription.sub_string if query.with_subscription else None,
+            # A subscription by tags that travels with its pull needs no version: the broker has no other to compare.
+            sub_version=0 if query.with_subscription and is_tag_type else subscription.sub_version,
+            expression_type=subscription.expression_type,
+            max_msg_bytes=query.bytes_max,
+            target_broker=queue.broker_name,
+        )
+        code = RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE
+        return Command(code, headers.encode(header))
+
+    # --- after
+
+    def answered(self, query: PullQuery, node: PullNode, answer: Command) -> RawPull:
+        """What the answer means. Raises `ResponseError` if it is a refusal, `RemoteProtocolError` if it is none."""
+        status = _STATUS_BY_CODE.get(answer.code)
+        if status is None:
+            code = RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE
+            raise response_error(answer.code, answer.remark, request=code.name, address=node.address)
+        header = headers.decode(PullMessageResponseHeader, answer.ext)
+        self._suggested[query.queue] = header.suggest_which_broker_id
+        return RawPull(
+            status,
+            header.next_begin_offset,
+            header.min_offset,
+            header.max_offset,
+            answer.body if status is PullStatus.FOUND else b"",
+            header.offset_delta or 0,
+        )
+
+    def forget_suggestion(self, queue: MessageQueue) -> None:
+        """Ask the master next: nobody answered, and a node that is gone would be asked for ever; or the queue is
+        somebody else's now."""
+        self._suggested.pop(queue, None)
+
+    def result(self, query: PullQuery, raw: RawPull) -> PullResult:
+        """The messages in an answer, as far as they are wanted. Raises `RemoteProtocolError`."""
+        messages: list[ReceivedMessage] = []
+        if raw.body:
+            messages = decode_messages(
+                raw.body,
+                self._as_seen(query.queue),
+                namespace=self._namespace,
+                min_offset=raw.min_offset,
+                max_offset=raw.max_offset,
+                offset_delta=raw.offset_delta,
+                first_offset=query.offset,
+            )
+            if tags := query.subscription.tags_set:
+                messages = [message for message in messages if message.tags in tags]
+            if self._filter_hooks:
+                messages = self._filtered(query.queue, messages)
+        return PullResult(raw.status, raw.next_offset, raw.min_offset, raw.max_offset, messages)
+
+    def _as_seen(self, queue: MessageQueue) -> MessageQueue:
+        """The queue as applications know it."""
+        if not self._namespace:
+            return queue
+        return MessageQueue(without_namespace(queue.topic, self._namespace), queue.broker_name, queue.queue_id)
+
+    def _filtered(self, queue: MessageQueue, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+        context = FilterContext(self._group, self._as_seen(queue), messages, self._unit_mode)
+        for hook in self._filter_hooks:
+            try:
+                hook.filter_messages(context)
+            except Exception as error:  # noqa: BLE001  # the application's: messages are consumed all the same
+                _log.error("filter hook failed", hook=type(hook).__qualname__, queue=queue, error=error)
+        return context.messages
+
+
+def _sys_flag(query: PullQuery, node: PullNode) -> int:
+    # Offsets are kept by the master; a slave gets them from it, and would lose what we told it.
+    commits = query.commit_offset is not None and query.commit_offset > 0 and not node.is_slave
+    return (
+        PULL_COMMIT_OFFSET * commits
+        | PULL_SUSPEND * (query.suspend_s is not None)
+        | PULL_SUBSCRIPTION * query.with_subscription
+        | PULL_LITE * query.is_lite
+    )
+
+
+class Pulls:
+    """Pulls over a runtime's connections. Any number may be under way at once, also of one queue."""
+
+    def __init__(self, runtime: ClientRuntime, plan: PullPlan) -> None:
+        self.plan = plan
+        self._runtime = runtime
+
+    async def pull(self, query: PullQuery, timeout_s: float = TIMEOUT_S) -> PullResult:
+        """Ask, and decode what is wanted. Raises like `pull_raw`, and `RemoteProtocolError` for broken records."""
+        return self.plan.result(query, await self.pull_raw(query, timeout_s))
+
+    async def pull_raw(self, query: PullQuery, timeout_s: float = TIMEOUT_S) -> RawPull:
+        """Ask, and leave the records as they are.
+
+        Raises `BrokerNotFoundError` if not even a new route tells where the queue is, `TransportError`, `ResponseError`
+        for a refusal (`FlowControlError`: later), `ClientError` for an expression that the broker does not know.
+        """
+        plan, queue = self.plan, query.queue
+        node = plan.node(queue) or await self._searched(queue)
+        try:
+            answer = await self._runtime.ask(node.address, plan.command(query, node), timeout_s=timeout_s)
+        except TransportError:
+            plan.forget_suggestion(queue)
+            raise
+        return plan.answered(query, node, answer)
+
+    async def _searched(self, queue: MessageQueue) -> PullNode:
+        await self._runtime.update_route(queue.topic)
+        node = self.plan.node(queue)
+        if node is None:
+            raise BrokerNotFoundError(queue.broker_name, f"the newest route of {queue.topic!r} does not name it")
+        return node
