@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias
 from rocketline.broker.filters import Wanted
 from rocketline.clock import Clock
 from rocketline.net.channel import Channel
-from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.store.queue_table import Queue
 from rocketline.wire.command import Command
 
 LOOK_S: Final = 5.0
@@ -65,7 +65,7 @@ class HeldPulls:
         held.look_s = self._clock.monotonic() + LOOK_S
         self._queues.setdefault((topic, queue_id), []).append(held)
 
-    def on_arrival(self, arrivals: Mapping[ConsumeQueue, Collection[int]]) -> None:
+    def on_arrival(self, arrivals: Mapping[Queue, Collection[int]]) -> None:
         """Messages with these tags codes can be read from now on."""
         if self._queues:
             for queue, tags_codes in arrivals.items():

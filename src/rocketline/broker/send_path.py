@@ -33,8 +33,8 @@ from rocketline.model.java_hash import tags_code
 from rocketline.model.route import PERM_WRITE
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
-from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.message_store import AppendBatch, MessageStore
+from rocketline.store.queue_table import Queue
 from rocketline.wire.codes import CURRENT_VERSION, ResponseCode
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 from rocketline.wire.properties import NAME_END, PROPERTIES_BYTES_MAX, VALUE_END, format_properties
@@ -93,7 +93,7 @@ class _Turn:
         self.runs: list[_Run] = []
         self.problem: StoreError | OSError | None = None
         """Why no more could be laid out."""
-        self.tally: dict[ConsumeQueue, list[int]] = {}
+        self.tally: dict[Queue, list[int]] = {}
         """Messages and bytes by queue."""
 
 
@@ -119,7 +119,7 @@ class SendPath:
         host = store.store_host
         self._id_prefix = (host.ip + host.port.to_bytes(4, "big")).hex().upper()
         self._topics_version = self._settings_version = -1
-        self._queues: dict[tuple[str, str], ConsumeQueue | None] = {}
+        self._queues: dict[tuple[str, str], Queue | None] = {}
         self._tags_codes: dict[str | None, int] = {}
         self._born_hosts: dict[str, bytes] = {}
         self._added = b""
@@ -231,14 +231,14 @@ class SendPath:
         counts[1] += writer.position - log_offset
         return end
 
-    def _queue_of(self, topic: str, queue_id: str) -> ConsumeQueue | None:
+    def _queue_of(self, topic: str, queue_id: str) -> Queue | None:
         """The queue of a topic that plain messages may be sent to; kept until topics or settings change."""
         if len(self._queues) >= _KEPT_MAX:
             self._queues.clear()
         queue = self._queues[topic, queue_id] = self._find_queue(topic, queue_id)
         return queue
 
-    def _find_queue(self, topic: str, queue_id: str) -> ConsumeQueue | None:
+    def _find_queue(self, topic: str, queue_id: str) -> Queue | None:
         config = self._topics.get(topic)
         if config is None or not _is_number(queue_id, 9) or not self._takes_plain(config):
             return None

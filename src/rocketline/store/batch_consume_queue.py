@@ -37,12 +37,12 @@ class BatchUnit(NamedTuple):
     store_ms: int
     first: int
     """The queue offset of its first message."""
-    count: int
+    messages: int
 
     @property
     def end(self) -> int:
         """The queue offset behind its last message."""
-        return self.first + self.count
+        return self.first + self.messages
 
 
 class BatchConsumeQueue:
@@ -97,8 +97,8 @@ class BatchConsumeQueue:
     def _scan_end(self) -> int:
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
         while units := self._segments.read(position, _SCAN_BYTES):
-            for log_offset, size, _, _, first, count, _, _ in _UNIT.iter_unpack(units):
-                if log_offset < 0 or size <= 0 or first < 0 or count <= 0:
+            for log_offset, size, _, _, first, messages, _, _ in _UNIT.iter_unpack(units):
+                if log_offset < 0 or size <= 0 or first < 0 or messages <= 0:
                     return position
                 position += BATCH_UNIT_BYTES
         return position
@@ -115,8 +115,8 @@ class BatchConsumeQueue:
     def extend(self, fields: list[int]) -> list[int]:
         """Units of the next records: log offset, size, tags code, store time and messages of each. Their tags codes."""
         for at in range(0, len(fields), 5):
-            log_offset, size, tags_code, store_ms, count = fields[at : at + 5]
-            self._append(BatchUnit(log_offset, size, tags_code, store_ms, self.max_offset, count))
+            log_offset, size, tags_code, store_ms, messages = fields[at : at + 5]
+            self._append(BatchUnit(log_offset, size, tags_code, store_ms, self.max_offset, messages))
         return fields[2::5]
 
     def derive(self, unit: BatchUnit) -> None:

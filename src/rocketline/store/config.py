@@ -29,6 +29,7 @@ from rocketline.store.config_unused import (
 
 _MIB = 1024 * 1024
 _CONSUME_QUEUE_UNIT_BYTES = 20
+_BATCH_UNIT_BYTES = 46
 
 
 class FlushDiskType(Enum):
@@ -57,6 +58,12 @@ class StoreConfig:
         key="mappedFileSizeConsumeQueue",
         low=_CONSUME_QUEUE_UNIT_BYTES,
         help="Bytes of each file of a queue, rounded up to whole units of 20.",
+    )
+    mapper_file_size_batch_consume_queue: int = setting(
+        300_000 * _BATCH_UNIT_BYTES,
+        key="mapperFileSizeBatchConsumeQueue",
+        low=_BATCH_UNIT_BYTES,
+        help="Bytes of each file of a queue that knows batches (queue.type=BatchCQ), rounded up to whole units of 46.",
     )
     message_index_enable: bool = setting(
         True, key="messageIndexEnable", help="Whether messages can be found by key, unique id and tag."
@@ -260,6 +267,11 @@ class StoreConfig:
     def consume_queue_file_bytes(self) -> int:
         """`mappedFileSizeConsumeQueue` in whole units."""
         return -(-self.mapped_file_size_consume_queue // _CONSUME_QUEUE_UNIT_BYTES) * _CONSUME_QUEUE_UNIT_BYTES
+
+    @property
+    def batch_consume_queue_file_bytes(self) -> int:
+        """`mapperFileSizeBatchConsumeQueue` in whole units."""
+        return -(-self.mapper_file_size_batch_consume_queue // _BATCH_UNIT_BYTES) * _BATCH_UNIT_BYTES
 
     def problems(self) -> Iterator[str]:
         if "," in self.store_path_commit_log:

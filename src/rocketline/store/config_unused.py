@@ -258,7 +258,6 @@ class Pacing:
 class Limits:
     """Bounds that Apache leaves to its users."""
 
-    mapperFileSizeBatchConsumeQueue: int = 13_800_000
     maxTopicLength: int = 127
     autoMessageVersionOnTopicLen: bool = True
     putMessageTimeout: int = 8000

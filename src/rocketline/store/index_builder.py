@@ -69,7 +69,7 @@ class IndexBuilder:
         """Records were dispatched. Raises `OSError`."""
         if self._index is not None and self._behind_at is None:
             self._index.add([
-                (queue.topic, keys, log_offset, store_ms) for queue, log_offset, _, _, store_ms, keys in entries
+                (queue.topic, keys, log_offset, store_ms) for queue, log_offset, _, _, store_ms, keys, _ in entries
             ])  # fmt: skip
 
     def begin_sync(self) -> SyncJob | None:

@@ -19,7 +19,7 @@ from rocketline.errors import IllegalMessageError
 from rocketline.model import property_names
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.store.queue_table import Queue
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 
@@ -40,8 +40,8 @@ def index_keys(properties: Mapping[str, str]) -> IndexKeys:
     return get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS)
 
 
-Entry: TypeAlias = "tuple[ConsumeQueue, int, int, int, int, IndexKeys]"
-"""A written record that waits to be dispatched: queue, log offset, size, tags code, store time, index keys."""
+Entry: TypeAlias = "tuple[Queue, int, int, int, int, IndexKeys, int]"
+"""A written record that waits to be dispatched: queue, log offset, size, tags code, store time, keys, messages."""
 
 
 class LogWriter:
@@ -81,7 +81,7 @@ class LogWriter:
 
     def add(
         self,
-        queue: ConsumeQueue,
+        queue: Queue,
         body: bytes,
         properties: bytes,
         tags_code: int,
@@ -92,9 +92,11 @@ class LogWriter:
         flag: int = 0,
         reconsume_times: int = 0,
         prepared_log_offset: int = 0,
+        count: int = 1,
     ) -> int:
         """Lay out one record under the queue's next offset; its log offset is given back. It ends at `position`.
 
+        `count` is the number of messages in it: more than one only in a queue that knows batches.
         Every number must fit its field, which callers check where they read it. Raises `IllegalMessageError`,
         `StoreFullError`, `OSError`.
         """
@@ -132,8 +134,8 @@ class LogWriter:
             self._chunks.append(_with_crc(b"".join(parts)))
         else:
             self._chunks += parts
-        self._entries.append((queue, position, size, tags_code, self.store_ms, keys))
-        queue.next_offset += 1
+        self._entries.append((queue, position, size, tags_code, self.store_ms, keys, count))
+        queue.next_offset += count
         self.position = position + size
         return position
 
@@ -161,8 +163,8 @@ class LogWriter:
 
     def discard(self) -> None:
         """Forget what was laid out and not written."""
-        for queue, *_ in self._entries:
-            queue.next_offset -= 1
+        for queue, *_, count in self._entries:
+            queue.next_offset -= count
         self._chunks, self._entries = [], []
 
     def take_written(self) -> list[Entry]:

@@ -24,16 +24,16 @@ from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.java_hash import tags_code
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import SCHEDULE_TOPIC
+from rocketline.model.sys_flags import is_inner_batch
 from rocketline.store import record_scan
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
-from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.log_writer import Entry, LogWriter, index_keys
 from rocketline.store.queue_flush import QueueFlushJob
-from rocketline.store.queue_table import QueueTable
+from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.recovery import RecoveryRules, recover
 from rocketline.store.retention import Retention, is_expired
 from rocketline.store.store_reader import StoreReader
@@ -46,7 +46,7 @@ _FIXED_BYTES_MAX: Final = 136
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
 
-Arrivals: TypeAlias = "dict[ConsumeQueue, list[int]]"
+Arrivals: TypeAlias = "dict[Queue, list[int]]"
 """Queues that got messages, and the tags codes of these."""
 
 
@@ -67,7 +67,7 @@ class MessageStore(StoreReader):
         self.is_sync = start.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self.levels = DelayLevels.parse(start.message_delay_level)
         log = CommitLog(fs, start.commit_log_path, start.mapped_file_size_commit_log)
-        queues = QueueTable(fs, self.root / "consumequeue", start.consume_queue_file_bytes)
+        queues = QueueTable(fs, self.root, start.consume_queue_file_bytes, start.batch_consume_queue_file_bytes)
         super().__init__(config, log, queues, IndexBuilder(start, fs, clock, log, self.root / "index"), memory_bytes)
         self.writer = LogWriter(
             self.log,
@@ -100,10 +100,17 @@ class MessageStore(StoreReader):
 
     @classmethod
     def open(
-        cls, config: Callable[[], StoreConfig], fs: FileSystem, clock: Clock, store_host: HostAddress, memory_bytes: int
+        cls,
+        config: Callable[[], StoreConfig],
+        fs: FileSystem,
+        clock: Clock,
+        store_host: HostAddress,
+        memory_bytes: int,
+        load_topics: Callable[[], IsBatched] | None = None,
     ) -> MessageStore:
         """Load and recover the store in `storePathRootDir`, or begin a new one.
 
+        `load_topics` is called once the store is ours, and what it gives is asked for the kind of a topic's queues.
         Raises `StoreLockedError`, `CorruptStoreError`, `OSError`.
         """
         store = cls(config, fs, clock, store_host, memory_bytes)
@@ -111,6 +118,8 @@ class MessageStore(StoreReader):
             fs.make_folder(folder)
         store._lock = fs.lock(store.root / "lock")
         try:
+            if load_topics is not None:
+                store.queues.is_batched = load_topics()
             store._load()
         except BaseException:
             store._let_go()
@@ -208,7 +217,11 @@ class MessageStore(StoreReader):
             return sum([self._add(writer, *one) for one in zip(messages, properties, strict=True)])
 
     def _add(self, writer: LogWriter, message: StoredMessage, properties: bytes) -> int:
-        queue = self.queues.make(message.topic, message.queue_id)
+        queue, count = self.queues.make(message.topic, message.queue_id), 1
+        if is_inner_batch(message.sys_flag):
+            count = int(message.properties[property_names.INNER_NUM])
+            message.properties[property_names.INNER_BASE] = str(queue.next_offset)
+            properties = encode_properties(message.properties)
         message.queue_offset, message.store_ms = QueueOffset(queue.next_offset), writer.store_ms
         message.store_host = self.store_host
         log_offset = writer.add(
@@ -223,6 +236,7 @@ class MessageStore(StoreReader):
             message.flag,
             message.reconsume_times,
             message.prepared_log_offset,
+            count,
         )
         message.log_offset = LogOffset(log_offset)
         return writer.position - log_offset
@@ -289,18 +303,14 @@ class MessageStore(StoreReader):
         """Let written records be found: units in their queues, keys in the index; then tell who waits."""
         if not entries:
             return
-        fields: dict[ConsumeQueue, list[int]] = {}
-        for queue, log_offset, size, code, store_ms, _ in entries:  # noqa: B007  # the last one counts below
+        fields: dict[Queue, list[int]] = {}
+        for queue, log_offset, size, code, store_ms, _, count in entries:
             units = fields.get(queue)
             if units is None:
-                fields[queue] = [log_offset, size, code]
-            else:
-                units += (log_offset, size, code)
+                units = fields[queue] = []
+            units += (log_offset, size, code, store_ms, count) if queue.is_batched else (log_offset, size, code)
         self._last_dispatched = (log_offset, store_ms)
-        arrivals: Arrivals = {}
-        for queue, units in fields.items():
-            queue.extend(units)
-            arrivals[queue] = units[2::3]
+        arrivals = {queue: queue.extend(units) for queue, units in fields.items()}
         try:
             self.queues.touched(arrivals)
             self.index.add(entries)

@@ -1,60 +1,99 @@
-"""All consume queues of a store, by topic and queue id, and their folders. Java: ConsumeQueueStore."""
+"""All queues of a store, by topic and queue id, and their folders. Java: ConsumeQueueStore.
+
+A topic's queues are of one kind, which its configuration says: plain ones lie in `consumequeue`, and those that know
+batches kept in one record in `batchconsumequeue`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final, TypeAlias
 
+from rocketline.errors import CorruptStoreError
+from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.segments import OpenFiles
+
+Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
+IsBatched: TypeAlias = Callable[[str], "bool | None"]
+"""Whether the queues of a topic know batches kept in one record; None if there is no such topic."""
+
+_FOLDERS: Final = {False: "consumequeue", True: "batchconsumequeue"}
 
 
 class QueueTable:
     """Queues exist in memory as soon as they are asked for, and on disk with their first message."""
 
-    def __init__(self, fs: FileSystem, folder: Path, segment_bytes: int) -> None:
-        self._fs, self._folder = fs, folder
-        self._segment_bytes = segment_bytes
+    def __init__(
+        self,
+        fs: FileSystem,
+        root: Path,
+        segment_bytes: int,
+        batch_segment_bytes: int,
+        is_batched: IsBatched = lambda topic: None,
+    ) -> None:
+        self._fs = fs
+        self._folders = {kind: root / name for kind, name in _FOLDERS.items()}
+        self._segment_bytes, self._batch_segment_bytes = segment_bytes, batch_segment_bytes
+        self.is_batched = is_batched
         self._files = OpenFiles(fs)
-        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
-        self._behind: dict[ConsumeQueue, None] = {}
+        self._topics: dict[str, dict[int, Queue]] = {}
+        self._behind: dict[Queue, None] = {}
         self._unsynced: dict[Path, None] = {}
 
     def load(self, *, is_clean: bool) -> None:
-        """Open every queue that has a folder. Raises `CorruptStoreError`."""
-        for topic in self._fs.list(self._folder):
-            for name in self._fs.list(self._folder / topic) if self._fs.is_folder(self._folder / topic) else ():
-                if name.isascii() and name.isdigit():
-                    self.make(topic, int(name)).load(is_clean=is_clean)
+        """Open every queue that has a folder; those of topics that are gone, too. Raises `CorruptStoreError`."""
+        for is_batched, folder in self._folders.items():
+            for topic in self._fs.list(folder):
+                for name in self._fs.list(folder / topic) if self._fs.is_folder(folder / topic) else ():
+                    if name.isascii() and name.isdigit():
+                        self._check_kind(topic, is_batched)
+                        self._add(topic, int(name), is_batched).load(is_clean=is_clean)
 
-    def __iter__(self) -> Iterator[ConsumeQueue]:
+    def _check_kind(self, topic: str, is_batched: bool) -> None:
+        expected = self.is_batched(topic)
+        if (is_batched if expected is None else expected) != is_batched or self._is_other_kind(topic, is_batched):
+            problem = f"the topic {topic} has its queues in {_FOLDERS[not is_batched]}, as its queue.type says"
+            raise CorruptStoreError(str(self._folders[is_batched] / topic), f"{problem}; move this folder away")
+
+    def _is_other_kind(self, topic: str, is_batched: bool) -> bool:
+        return any(queue.is_batched != is_batched for queue in self.of(topic).values())
+
+    def __iter__(self) -> Iterator[Queue]:
         for queues in self._topics.values():
             yield from queues.values()
 
-    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+    def get(self, topic: str, queue_id: int) -> Queue | None:
         queues = self._topics.get(topic)
         return queues.get(queue_id) if queues is not None else None
 
-    def of(self, topic: str) -> Mapping[int, ConsumeQueue]:
+    def of(self, topic: str) -> Mapping[int, Queue]:
         return self._topics.get(topic, {})
 
     @property
     def topics(self) -> Collection[str]:
         return self._topics.keys()
 
-    def make(self, topic: str, queue_id: int) -> ConsumeQueue:
+    def make(self, topic: str, queue_id: int) -> Queue:
         """The queue, a new one if there is none yet."""
         queue = self.get(topic, queue_id)
-        if queue is None:
-            folder = self._folder / topic / str(queue_id)
+        return queue if queue is not None else self._add(topic, queue_id, bool(self.is_batched(topic)))
+
+    def _add(self, topic: str, queue_id: int, is_batched: bool) -> Queue:
+        folder = self._folders[is_batched] / topic / str(queue_id)
+        queue: Queue
+        if is_batched:
+            queue = BatchConsumeQueue(self._files, folder, self._batch_segment_bytes, topic, queue_id)
+        else:
             queue = ConsumeQueue(self._files, folder, self._segment_bytes, topic, queue_id)
-            self._topics.setdefault(topic, {})[queue_id] = queue
+        self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
     # --- writing behind
 
-    def touched(self, queues: Iterable[ConsumeQueue]) -> None:
+    def touched(self, queues: Iterable[Queue]) -> None:
         """These have new units. Raises `OSError` when a long tail is written."""
         behind = self._behind
         for queue in queues:
@@ -68,7 +107,7 @@ class QueueTable:
         for queue in behind:
             self._write_behind(queue)
 
-    def _write_behind(self, queue: ConsumeQueue) -> None:
+    def _write_behind(self, queue: Queue) -> None:
         if self.get(queue.topic, queue.queue_id) is queue:  # else its topic was deleted while a flush was under way
             self._unsynced.update(dict.fromkeys(queue.write_behind()))
 
@@ -88,7 +127,16 @@ class QueueTable:
             self._behind.pop(queue, None)
             queue.remove()
         self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
-        self._fs.remove_tree(self._folder / topic)
+        for folder in self._folders.values():
+            self._fs.remove_tree(folder / topic)
+
+    def make_way(self, topic: str, *, is_batched: bool) -> None:
+        """A topic is about to be made: what an earlier one of its name and of the other kind left behind goes.
+
+        Raises `OSError`.
+        """
+        if self._is_other_kind(topic, is_batched):
+            self.remove(topic)
 
     def close(self) -> None:
         self._files.close_all()

@@ -15,6 +15,7 @@ from rocketline.model import property_names
 from rocketline.model.delay_levels import DelayLevels
 from rocketline.model.java_hash import tags_code
 from rocketline.model.names import SCHEDULE_TOPIC
+from rocketline.model.sys_flags import is_inner_batch
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.wire.append_crc import has_valid_append_crc
@@ -139,6 +140,17 @@ def property_of(properties: bytes, name: bytes) -> bytes:
     return properties[begin:] if end < 0 else properties[begin:end]
 
 
+def messages_in(record: Record) -> int:
+    """How many messages a record holds: more than one if it is an inner batch."""
+    if not is_inner_batch(record.sys_flag):
+        return 1
+    count = property_of(record.properties, _INNER_NUM)
+    return min(max(int(count), 1), _MESSAGES_MAX) if count.isdigit() and len(count) < _DIGITS_MAX else 1
+
+
+_INNER_NUM = f"{property_names.INNER_NUM}\x01".encode()
+_MESSAGES_MAX: Final = 0x7FFF
+_DIGITS_MAX: Final = 10
 _TAGS = f"{property_names.TAGS}\x01".encode()
 _DELAY = f"{property_names.DELAY}\x01".encode()
 _TAGS_KEPT_MAX: Final = 10_000

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from rocketline.logs import Log
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rocketline.store.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import ConsumeQueue
-from rocketline.store.queue_table import QueueTable
-from rocketline.store.record_scan import Record, TagsCodes, is_blank, scan
+from rocketline.store.queue_table import Queue, QueueTable
+from rocketline.store.record_scan import Record, TagsCodes, is_blank, messages_in, scan
 
 _log = Log(__name__)
 
@@ -103,17 +103,21 @@ def _derive(
     log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, begin: int, last: Record | None
 ) -> Recovered:
     """Read the log from `begin`, the end of `last`, on, and give each queue its units."""
-    known: dict[tuple[bytes, int], ConsumeQueue] = {}
-    touched: dict[ConsumeQueue, None] = {}
+    known: dict[tuple[bytes, int], Queue] = {}
+    touched: dict[Queue, None] = {}
     for last in scan(log, begin, log.end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
-        log_offset, size, topic, queue_id, queue_offset, sys_flag, _, _ = last
+        log_offset, size, topic, queue_id, queue_offset, sys_flag, store_ms, _ = last
         if sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             continue
         queue = known.get((topic, queue_id))
         if queue is None:
             queue = known[topic, queue_id] = queues.make(topic.decode("utf-8", "replace"), queue_id)
             touched[queue] = None
-        queue.derive(queue_offset, log_offset, size, codes.of(last, queue.topic))
+        code = codes.of(last, queue.topic)
+        if isinstance(queue, BatchConsumeQueue):
+            queue.derive(BatchUnit(log_offset, size, code, store_ms, queue_offset, messages_in(last)))
+        else:
+            queue.derive(queue_offset, log_offset, size, code)
         if queue.is_far_behind:
             queues.touched((queue,))
     queues.touched(touched)

@@ -236,7 +236,7 @@ class TestTable:
     ROOT = Path("/store/consumequeue")
 
     def table(self, files: FileSystem) -> QueueTable:
-        return QueueTable(files, self.ROOT, 80)
+        return QueueTable(files, self.ROOT.parent, 80, 46 * 4)
 
     def test_queues_are_found_in_their_folders_and_other_things_are_not_touched(self, files: MemoryFileSystem) -> None:
         table = self.table(files)

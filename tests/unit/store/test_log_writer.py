@@ -93,8 +93,8 @@ def test_a_plain_record_has_the_bytes_that_java_writes(writing: Writing) -> None
     assert writing.add(b"Hello RocketMQ", PROPERTIES_A) == 0
     writing.writer.write()
     assert writing.record(0) == RECORD_A
-    [(queue, log_offset, size, code, store_ms, keys)] = writing.writer.take_written()
-    assert (queue, log_offset, size, code, store_ms) == (writing.queue, 0, 187, 2598919, STORED_MS)
+    [(queue, log_offset, size, code, store_ms, keys, count)] = writing.writer.take_written()
+    assert (queue, log_offset, size, code, store_ms, count) == (writing.queue, 0, 187, 2598919, STORED_MS, 1)
     assert keys == ("7F000001162E0102030400A1B2C30000", "order-1 order-2", "TagA")
     assert writing.writer.take_written() == []
 
