@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 import pytest
 
 from rocketline.testing.fake_clock import FakeClock
+
+_SETTLED_S = 2.0
+"""A server in another thread needs a moment to see that its client has hung up."""
 
 AsyncTest = Callable[..., Coroutine[Any, Any, None]]
 
@@ -29,12 +33,20 @@ def _open_sockets() -> set[str]:
     return {name for name in names if name.startswith("socket:")}
 
 
+def _threads() -> set[threading.Thread]:
+    """Those that run; without a test server's flushing ones, which begin with its first flush and end with it."""
+    return {thread for thread in threading.enumerate() if not (thread.daemon and thread.name.startswith("flush-"))}
+
+
 @pytest.fixture(autouse=True)
 def _no_leaks() -> Iterator[None]:
-    sockets, threads = _open_sockets(), set(threading.enumerate())
+    sockets, threads = _open_sockets(), _threads()
     yield
+    deadline_s = time.monotonic() + _SETTLED_S
+    while (_open_sockets() - sockets or _threads() - threads) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
     assert not (left := _open_sockets() - sockets), f"sockets left open: {left}"
-    assert not (alive := set(threading.enumerate()) - threads), f"threads left running: {alive}"
+    assert not (alive := _threads() - threads), f"threads left running: {alive}"
 
 
 def _leaving_no_task(test: AsyncTest) -> AsyncTest:

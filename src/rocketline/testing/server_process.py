@@ -96,6 +96,7 @@ class ServerProcess:
     def pause(self) -> None:
         """SIGSTOP: it does nothing any more, and its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # a busy machine takes its time
 
     def resume(self) -> None:
         """SIGCONT: it goes on."""
