@@ -1,0 +1,125 @@
+"""What concurrent and orderly consumption have in common: what stands around them, and where they run handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias
+
+from rocketline.client.callback_pool import Job, Pool, TaskPool, ThreadPool
+from rocketline.client.consumer_stats import ConsumerStats
+from rocketline.client.handlers import Handlers
+from rocketline.client.handling import Calls, Queue
+from rocketline.client.offset_store import OffsetStore
+from rocketline.client.push_options import PushOptions
+from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.send_back import SendBack
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+from rocketline.model.queue import MessageQueue
+
+Spawn: TypeAlias = Callable[..., "asyncio.Task[Any]"]
+"""`spawn(coroutine, name=…)`: a task that ends with the client at the latest."""
+
+
+class Later(Protocol):
+    """Calls `action` after `seconds` by the client's clock, until cancelled."""
+
+    def __call__(self, seconds: float, action: Callable[[], object]) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a way of consuming works with. All of it belongs to the loop's thread, but `calls`."""
+
+    group: str
+    options: PushOptions
+    clock: Clock
+    handlers: Handlers
+    calls: Calls
+    offsets: OffsetStore
+    stats: ConsumerStats
+    send_back: SendBack
+    throttle: Throttle
+    spawn: Spawn
+    later: Later
+    progressed: Callable[[MessageQueue], None]
+    """Told when a queue holds fewer messages than before: whoever pulls for it may be waiting for that."""
+
+
+class Consumption(Protocol):
+    """A way of consuming. Java: ConsumeMessageService."""
+
+    def start(self) -> None: ...
+
+    def take_in(self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]) -> None:
+        """A pull brought these, and they have been put into the process queue."""
+
+    def resize(self, size: int) -> None:
+        """Call up to `size` handlers at once from now on."""
+
+    def is_inside(self) -> bool:
+        """The caller is a handler, which must not wait for handlers."""
+
+    async def close(self, wait_s: float) -> None:
+        """Call no further handler; give those that run so long to end, and their results the usual way."""
+
+
+class HandlerPools(Generic[Job]):
+    """Threads for handlers that block and tasks for those that await, each made when the first such handler comes."""
+
+    def __init__(
+        self,
+        run: Callable[[Job], None],
+        run_async: Callable[[Job], Coroutine[Any, Any, None]] | Callable[[Job], Awaitable[None]],
+        finished: Callable[[list[Job]], None],
+        spawn: Spawn,
+        *,
+        size: int,
+        name: str,
+    ) -> None:
+        self._run, self._run_async, self._finished, self._spawn = run, run_async, finished, spawn
+        self._size, self._name = size, name
+        self._threads: ThreadPool[Job] | None = None
+        self._tasks: TaskPool[Job] | None = None
+
+    def submit(self, jobs: Sequence[Job], *, is_async: bool) -> None:
+        (self._task_pool() if is_async else self._thread_pool()).submit(jobs)
+
+    def _thread_pool(self) -> Pool[Job]:
+        if self._threads is None:
+            self._threads = ThreadPool(self._run, self._finished, size=self._size, name=self._name)
+            self._threads.start()
+        return self._threads
+
+    def _task_pool(self) -> Pool[Job]:
+        if self._tasks is None:
+            self._tasks = TaskPool(self._run_async, self._finished, self._spawn, size=self._size, name=self._name)
+            self._tasks.start()
+        return self._tasks
+
+    @property
+    def _pools(self) -> list[Pool[Job]]:
+        return [pool for pool in (self._threads, self._tasks) if pool is not None]
+
+    def take_back(self) -> list[Job]:
+        """The jobs that have not begun, which then never will."""
+        return [job for pool in self._pools for job in pool.take_back()]
+
+    def resize(self, size: int) -> None:
+        self._size = size
+        for pool in self._pools:
+            pool.resize(size)
+
+    def is_inside(self) -> bool:
+        return any(pool.is_inside() for pool in self._pools)
+
+    async def idle(self) -> None:
+        """Wait until nothing runs."""
+        for pool in self._pools:
+            await pool.idle()
+
+    def close(self) -> None:
+        for pool in self._pools:
+            pool.close()

@@ -1,0 +1,91 @@
+"""One message given to its handler on an administrator's demand. Java: consumeMessageDirectly.
+
+No offset moves, nothing is sent back, and hooks do not see it: only the handler's answer is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from rocketline.client.callback_pool import ThreadPool
+from rocketline.client.consume_hooks import ConsumeHooks
+from rocketline.client.consume_result import ConsumeResult
+from rocketline.client.handlers import Handlers
+from rocketline.client.handling import Calls, Slice
+from rocketline.client.process_queue import ProcessQueue
+from rocketline.client.received_message import ReceivedMessage
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult
+from rocketline.wire.bodies.running import ConsumeResult as DirectResult
+
+_CONCURRENT: Final = {
+    ConsumeResult.SUCCESS: DirectResult.CR_SUCCESS,
+    ConsumeResult.RETRY_LATER: DirectResult.CR_LATER,
+    ConsumeResult.SUSPEND: DirectResult.CR_LATER,
+}
+_ORDERLY: Final = _CONCURRENT | {
+    ConsumeResult.COMMIT: DirectResult.CR_COMMIT,
+    ConsumeResult.ROLLBACK: DirectResult.CR_ROLLBACK,
+}
+
+
+class DirectConsumption:
+    """Calls handlers outside of the ways of consuming, one at a time, in a thread that is made for the first call."""
+
+    def __init__(self, group: str, handlers: Handlers, clock: Clock, throttle: Throttle, *, is_orderly: bool) -> None:
+        self._handlers, self._clock, self._is_orderly = handlers, clock, is_orderly
+        self._calls = Calls(group, "", ConsumeHooks((), throttle), clock, float("inf"))
+        self._threads: ThreadPool[Slice] = ThreadPool(
+            self._calls.call, self._finished, size=1, name=f"ConsumeMessageDirectly_{group[:100]}"
+        )
+        self._is_started = False
+        self._waiting: dict[Slice, asyncio.Future[None]] = {}
+
+    async def consume(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
+        """Give the message to its handler, and tell what came of it."""
+        self._handlers.restore_topics([message])
+        process_queue: ProcessQueue[ReceivedMessage] = ProcessQueue(self._clock.monotonic())
+        part = Slice(message.queue, process_queue, (message,), self._handlers.of(message))
+        if part.handler.is_async:
+            await self._calls.call_async(part)
+        else:
+            await self._call_in_thread(part)
+        return self._told(part)
+
+    async def _call_in_thread(self, part: Slice) -> None:
+        if not self._is_started:
+            self._is_started = True
+            self._threads.start()
+        done = self._waiting[part] = asyncio.get_running_loop().create_future()
+        self._threads.submit([part])
+        await done
+
+    def _finished(self, parts: list[Slice]) -> None:
+        for part in parts:
+            done = self._waiting.pop(part)
+            if not done.done():
+                done.set_result(None)
+
+    def _told(self, part: Slice) -> ConsumeMessageDirectlyResult:
+        results = _ORDERLY if self._is_orderly else _CONCURRENT
+        if part.error is not None:
+            result, remark = DirectResult.CR_THROW_EXCEPTION, f"{type(part.error).__name__}: {part.error}"
+        else:
+            known = None if part.result is None else results.get(part.result)
+            result, remark = known or DirectResult.CR_RETURN_NULL, None
+        return ConsumeMessageDirectlyResult(
+            order=self._is_orderly,
+            auto_commit=part.context.is_auto_commit if part.context else True,
+            consume_result=result,
+            remark=remark,
+            spent_time_mills=round(1000 * (part.ended_s - (part.started_s or part.ended_s))),
+        )
+
+    def is_inside(self) -> bool:
+        """The caller is a handler, called from here."""
+        return self._threads.is_inside()
+
+    def close(self) -> None:
+        self._threads.close()

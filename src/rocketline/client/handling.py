@@ -1,0 +1,159 @@
+"""An application's handlers, and the calls of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+from rocketline.client.consume_hooks import ConsumeHookContext, ConsumeHooks
+from rocketline.client.consume_result import ConsumeContext, ConsumeResult
+from rocketline.client.process_queue import ProcessQueue
+from rocketline.client.received_message import ReceivedMessage
+from rocketline.clock import Clock
+from rocketline.model.queue import MessageQueue
+
+Returned: TypeAlias = ConsumeResult | None
+MessageHandler: TypeAlias = (
+    Callable[[ReceivedMessage], Returned] | Callable[[ReceivedMessage, ConsumeContext], Returned]
+)
+"""Gets one message, and the context if it has a second parameter without a default."""
+BatchHandler: TypeAlias = (
+    Callable[[Sequence[ReceivedMessage]], Returned] | Callable[[Sequence[ReceivedMessage], ConsumeContext], Returned]
+)
+"""Gets up to `consume_batch_max` messages of one queue at once."""
+AsyncMessageHandler: TypeAlias = (
+    Callable[[ReceivedMessage], Awaitable[Returned]] | Callable[[ReceivedMessage, ConsumeContext], Awaitable[Returned]]
+)
+AsyncBatchHandler: TypeAlias = (
+    Callable[[Sequence[ReceivedMessage]], Awaitable[Returned]]
+    | Callable[[Sequence[ReceivedMessage], ConsumeContext], Awaitable[Returned]]
+)
+Queue: TypeAlias = ProcessQueue[ReceivedMessage]
+
+
+class Handler:
+    """A function of the application, and how it wants to be called."""
+
+    __slots__ = ("function", "is_async", "is_batch", "takes_context")
+
+    def __init__(self, function: Callable[..., Any], *, is_batch: bool) -> None:
+        if not callable(function):
+            raise TypeError(f"a handler is a function that takes a message, not {function!r}")
+        self.function, self.is_batch = function, is_batch
+        self.takes_context = _takes_context(function)
+        call = getattr(function, "__call__", None)  # noqa: B004  # of an object whose class has an async __call__
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__qualname__", None) or repr(self.function)
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    """The second parameter is for the context, unless it has a default: then it is the application's own.
+
+    >>> _takes_context(lambda message, context: None), _takes_context(lambda message, factor=2: None)
+    (True, False)
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # some functions written in C do not tell
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return len([each for each in parameters if each.kind in positional and each.default is each.empty]) > 1
+
+
+class Slice:
+    """Messages of one queue that a handler gets in one call, and what came of it."""
+
+    __slots__ = ("context", "ended_s", "error", "handler", "messages", "process_queue", "queue", "result", "started_s")
+
+    def __init__(
+        self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage], handler: Handler
+    ) -> None:
+        self.queue, self.process_queue, self.messages, self.handler = queue, process_queue, messages, handler
+        self.context: ConsumeContext | None = ConsumeContext(queue) if handler.takes_context else None
+        self.started_s: float | None = None
+        """None: the handler has not been called, and if the slice is finished never will be."""
+        self.ended_s = 0.0
+        self.result: ConsumeResult | None = None
+        """None is Java's null: the handler returned something else."""
+        self.error: BaseException | None = None
+
+    @property
+    def is_plain_success(self) -> bool:
+        """SUCCESS, and no wishes about it that anybody would have to look at."""
+        return self.result is ConsumeResult.SUCCESS and self.context is None
+
+
+class Calls:
+    """Calls handlers. It is used from many threads at once and keeps no state of a call in itself."""
+
+    def __init__(self, group: str, namespace: str, hooks: ConsumeHooks, clock: Clock, consume_timeout_s: float) -> None:
+        self._group, self._namespace, self._hooks, self._timeout_s = group, namespace, hooks, consume_timeout_s
+        self._now_s = clock.monotonic
+
+    def call(self, part: Slice) -> None:
+        """Call the handler with the messages, unless their queue has been dropped. Never raises."""
+        if part.process_queue.is_dropped:
+            return
+        hooked = self._before(part) if self._hooks else None
+        handler = part.handler
+        argument = part.messages if handler.is_batch else part.messages[0]
+        part.started_s = self._now_s()
+        try:
+            context = part.context
+            returned = handler.function(argument) if context is None else handler.function(argument, context)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, even sys.exit: the messages come again
+            part.error = error
+        else:
+            part.result = _result(returned)
+        part.ended_s = self._now_s()
+        if hooked is not None:
+            self._after(part, hooked)
+
+    async def call_async(self, part: Slice) -> None:
+        """The same for a handler that is a coroutine function."""
+        if part.process_queue.is_dropped:
+            return
+        hooked = self._before(part) if self._hooks else None
+        handler = part.handler
+        argument = part.messages if handler.is_batch else part.messages[0]
+        part.started_s = self._now_s()
+        try:
+            context = part.context
+            returned = await (handler.function(argument) if context is None else handler.function(argument, context))
+        except Exception as error:  # noqa: BLE001  # whatever it is: the messages come again
+            part.error = error
+        else:
+            part.result = _result(returned)
+        part.ended_s = self._now_s()
+        if hooked is not None:
+            self._after(part, hooked)
+
+    def _before(self, part: Slice) -> ConsumeHookContext:
+        context = ConsumeHookContext(self._group, self._namespace, part.queue, part.messages)
+        self._hooks.before(context)
+        return context
+
+    def _after(self, part: Slice, context: ConsumeHookContext) -> None:
+        assert part.started_s is not None
+        context.is_success = part.result in (ConsumeResult.SUCCESS, ConsumeResult.COMMIT)
+        context.status = (part.result or ConsumeResult.RETRY_LATER).name
+        context.return_type = self._return_type(part, part.ended_s - part.started_s)
+        self._hooks.after(context)
+
+    def _return_type(self, part: Slice, elapsed_s: float) -> str:
+        if part.error is not None:
+            return "EXCEPTION"
+        if part.result is None:
+            return "RETURNNULL"
+        if elapsed_s >= self._timeout_s:
+            return "TIME_OUT"
+        return "SUCCESS" if part.result in (ConsumeResult.SUCCESS, ConsumeResult.COMMIT) else "FAILED"
+
+
+def _result(returned: object) -> ConsumeResult | None:
+    if returned is None:
+        return ConsumeResult.SUCCESS
+    return returned if isinstance(returned, ConsumeResult) else None

@@ -1,0 +1,314 @@
+"""Handlers called for one queue after the other, in the order of the messages. What fails is tried again in its place.
+
+Java: ConsumeMessageOrderlyService. The messages of a queue travel to a thread, or task, as a run of slices: they are
+called one by one until one is not a plain success, some time is over, or the queue is no longer ours. Only then does the
+loop look at them again, so that a quick handler does not wait for the loop after every message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final, Protocol
+
+from rocketline.client.consume_result import ConsumeResult
+from rocketline.client.consumption import HandlerPools, Surroundings
+from rocketline.client.handling import Queue, Slice
+from rocketline.client.received_message import ReceivedMessage
+from rocketline.model.queue import MessageQueue
+from rocketline.model.subscription import MessageModel
+
+_RUN_SLICES: Final = 64
+_RUN_S: Final = 0.05
+"""After this time a run begins no further slice: offsets get stored, and other queues have their turn."""
+_RELOCK_S: Final = 0.1
+"""How long after a lock was found missing it is asked for."""
+_LOCKED_S: Final = 0.01
+_NOT_LOCKED_S: Final = 3.0
+"""How long after that the queue is looked at again, with and without a lock."""
+SUSPEND_S_MIN: Final = 0.01
+SUSPEND_S_MAX: Final = 30.0
+UNLIMITED: Final = 2**31 - 1
+
+
+class Locks(Protocol):
+    """`queue_locks.QueueLocks`, as far as it is needed here."""
+
+    async def lock(self, queue: MessageQueue) -> bool: ...
+
+
+class Run:
+    """Slices of one queue, to be called in order."""
+
+    __slots__ = ("called", "process_queue", "queue", "slices", "until_s")
+
+    def __init__(self, queue: MessageQueue, process_queue: Queue, slices: Sequence[Slice]) -> None:
+        self.queue, self.process_queue, self.slices = queue, process_queue, slices
+        self.called = 0
+        self.until_s: float | None = None
+
+
+class OrderlyConsumption:
+    """Consumes each queue in order. All methods are for the loop's thread, but those that a run is called with."""
+
+    def __init__(self, around: Surroundings, locks: Locks) -> None:
+        self._around, self._locks = around, locks
+        options = around.options
+        self._needs_lock = options.message_model is MessageModel.CLUSTERING
+        self._reconsume_max = UNLIMITED if options.reconsume_times_max == -1 else options.reconsume_times_max
+        self._pools: HandlerPools[Run] = HandlerPools(
+            self._call,
+            self._call_async,
+            self._finished,
+            around.spawn,
+            size=options.consume_threads,
+            name=f"ConsumeMessageThread_{around.group[:100]}",
+        )
+        self._runs: dict[MessageQueue, Run] = {}
+        """What is under way, at most one for a queue, even if the queue was lost and taken anew meanwhile."""
+        self._waiting: dict[MessageQueue, Queue] = {}
+        """Queues that were taken anew while a run of their former life is under way."""
+        self._dead: set[ReceivedMessage] = set()
+        """Sent to the dead letters, while another message of their slice must still be consumed."""
+        self._publishing: set[asyncio.Task[None]] = set()
+        self._is_closing = self._is_closed = False
+
+    def take_in(self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]) -> None:
+        """Begin to consume a queue that nobody works on."""
+        self._consume(queue, process_queue)
+
+    def resize(self, size: int) -> None:
+        """Work on up to `size` queues at once from now on."""
+        self._pools.resize(size)
+
+    def is_inside(self) -> bool:
+        """The caller is a handler, which must not wait for handlers."""
+        return self._pools.is_inside()
+
+    async def close(self, wait_s: float) -> None:
+        """Call no further handler; give those that run so long to end, and to have their results taken in."""
+        self._is_closing = True
+        for run in self._pools.take_back():
+            self._runs.pop(run.queue, None)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._pools.idle()
+                while self._publishing:
+                    await asyncio.wait(self._publishing)
+        except TimeoutError:
+            self._around.throttle.warning(
+                "consumer closed with work under way",
+                "results of handlers that still run are dropped, and their messages will come again",
+                group=self._around.group,
+                queues=len(self._runs),
+            )
+        self._is_closed = True
+        self._pools.close()
+
+    # --- beginning a run
+
+    def _consume(self, queue: MessageQueue, process_queue: Queue) -> None:
+        """Take the next messages of the queue and have them consumed, if it is ours."""
+        if self._is_closing or process_queue.is_dropped:
+            return
+        if queue in self._runs:
+            self._waiting[queue] = process_queue
+            return
+        now_s = self._around.clock.monotonic()
+        if self._needs_lock and not process_queue.is_lock_valid(now_s):
+            self._around.later(_RELOCK_S, lambda: self._relock_soon(queue, process_queue))
+            return
+        handlers = self._around.handlers
+        messages = process_queue.take(handlers.batch_max(queue.topic) * _RUN_SLICES, now_s)
+        if not messages:
+            return
+        slices = handlers.slices(queue, process_queue, messages)
+        is_async = slices[0].handler.is_async
+        alike = list(takewhile(lambda part: part.handler.is_async == is_async, slices))
+        self._put_back(process_queue, slices[len(alike) :])
+        run = self._runs[queue] = Run(queue, process_queue, alike)
+        process_queue.begin_callback()
+        self._pools.submit([run], is_async=is_async)
+
+    def _relock_soon(self, queue: MessageQueue, process_queue: Queue) -> None:
+        if not (self._is_closing or process_queue.is_dropped):
+            self._around.spawn(self._relock(queue, process_queue), name=f"lock {queue}")
+
+    async def _relock(self, queue: MessageQueue, process_queue: Queue) -> None:
+        pause_s = _LOCKED_S if await self._locks.lock(queue) else _NOT_LOCKED_S
+        self._around.later(pause_s, lambda: self._consume(queue, process_queue))
+
+    # --- in a thread or a task
+
+    def _call(self, run: Run) -> None:
+        for part in run.slices:
+            if not self._goes_on(run):
+                return
+            self._around.calls.call(part)
+            run.called += 1
+            if not _is_plain_success(part):
+                return
+
+    async def _call_async(self, run: Run) -> None:
+        for part in run.slices:
+            if not self._goes_on(run):
+                return
+            await self._around.calls.call_async(part)
+            run.called += 1
+            if not _is_plain_success(part):
+                return
+
+    def _goes_on(self, run: Run) -> bool:
+        """The next slice may be called: the queue is still ours, and the run's time is not over."""
+        now_s = self._around.clock.monotonic()
+        process_queue = run.process_queue
+        if self._is_closing or process_queue.is_dropped:
+            return False
+        if self._needs_lock and not process_queue.is_lock_valid(now_s):
+            return False
+        if run.until_s is None:
+            run.until_s = now_s + _RUN_S
+        return now_s <= run.until_s
+
+    # --- what came of it
+
+    def _finished(self, runs: list[Run]) -> None:
+        for run in runs:
+            if not self._is_closed:
+                self._settle(run)
+
+    def _settle(self, run: Run) -> None:
+        """Commit what was consumed, put back what was not, and see to the slice that the run ended with."""
+        process_queue = run.process_queue
+        called = [part for part in run.slices[: run.called] if part.started_s is not None]
+        if process_queue.is_dropped:  # whoever has the queue now gets the messages again
+            self._leave(run)
+            return
+        self._put_back(process_queue, run.slices[len(called) :])
+        last = called.pop() if called and not _is_plain_success(called[-1]) else None
+        if called:
+            self._count(run, called, is_ok=True)
+            if last is not None:
+                process_queue.consume_again(last.messages)
+            self._commit(run)
+            if last is not None:
+                process_queue.take(len(last.messages), self._around.clock.monotonic())
+        if last is None:
+            self._go_on(run)
+        else:
+            self._settle_last(run, last)
+
+    def _settle_last(self, run: Run, part: Slice) -> None:
+        """The table of client results: what a handler may return, with and without auto-commit."""
+        is_auto = part.context is None or part.context.is_auto_commit
+        result = part.result
+        if is_auto and result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK):
+            self._around.throttle.warning(
+                "result without effect",
+                f"{part.handler} returned {result} with auto-commit, which is taken for SUCCESS",
+                group=self._around.group,
+            )
+        if result is ConsumeResult.SUCCESS or (is_auto and result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK)):
+            self._count(run, [part], is_ok=True)
+            if is_auto:
+                self._commit(run)
+            self._go_on(run)
+        elif result is ConsumeResult.COMMIT:
+            self._commit(run)
+            self._go_on(run)
+        elif result is ConsumeResult.ROLLBACK:
+            run.process_queue.rollback()
+            self._pause(run, part)
+        else:
+            self._suspend(run, part, is_auto)
+
+    def _suspend(self, run: Run, part: Slice, is_auto: bool) -> None:
+        """The handler failed. Messages that it has failed at too often go to the dead letters."""
+        self._count(run, [part], is_ok=False)
+        self._complain(part)
+        exceeded = [each for each in part.messages if each.reconsume_times >= self._reconsume_max]
+        for message in part.messages:
+            if message.reconsume_times < self._reconsume_max:
+                message.reconsume_times += 1
+        if exceeded:
+            task = self._around.spawn(self._bury(run, part, exceeded, is_auto), name=f"dead letters of {run.queue}")
+            self._publishing.add(task)
+            task.add_done_callback(self._publishing.discard)
+        else:
+            self._again(run, part)
+
+    async def _bury(self, run: Run, part: Slice, exceeded: Sequence[ReceivedMessage], is_auto: bool) -> None:
+        must_retry = len(exceeded) < len(part.messages)
+        for message in exceeded:
+            if message not in self._dead:
+                if await self._around.send_back.publish(message, self._reconsume_max):
+                    self._dead.add(message)
+                else:
+                    message.reconsume_times += 1
+                    must_retry = True
+        if run.process_queue.is_dropped or self._is_closed:
+            self._dead.difference_update(part.messages)
+            self._leave(run)
+        elif must_retry:
+            self._again(run, part)
+        else:
+            self._dead.difference_update(part.messages)
+            if is_auto:
+                self._commit(run)
+            self._go_on(run)
+
+    def _again(self, run: Run, part: Slice) -> None:
+        run.process_queue.consume_again(part.messages)
+        self._pause(run, part)
+
+    def _pause(self, run: Run, part: Slice) -> None:
+        wished_s = part.context.suspend_s if part.context else None
+        pause_s = self._around.options.suspend_s if wished_s is None else wished_s
+        self._leave(run)
+        self._around.later(
+            max(SUSPEND_S_MIN, min(pause_s, SUSPEND_S_MAX)), lambda: self._consume(run.queue, run.process_queue)
+        )
+
+    def _go_on(self, run: Run) -> None:
+        self._leave(run)
+        self._consume(run.queue, run.process_queue)
+
+    def _leave(self, run: Run) -> None:
+        """The run is over; a later life of its queue may begin."""
+        self._runs.pop(run.queue, None)
+        run.process_queue.end_callback()
+        waiting = self._waiting.pop(run.queue, None)
+        if waiting is not None:
+            self._consume(run.queue, waiting)
+
+    def _commit(self, run: Run) -> None:
+        offset = run.process_queue.commit()
+        if offset >= 0 and not run.process_queue.is_dropped:
+            self._around.offsets.update(run.queue, offset, increase_only=False)
+        self._around.progressed(run.queue)
+
+    def _put_back(self, process_queue: Queue, slices: Sequence[Slice]) -> None:
+        if slices:
+            process_queue.consume_again([message for part in slices for message in part.messages])
+
+    def _count(self, run: Run, parts: Sequence[Slice], *, is_ok: bool) -> None:
+        elapsed_s = sum([part.ended_s - (part.started_s or part.ended_s) for part in parts])
+        messages = sum([len(part.messages) for part in parts])
+        ok, failed = (messages, 0) if is_ok else (0, messages)
+        self._around.stats.consumed(run.queue.topic, calls=len(parts), elapsed_s=elapsed_s, ok=ok, failed=failed)
+
+    def _complain(self, part: Slice) -> None:
+        self._around.throttle.error(
+            "messages not consumed",
+            f"{part.handler} {'raised' if part.error else f'returned {part.result}'}; its queue waits",
+            error=part.error,
+            group=self._around.group,
+            queue=part.queue,
+            offset=part.messages[0].queue_offset,
+        )
+
+
+def _is_plain_success(part: Slice) -> bool:
+    """Committed without a look at anything else."""
+    return part.result is ConsumeResult.SUCCESS and (part.context is None or part.context.is_auto_commit)

@@ -1,0 +1,192 @@
+"""Pulling for a push consumer: one queue, one pull at a time, for as long as the queue is ours.
+
+Java: PullMessageService and DefaultMQPushConsumerImpl.pullMessage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rocketline.client.consumer_stats import ConsumerStats
+from rocketline.client.consumption import Consumption
+from rocketline.client.handling import Queue
+from rocketline.client.offset_store import OffsetStore
+from rocketline.client.pulling import PullQuery, PullResult, Pulls, PullStatus
+from rocketline.client.push_options import PushOptions
+from rocketline.client.rebalance import Rebalancer, queue_threshold
+from rocketline.client.subscriptions import Subscriptions
+from rocketline.errors import FlowControlError, RocketlineError
+from rocketline.logs import Throttle
+from rocketline.model.queue import MessageQueue
+from rocketline.model.subscription import MessageModel
+from rocketline.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketline.client.runtime import ClientRuntime
+
+SUSPENDED_S: Final = 1.0
+FULL_S: Final = 0.05
+"""How long a queue rests that has too many messages, unless some are done with before."""
+BROKER_FLOW_CONTROL_S: Final = 0.02
+SUSPEND_AT_BROKER_S: Final = 15.0
+"""How long a broker may hold a pull back."""
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(slots=True)
+class PullLimits:
+    """How much of one queue may wait in memory. A pull is made while no limit is exceeded, so one pull may exceed it."""
+
+    count: int
+    size_mib: int
+    span: int
+
+    @classmethod
+    def of(cls, options: PushOptions, owned_count: int) -> PullLimits:
+        """What the options say for a consumer that has so many queues."""
+        return cls(
+            queue_threshold(options.pull_count_max, options.pull_topic_count_max, owned_count),
+            queue_threshold(options.pull_size_max_mib, options.pull_topic_size_max_mib, owned_count),
+            options.pull_span_max,
+        )
+
+    def are_exceeded(self, queue: Queue, *, is_orderly: bool) -> bool:
+        """In order the span does not matter: what blocks is the first message anyway."""
+        return (
+            queue.message_count > self.count
+            or queue.body_bytes // _MIB > self.size_mib
+            or (not is_orderly and queue.span > self.span)
+        )
+
+
+@dataclass(slots=True)
+class PullDesk:
+    """What the pulls of all queues of one consumer work with."""
+
+    runtime: ClientRuntime
+    options: PushOptions
+    subscriptions: Subscriptions
+    offsets: OffsetStore
+    rebalancer: Rebalancer
+    consumption: Consumption
+    pulls: Pulls
+    stats: ConsumerStats
+    throttle: Throttle
+    start: Callable[[MessageQueue], Awaitable[int]]
+    limits: PullLimits
+    """Replaced when the number of queues changes."""
+    is_suspended: bool = False
+
+
+class PullLoop:
+    """Pulls one queue."""
+
+    def __init__(self, desk: PullDesk, queue: MessageQueue, process_queue: Queue, offset: int) -> None:
+        self.queue, self.process_queue, self.next_offset = queue, process_queue, offset
+        self._desk = desk
+        self._was_locked = False
+        """An orderly queue is read from the stored offset once its lock is ours: its last owner has saved it then."""
+        self._rest: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        """Until the queue is dropped."""
+        desk, process_queue = self._desk, self.process_queue
+        while not process_queue.is_dropped:
+            process_queue.last_pull_s = desk.runtime.clock.monotonic()
+            if desk.is_suspended:
+                await self._rest_for(SUSPENDED_S)
+            elif self._is_full():
+                await self._rest_for(FULL_S)
+            else:
+                try:
+                    await self._pull()
+                except RocketlineError as error:
+                    await self._rest_after(error)
+
+    def wake(self) -> None:
+        """Messages are done with, or the consumer was resumed: a rest that waits for this need not go on."""
+        rest = self._rest
+        if rest is not None and not rest.done() and not (self._desk.is_suspended or self._is_full()):
+            rest.set_result(None)
+
+    def _is_full(self) -> bool:
+        return self._desk.limits.are_exceeded(self.process_queue, is_orderly=self._desk.options.orderly)
+
+    async def _rest_for(self, seconds: float) -> None:
+        self._rest = rest = asyncio.get_running_loop().create_future()
+        alarm = self._desk.runtime.call_later(seconds, lambda: rest.done() or rest.set_result(None))
+        try:
+            await rest
+        finally:
+            self._rest = None
+            alarm.cancel()
+
+    async def _rest_after(self, error: RocketlineError) -> None:
+        desk = self._desk
+        if isinstance(error, FlowControlError) and error.code == ResponseCode.FLOW_CONTROL:
+            await desk.runtime.sleep(BROKER_FLOW_CONTROL_S)
+            return
+        if not self.process_queue.is_dropped:
+            desk.throttle.warning("pull failed", "the queue is pulled again soon", queue=self.queue, problem=error)
+        await desk.runtime.sleep(desk.options.pull_pause_s)
+
+    async def _pull(self) -> None:
+        """One pull and what follows from it. Raises `RocketlineError` for what a pause may mend."""
+        desk, queue = self._desk, self.queue
+        if desk.options.orderly and not await self._is_locked():
+            await desk.runtime.sleep(desk.options.pull_pause_s)
+            return
+        subscription = desk.subscriptions.get(queue.topic)
+        if subscription is None:
+            await desk.runtime.sleep(desk.options.pull_pause_s)
+            return
+        query = PullQuery(
+            queue,
+            self.next_offset,
+            subscription,
+            desk.options.pull_batch_max,
+            desk.options.pull_bytes_max,
+            self._commit_offset(),
+            SUSPEND_AT_BROKER_S,
+            with_subscription=desk.options.pulls_with_subscription,
+        )
+        begun_s = desk.runtime.clock.monotonic()
+        result = await desk.pulls.pull(query)
+        if not self.process_queue.is_dropped:
+            await self._take_in(result, desk.runtime.clock.monotonic() - begun_s)
+
+    async def _is_locked(self) -> bool:
+        """The queue's lock is ours, and we know where to begin."""
+        if not self.process_queue.is_locked:
+            return False
+        if not self._was_locked:
+            self.next_offset = await self._desk.start(self.queue)
+            self._was_locked = True
+        return True
+
+    def _commit_offset(self) -> int:
+        """How far the group is, which travels with the pull; 0 if the broker is not the one to keep it."""
+        desk = self._desk
+        return max(desk.offsets.cached(self.queue), 0) if desk.options.message_model is MessageModel.CLUSTERING else 0
+
+    async def _take_in(self, result: PullResult, elapsed_s: float) -> None:
+        desk, queue, process_queue = self._desk, self.queue, self.process_queue
+        self.next_offset = result.next_offset
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            desk.throttle.warning(
+                "offset outside of its queue", "reading goes on elsewhere", queue=queue, offset=result.next_offset
+            )
+            await desk.rebalancer.restart_at(queue, result.next_offset)
+        elif result.status is not PullStatus.FOUND:
+            if not process_queue.message_count:
+                desk.offsets.update(queue, result.next_offset, increase_only=True)
+        elif result.messages:
+            desk.stats.pulled(queue.topic, elapsed_s=elapsed_s, count=len(result.messages))
+            must_start = process_queue.put(result.messages, result.max_offset)
+            if must_start or not desk.options.orderly:
+                desk.consumption.take_in(queue, process_queue, result.messages)
+            if desk.options.pull_interval_s:
+                await desk.runtime.sleep(desk.options.pull_interval_s)
