@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rocketline.model.queue import MessageQueue
+from rocketline.model.queue_shares import circular_share, contiguous_share
 
 Strategy = Callable[[int, int, Sequence[MessageQueue]], Sequence[MessageQueue]]
 """From a client's place among its group's clients, and their number, to its share."""
@@ -27,16 +28,4 @@ def share(
     return list(chosen(in_order.index(client_id), len(in_order), sorted(queues)))
 
 
-def _contiguous(place: int, count: int, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-    """Neighbouring queues; the first clients get one more if need be. Java: AllocateMessageQueueAveragely."""
-    size, rest = divmod(len(queues), count)
-    start = place * size + min(place, rest)
-    return queues[start : start + size + (place < rest)]
-
-
-def _in_turn(place: int, count: int, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-    """Every so many queues one. Java: AllocateMessageQueueAveragelyByCircle."""
-    return queues[place::count]
-
-
-_STRATEGIES: Mapping[str, Strategy] = {"AVG": _contiguous, "AVG_BY_CIRCLE": _in_turn}
+_STRATEGIES: Mapping[str, Strategy] = {"AVG": contiguous_share, "AVG_BY_CIRCLE": circular_share}

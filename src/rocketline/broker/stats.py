@@ -12,13 +12,13 @@ from collections import defaultdict
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.counters import MINUTE, SPANS, Counter, sample
 from rocketline.broker.system_topics import system_topics
 from rocketline.broker.throughput import DayTotals, PutTimes, Throughput
 from rocketline.clock import Clock
+from rocketline.model.counters import MINUTE, SPANS, Counter, sample
 from rocketline.model.names import SCHEDULE_TOPIC, is_system_topic
 from rocketline.settings import Settings
-from rocketline.wire.bodies.stats import BrokerStatsData
+from rocketline.wire.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 TOPIC_PUT_NUMS: Final = "TOPIC_PUT_NUMS"
 TOPIC_PUT_SIZE: Final = "TOPIC_PUT_SIZE"
@@ -151,7 +151,7 @@ class BrokerStats:
         """What a counter tells of the last minute, hour and day; None if it was never raised."""
         self._settle()
         counter = self._counters[stat].get(key) if stat in self._counters else None
-        return None if counter is None else counter.data()
+        return None if counter is None else BrokerStatsData(*(BrokerStatsItem(*counter.over(span)) for span in SPANS))
 
     def put_tps(self, topic: str) -> float:
         """Messages per second stored in a topic, over the last minute. Java: tpsTopicPutNums."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from rocketline.wire.bodies.stats import BrokerStatsData, BrokerStatsItem
-
 _Sample: TypeAlias = tuple[int, int, int]
 """The time in milliseconds, and what value and times were at that time."""
 
@@ -17,6 +15,14 @@ class Span(NamedTuple):
     place: int
     every_s: int
     samples_max: int
+
+
+class Sums(NamedTuple):
+    """What a span brought: the sum, how much of it in a second, and how much in each time something was added."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
 
 
 MINUTE, HOUR, DAY = SPANS = Span(0, 10, 7), Span(1, 600, 7), Span(2, 3600, 25)
@@ -35,21 +41,18 @@ class Counter:
         self.times = 0
         self.samples: tuple[list[_Sample], ...] = tuple([] for _ in SPANS)
 
-    def over(self, span: Span) -> BrokerStatsItem:
+    def over(self, span: Span) -> Sums:
         """What was added between the first and the last sample of a span; nothing, if there are none yet."""
         samples = self.samples[span.place]
         if not samples:
-            return BrokerStatsItem()
+            return Sums()
         (start_ms, first, first_times), (end_ms, last, last_times) = samples[0], samples[-1]
         total, times, elapsed_ms = last - first, last_times - first_times, end_ms - start_ms
-        return BrokerStatsItem(
+        return Sums(
             sum=total,
             tps=total * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0,
             avgpt=total / times if times > 0 else 0.0,
         )
-
-    def data(self) -> BrokerStatsData:
-        return BrokerStatsData(self.over(MINUTE), self.over(HOUR), self.over(DAY))
 
     def is_idle_since(self, moment_ms: int) -> bool:
         """Nothing was added since the last sample taken before that moment; False if there is no such sample."""

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from rocketline.broker.counters import DAY, HOUR, MINUTE, Counter, sample
-from rocketline.wire.bodies.stats import BrokerStatsData, BrokerStatsItem
+from rocketline.model.counters import DAY, HOUR, MINUTE, SPANS, Counter, Sums, sample
 
 
 def raised(counter: Counter, value: int, times: int = 1) -> None:
@@ -12,14 +11,14 @@ def raised(counter: Counter, value: int, times: int = 1) -> None:
 def test_counter_without_samples_tells_nothing() -> None:
     counter = Counter()
     raised(counter, 5)
-    assert counter.data() == BrokerStatsData()
+    assert [counter.over(span) for span in SPANS] == [Sums()] * 3
 
 
 def test_first_sample_counts_from_zero_one_interval_earlier() -> None:
     counter = Counter()
     raised(counter, 20, times=4)
     sample([counter], MINUTE, 100_000)
-    assert counter.over(MINUTE) == BrokerStatsItem(sum=20, tps=2.0, avgpt=5.0)
+    assert counter.over(MINUTE) == Sums(sum=20, tps=2.0, avgpt=5.0)
 
 
 def test_a_minute_spans_seven_samples() -> None:
@@ -30,7 +29,7 @@ def test_a_minute_spans_seven_samples() -> None:
     for tick in range(2, 9):
         raised(counter, 60, times=2)
         sample([counter], MINUTE, tick * 10_000)
-    assert counter.over(MINUTE) == BrokerStatsItem(sum=360, tps=6.0, avgpt=30.0)
+    assert counter.over(MINUTE) == Sums(sum=360, tps=6.0, avgpt=30.0)
 
 
 def test_each_span_has_its_own_samples() -> None:
@@ -40,8 +39,8 @@ def test_each_span_has_its_own_samples() -> None:
     raised(counter, 3600)
     sample([counter], DAY, 3_600_000)
     assert counter.over(MINUTE).sum == 0
-    assert counter.over(HOUR) == BrokerStatsItem(sum=3600, tps=6.0, avgpt=3600.0)
-    assert counter.over(DAY) == BrokerStatsItem(sum=7200, tps=2.0, avgpt=3600.0)
+    assert counter.over(HOUR) == Sums(sum=3600, tps=6.0, avgpt=3600.0)
+    assert counter.over(DAY) == Sums(sum=7200, tps=2.0, avgpt=3600.0)
 
 
 def test_a_day_spans_twenty_five_samples() -> None:
