@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from operator import lt
@@ -36,7 +37,7 @@ class ProcessQueue(Generic[Queued]):
 
     Pulled messages are `put`. A concurrent consumer calls `remove` with those that are done, in any order, and commits
     the offset it answers, which never passes a message that is still here. An orderly consumer calls `take`, and then
-    `commit`, `rollback` or `consume_again`.
+    `commit`, `rollback` or `consume_again`; while its callback runs, `idle` is cleared.
 
     One thread owns it, that of the event loop: other threads hand over what they have done. Times are seconds of the
     monotonic clock; the caller, who has just looked at it anyway, passes them in.
@@ -47,7 +48,7 @@ class ProcessQueue(Generic[Queued]):
     """
 
     __slots__ = (
-        "_consuming", "_messages", "_order", "_queue_offset_max", "backlog_count", "body_bytes", "is_consuming",
+        "_consuming", "_messages", "_order", "_queue_offset_max", "backlog_count", "body_bytes", "idle", "is_consuming",
         "is_dropped", "is_locked", "last_consume_s", "last_lock_s", "last_pull_s", "message_count", "unlock_attempts",
     )  # fmt: skip
 
@@ -68,6 +69,9 @@ class ProcessQueue(Generic[Queued]):
         """No longer ours: no result counts, no offset is stored, no pull is made. Java: dropped."""
         self.is_locked = False
         self.last_lock_s = self.last_pull_s = self.last_consume_s = now_s
+        self.idle = asyncio.Event()
+        """Not set: an orderly consumer's callback runs, so that the queue must not be unlocked. Java: consumeLock."""
+        self.idle.set()
         self.unlock_attempts = 0
         """How often an orderly queue could not be given away because of a running callback. Java: tryUnlockTimes."""
 

@@ -91,7 +91,7 @@ class Subscriptions(Mapping[str, SubscriptionData]):
         self._by_topic.pop(topic, None)
 
     def raise_version(self, topic: str) -> None:
-        """The queues that are read have changed: brokers must take the next heartbeat's subscription for a newer one."""
+        """The queues that are read have changed: brokers must find the next heartbeat's subscription newer."""
         if topic in self._by_topic:
             self._by_topic[topic] = replace(self._by_topic[topic], sub_version=self._next_version(topic))
 
