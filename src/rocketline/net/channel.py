@@ -74,6 +74,18 @@ class ChannelLimits:
     cut without either end having noticed, and only a new connection finds out."""
 
 
+class Waiter(Protocol):
+    """Who waits for an answer: a future, or whatever else can be told. It is told once, and on the loop."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, answer: Command, /) -> None: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+    def exception(self) -> object: ...
+
+
 class _Deadline(NamedTuple):
     """Until when an answer is waited for, by the owner's clock."""
 
@@ -146,7 +158,7 @@ class Channel(asyncio.BufferedProtocol):
         self._owner = owner
         self._entry, self._tls = entry, tls
         self._reader = frame.FrameReader(owner.limits.frame_bytes_max, owner.limits.header_bytes_max)
-        self._connection: Connection[asyncio.Future[Command]] = Connection(
+        self._connection: Connection[Waiter] = Connection(
             "", in_flight_max=owner.limits.in_flight_max, serialize_type=owner.serialize_type
         )
         self._transport: asyncio.Transport | None = None
@@ -435,16 +447,33 @@ class Channel(asyncio.BufferedProtocol):
         The way for many requests in flight: it takes no task and no timer of its own. It does not wait for room either,
         so ask `is_congested` before, and `wait_writable`. Raises `ConnectionLostError` or `OverloadedError`.
         """
+        self._check_open()
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._send(self._connection.request(command, answer))
+        self._limit_wait(command.opaque, command.code, timeout_s)
+        return answer
+
+    def begin_encoded(self, encode: Callable[[int], bytes], code: int, waiter: Waiter, timeout_s: float) -> None:
+        """The same for a request whose frame `encode` makes of its number; `waiter` gets what the future would get."""
+        self._check_open()
+        opaque = self._connection.expect(waiter)
+        try:
+            data = encode(opaque)
+        except BaseException:
+            self._connection.forget(opaque)
+            raise
+        self._send(data)
+        self._limit_wait(opaque, code, timeout_s)
+
+    def _check_open(self) -> None:
         if self.is_closed:
             raise ConnectionLostError(self.peer, "the connection is closed")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Command] = loop.create_future()
-        self._send(self._connection.request(command, answer))
+
+    def _limit_wait(self, opaque: int, code: int, timeout_s: float) -> None:
         now_s = self._owner.clock.monotonic()
-        self._deadlines[command.opaque] = _Deadline(now_s + timeout_s, now_s, command.code)
-        if self._expiry is None or self._expiry.when() > loop.time() + timeout_s + _EXPIRY_S_MIN:
+        self._deadlines[opaque] = _Deadline(now_s + timeout_s, now_s, code)
+        if self._expiry is None or self._expiry.when() > asyncio.get_running_loop().time() + timeout_s + _EXPIRY_S_MIN:
             self._set_expiry(timeout_s)
-        return answer
 
     def expire(self) -> None:
         """Fail the requests whose time is over. This happens by itself; a clock that was turned by hand calls it."""
@@ -471,7 +500,7 @@ class Channel(asyncio.BufferedProtocol):
         self._expiry = None
         self.expire()
 
-    def _forget(self, opaque: int) -> asyncio.Future[Command] | None:
+    def _forget(self, opaque: int) -> Waiter | None:
         self._deadlines.pop(opaque, None)
         waiter = self._connection.forget(opaque)
         if self.is_leaving:

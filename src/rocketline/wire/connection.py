@@ -48,11 +48,21 @@ class Connection(Generic[Waiter]):
 
     def request(self, command: Command, waiter: Waiter) -> bytes:
         """The frame that asks `command`; its opaque is set to a number that is free on this connection."""
-        if len(self._pending) >= self._in_flight_max:
-            raise OverloadedError(self.address, f"{self._in_flight_max} requests are in flight already")
+        self._check_room()
         data = self._encode(command)
         self._pending[command.opaque] = waiter
         return data
+
+    def expect(self, waiter: Waiter) -> int:
+        """The number for a request that the caller encodes; `waiter` is parked for its answer."""
+        self._check_room()
+        opaque = self._next_opaque()
+        self._pending[opaque] = waiter
+        return opaque
+
+    def _check_room(self) -> None:
+        if len(self._pending) >= self._in_flight_max:
+            raise OverloadedError(self.address, f"{self._in_flight_max} requests are in flight already")
 
     def oneway(self, command: Command) -> bytes:
         """The frame of a request that nobody answers."""
@@ -60,13 +70,15 @@ class Connection(Generic[Waiter]):
         return self._encode(command)
 
     def _encode(self, command: Command) -> bytes:
-        """Number `command` with the next number that no waiter holds; the count starts again after 2^31 - 1."""
+        command.opaque, command.serialize_type = self._next_opaque(), self.serialize_type
+        return frame.encode(command)
+
+    def _next_opaque(self) -> int:
+        """The next number that no waiter holds; the count starts again after 2^31 - 1."""
         while True:
             self._opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
             if self._opaque not in self._pending:
-                break
-        command.opaque, command.serialize_type = self._opaque, self.serialize_type
-        return frame.encode(command)
+                return self._opaque
 
     def reply(self, request: Command, response: Command) -> bytes:
         """The frame that answers `request`, in this end's own header encoding whatever the request used."""
