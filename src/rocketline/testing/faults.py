@@ -131,6 +131,11 @@ class Faults:
             self._faults.clear()
         self._set_hot_paths()
 
+    @property
+    def waiting(self) -> int:
+        """How many faults have not happened yet, or not for the last time."""
+        return len(self._faults)
+
     # --- what a server does with it
 
     def watch(self, server: Server) -> None:
