@@ -10,6 +10,7 @@ decide. For what it takes, it gives the same answer and stores the same record a
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -47,6 +48,7 @@ _HEADER_START: Final = b'{"code":310,'
 _HEADER_BYTES_MAX: Final = 64 * 1024
 _MESSAGES_MAX: Final = 512
 _KEPT_MAX: Final = 10_000
+_KEPT_NAMES_MAX: Final = 1024
 _SPECIAL_SYS_FLAGS: Final = 0xCC  # transactions and inner batches
 _SPECIAL_PROPERTIES = frozenset({
     property_names.DELAY, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS,
@@ -187,8 +189,10 @@ class SendPath:
         """Lay out the message of one frame; where the frame ends, 0 if it is not taken."""
         if len(data) - start < 8:
             return 0
+        size: int
+        word: int
         size, word = _PREFIX.unpack_from(data, start)
-        end, body_start = start + 4 + int(size), start + 8 + int(word)
+        end, body_start = start + 4 + size, start + 8 + word
         body_bytes = end - body_start
         # A word of more than the header's length says that the header is not JSON.
         if end > len(data) or word > _HEADER_BYTES_MAX or not 0 < body_bytes <= self._body_bytes_max:
@@ -375,18 +379,39 @@ def _read_properties(text: str) -> tuple[str, tuple[str, str | None, str | None]
     """The text, ended as it should be, and what the index wants of it; None unless all is as usual."""
     if not text.endswith(VALUE_END):
         text += VALUE_END
-    pairs = text.split(VALUE_END)
-    pairs.pop()
-    try:
-        properties = dict([pair.split(NAME_END, 1) for pair in pairs])
-    except ValueError:  # one without a value
+    if not _is_usual(text):
         return None
-    get = properties.get
-    unique_key = get(property_names.UNIQ_KEY)
-    if not unique_key or len(properties) != len(pairs) or not _SPECIAL_PROPERTIES.isdisjoint(properties):
+    parts = text.replace(VALUE_END, NAME_END).split(NAME_END)
+    shape = _SHAPES[tuple(parts[:-1:2])]
+    if shape is None:
         return None
-    if "" in properties or "" in properties.values() or get(property_names.WAIT, "true") != "true":
+    values = [*parts[1::2], None]  # the last stands for every property that this message does not have
+    unique_at, keys_at, tags_at, wait_at = shape
+    unique_key = values[unique_at]
+    if unique_key is None or not unique_key.isascii() or values[wait_at] not in ("true", None):
         return None
-    if not unique_key.isascii():
-        return None
-    return text, (unique_key, get(property_names.KEYS), get(property_names.TAGS))
+    return text, (unique_key, values[keys_at], values[tags_at])
+
+
+_is_usual: Final = re.compile(f"(?:[^{NAME_END}{VALUE_END}]+{NAME_END}[^{NAME_END}{VALUE_END}]+{VALUE_END})+").fullmatch
+"""Names and values in turn, none of them empty."""
+
+
+class _Shapes(dict[tuple[str, ...], "tuple[int, int, int, int] | None"]):
+    """By the names of a message's properties: where the unique key, the keys, the tag and the wish to wait are."""
+
+    def __missing__(self, names: tuple[str, ...]) -> tuple[int, int, int, int] | None:
+        shape = None
+        if len(set(names)) == len(names) and _SPECIAL_PROPERTIES.isdisjoint(names):
+            at = {name: number for number, name in enumerate(names)}
+            wanted = property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS, property_names.WAIT
+            unique_at, keys_at, tags_at, wait_at = (at.get(name, -1) for name in wanted)
+            shape = unique_at, keys_at, tags_at, wait_at
+        if len(self) >= _KEPT_MAX:
+            self.clear()
+        if sum(map(len, names)) <= _KEPT_NAMES_MAX:
+            self[names] = shape
+        return shape
+
+
+_SHAPES: Final = _Shapes()

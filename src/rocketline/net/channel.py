@@ -298,13 +298,17 @@ class Channel(asyncio.BufferedProtocol):
         finally:
             self._is_handling = False
         self._unanswered += later
+        if at == len(data) and not self._out:
+            if replies:
+                self._write(replies)
+            return
         if replies:
             self._out.append(replies)
             self._out_bytes += len(replies)
         if at < len(data):
             self._reader.feed(data[at:])
             self._handle_frames(is_cold=True)
-        elif self._out_bytes:
+        else:
             self._flush()
 
     def _handle_frames(self, *, is_cold: bool = False) -> None:
