@@ -35,7 +35,7 @@ demo: $(READY)  ## a name server, a broker, and messages through them, in second
 	@$(BIN)/rocketline demo
 
 test: $(READY)  ## every test that needs nothing but Python
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --ignore=tests/interop src tests
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m 'not interop' --ignore=tests/interop src tests
 
 check: $(READY)  ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
@@ -48,7 +48,7 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff check --fix .
 
 interop: $(READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
-	@$(BIN)/python -m pytest -q tests/interop
+	@$(BIN)/python -m pytest -q -m interop tests/interop tests/scenarios
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver

@@ -1,0 +1,72 @@
+"""Two masters and a name server for scenarios with clients: ours or Apache's, for the same test code.
+
+Delays that clients wait for are short on both, as `DELAYS_S` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from rocketline.testing import Server, setting_up
+from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release, running
+from rocketline.testing.server_process import ServerProcess
+
+DELAYS_S: Final = (1, 2, 1, 1, 3, *[1] * 13)
+"""Seconds of the delay levels 1 to 18. A message that failed for the n-th time waits for level n + 2."""
+SHORT: Final = {
+    "messageDelayLevel": " ".join(f"{seconds}s" for seconds in DELAYS_S),
+    "waitTimeMillsInSendQueue": "10000",  # a busy machine must not turn sends away
+    "brokerFastFailureEnable": "false",
+}
+
+_numbers: Final = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCluster:
+    """Where clients connect, and topics and groups that no other test uses."""
+
+    whose: str
+    """`ours` or `apache`."""
+    name_server: str
+    brokers: tuple[str, ...]
+    """The addresses of `broker-a` and `broker-b`."""
+
+    def topic(self, name: str = "topic", *, queues: int = 4, brokers: int = 1, order: bool = False) -> str:
+        """Make a topic with so many queues on each of the first `brokers` masters."""
+        topic = f"{name}-{next(_numbers)}"
+        self.make_topic(topic, queues=queues, brokers=brokers, order=order)
+        return topic
+
+    def make_topic(self, topic: str, *, queues: int = 4, brokers: int = 1, perm: int = 6, order: bool = False) -> None:
+        """Make or change a topic of this very name."""
+        where = self.brokers[:brokers]
+        setting_up.create_topic(self.name_server, where, topic, queues=queues, perm=perm, order=order)
+
+    def group(self, name: str = "group", *, retry_max_times: int = 16) -> str:
+        """Make a consumer group on both masters."""
+        group = f"{name}-{next(_numbers)}"
+        setting_up.create_group(self.brokers, group, retry_max_times=retry_max_times)
+        return group
+
+
+@contextmanager
+def our_cluster() -> Iterator[ClientCluster]:
+    with Server(process=True, brokers=2, settings=SHORT) as server:
+        yield ClientCluster("ours", server.address, server.broker_addresses)
+
+
+@contextmanager
+def apache_cluster(release: Release, home: Path) -> Iterator[ClientCluster]:
+    with ApacheNameServer(release, home / "name-server") as name_server:
+        brokers: list[ServerProcess] = [
+            ApacheBroker(release, home / name, name_servers=(name_server.address,), broker_name=name, settings=SHORT)
+            for name in ("broker-a", "broker-b")
+        ]
+        with running(*brokers):
+            yield ClientCluster("apache", name_server.address, tuple(broker.address for broker in brokers))
