@@ -7,13 +7,15 @@ is one call, so that a compiled one can take its place.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
+from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.queue_table import Queue
 
 _TOTAL_BYTES_MAX: Final = 15 * 1024 * 1024
 """What a frame carries, and room for its header. Apache stops at 128 MiB, which no client would accept."""
@@ -136,11 +138,37 @@ def read_span(
     bytes_max = min(_TOTAL_BYTES_MAX, limits.bytes_in_memory if is_in_memory else limits.bytes_on_disk)
     run = read_run(log, queue, offset, count_max, bytes_max) if wanted is None else None
     if run is None:
-        _take_each(log, units, wanted, count_max, bytes_max, result)
+        ends = range(offset + 1, offset + 1 + len(units) // UNIT_BYTES)
+        _take_each(log, zip(UNIT.iter_unpack(units), ends, strict=True), wanted, count_max, bytes_max, result)
     else:
         result.status = ReadStatus.FOUND
         _, _, result.message_count, result.byte_count, result.records, result.last_log_offset = run
         result.next_offset = offset + result.message_count
+    return result
+
+
+def read_batches(
+    log: CommitLog,
+    queue: BatchConsumeQueue,
+    offset: int,
+    max_messages: int,
+    wanted: frozenset[int] | None,
+    limits: ReadLimits,
+) -> ReadResult:
+    """The same for a queue whose records may hold many messages: at least one record, even if it holds more than asked.
+
+    The first may begin before `offset`; clients drop what they did not ask for. An inner batch has no tag of its own,
+    so whoever filters by tags does not get it, as from Apache.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    if not low <= offset < high:
+        return _outside(offset, low, high)
+    units = queue.units(offset, max(limits.filter_units_max, 1))
+    result = ReadResult(ReadStatus.NO_MATCHED_MESSAGE, units[0].first, low, high)
+    is_in_memory = log.end - units[0].log_offset <= limits.memory_bytes
+    count_max = min(max_messages, limits.count_in_memory if is_in_memory else limits.count_on_disk)
+    bytes_max = min(_TOTAL_BYTES_MAX, limits.bytes_in_memory if is_in_memory else limits.bytes_on_disk)
+    _take_each(log, [(unit[:3], unit.end) for unit in units], wanted, count_max, bytes_max, result)
     return result
 
 
@@ -170,17 +198,19 @@ _KEPT_UNITS_MAX: Final = 1024
 
 def _take_each(
     log: CommitLog,
-    units: bytes | bytearray,
+    units: Iterable[tuple[tuple[int, int, int], int]],
     wanted: frozenset[int] | None,
     count_max: int,
     bytes_max: int,
     result: ReadResult,
 ) -> None:
+    """Records of units, each given with the queue offset behind it."""
     offset, removed_before = result.next_offset, -1
-    for log_offset, size, tags_code in UNIT.iter_unpack(units):
-        if result.message_count and (result.message_count >= count_max or result.byte_count + size > bytes_max):
+    for (log_offset, size, tags_code), end in units:
+        count, found = end - offset, result.message_count
+        if found and (found + count > count_max or result.byte_count + size > bytes_max):
             break
-        offset += 1
+        offset = end
         if log_offset < removed_before:
             continue
         if wanted is not None and _to_int32(tags_code) not in wanted and tags_code > _EXT_ADDRESS_MAX:
@@ -190,7 +220,7 @@ def _take_each(
             removed_before = log_offset - log_offset % log.segment_bytes + log.segment_bytes
             continue
         result.records.append(record)
-        result.message_count += 1
+        result.message_count += count
         result.byte_count += size
         result.last_log_offset = log_offset
     result.next_offset = offset
@@ -204,7 +234,7 @@ def _to_int32(code: int) -> int:
     return (code & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
 
 
-def first_at_or_after(queue: ConsumeQueue, store_ms_of: Callable[[int], int], timestamp_ms: int) -> int:
+def first_at_or_after(queue: Queue, store_ms_of: Callable[[int], int], timestamp_ms: int) -> int:
     """The first queue offset stored at `timestamp_ms` or later, the queue's end if there is none."""
     low, high = queue.min_offset, queue.max_offset
     while low < high:

@@ -8,12 +8,22 @@ from typing import Final
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.message import StoredMessage
 from rocketline.store import record_scan
+from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
 from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.queue_table import QueueTable
-from rocketline.store.reading import ReadLimits, ReadResult, ReadStatus, Run, first_at_or_after, read_run, read_span
+from rocketline.store.queue_table import Queue, QueueTable
+from rocketline.store.reading import (
+    ReadLimits,
+    ReadResult,
+    ReadStatus,
+    Run,
+    first_at_or_after,
+    read_batches,
+    read_run,
+    read_span,
+)
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_record
 
@@ -44,10 +54,10 @@ class StoreReader:
 
     # --- queues
 
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+    def queue(self, topic: str, queue_id: int) -> Queue | None:
         return self.queues.get(topic, queue_id)
 
-    def queues_of(self, topic: str) -> Mapping[int, ConsumeQueue]:
+    def queues_of(self, topic: str) -> Mapping[int, Queue]:
         return self.queues.of(topic)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -59,8 +69,10 @@ class StoreReader:
         return queue.max_offset if queue is not None else 0
 
     def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> list[tuple[int, int, int]]:
-        """Log offset, record size and tags code of each message from `queue_offset` on, as many as there are."""
+        """Log offset, record size and tags code of each record from `queue_offset` on, as many as there are."""
         queue = self.queues.get(topic, queue_id)
+        if isinstance(queue, BatchConsumeQueue):
+            return [unit[:3] for unit in queue.units(queue_offset, count)] if queue_offset >= queue.min_offset else []
         found: list[tuple[int, int, int]] = []
         while queue is not None and queue_offset >= queue.min_offset and len(found) < count:
             more = queue.units(queue_offset + len(found), count - len(found))
@@ -76,12 +88,14 @@ class StoreReader:
         queue = self.queues.get(topic, queue_id)
         if queue is None:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        if isinstance(queue, BatchConsumeQueue):
+            return read_batches(self.log, queue, queue_offset, max_messages, wanted, self._limits())
         return read_span(self.log, queue, queue_offset, max_messages, wanted, self._limits())
 
     def read_run(self, topic: str, queue_id: int, queue_offset: int, max_messages: int) -> Run | None:
         """What `read` finds of every message, if that is a run; None leaves it to `read`."""
         queue, limits = self.queues.get(topic, queue_id), self._limits()
-        if queue is None or not 0 < max_messages <= limits.count_always:
+        if not isinstance(queue, ConsumeQueue) or not 0 < max_messages <= limits.count_always:
             return None
         return read_run(self.log, queue, queue_offset, max_messages, limits.bytes_always)
 
