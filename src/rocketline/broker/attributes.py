@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from rocketline.errors import RemoteProtocolError
 
-_QUEUE_TYPE = "queue.type"
+QUEUE_TYPE = "queue.type"
+BATCHED = "BatchCQ"
 CLEANUP_POLICY = "cleanup.policy"
 MESSAGE_TYPE = "message.type"
 _RESERVE_TIME = "reserve.time"
@@ -34,9 +35,7 @@ def _one_of(*values: str, is_changeable: bool) -> Attribute:
 
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
-    # Apache's BatchCQ is a store of its own, which we do not have: to keep such a topic's messages elsewhere would
-    # hide them from Apache's broker.
-    _QUEUE_TYPE: _one_of("SimpleCQ", is_changeable=False),
+    QUEUE_TYPE: _one_of("SimpleCQ", BATCHED, is_changeable=False),
     CLEANUP_POLICY: _one_of("DELETE", "COMPACTION", is_changeable=False),
     MESSAGE_TYPE: _one_of(*_MESSAGE_TYPES, is_changeable=True),
     # Of tiered storage, which we do not have: it is kept, as Apache's broker does without.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import GroupTable
@@ -11,13 +11,15 @@ from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_modes import RequestModes
 from rocketline.broker.schedule import Schedule
 from rocketline.broker.stats import BrokerStats
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.topics import TopicTable, is_batched
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.model.ids import HostAddress
+from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queue_table import IsBatched
 
 
 class Kept:
@@ -29,10 +31,17 @@ class Kept:
         self._log = log
         folder = settings.value.store.store_path_root_dir / "config"
         self.stats = BrokerStats(settings, clock)
-        self.store = MessageStore.open(lambda: settings.value.store, files, clock, store_host, _memory_bytes())
-        try:
+
+        def load_topics() -> IsBatched:
             files.make_folder(folder)
             self.topics = TopicTable.load(files, folder / "topics.json", settings, clock)
+            return self.topics.is_batched
+
+        self.store = MessageStore.open(
+            lambda: settings.value.store, files, clock, store_host, _memory_bytes(), load_topics
+        )
+        self.topics.before_create = self._make_way
+        try:
             self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock)
             self.topics.on_delete, self.groups.on_delete = self.stats.forget_topic, self.stats.forget_group
             self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
@@ -41,6 +50,10 @@ class Kept:
         except BaseException:
             self.store.close()
             raise
+
+    def _make_way(self, topics: Sequence[TopicConfig]) -> None:
+        for topic in topics:
+            self.store.queues.make_way(topic.topic_name, is_batched=is_batched(topic))
 
     def save_offsets(self) -> None:
         """Write the groups' offsets, if they have changed."""

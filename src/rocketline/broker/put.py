@@ -12,13 +12,15 @@ from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.flush import Flushed, Flusher
-from rocketline.errors import IllegalMessageError, LocalProtocolError, StoreError
+from rocketline.errors import IllegalMessageError, LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
-from rocketline.model.sys_flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketline.model.sys_flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK, is_inner_batch
 from rocketline.settings import Settings
+from rocketline.store.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.store.message_store import MessageStore
+from rocketline.wire.batch import count_batch
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.properties import encode_properties
 
@@ -114,7 +116,9 @@ class Puts:
             # Recovery, and Apache's broker, give such a record no place in its queue: the next one would be a gap away.
             return _illegal(f"the sysFlag {message.sys_flag} is that of half a transaction, which has no queue")
         if message.sys_flag & INNER_BATCH or property_names.INNER_NUM in message.properties:
-            return _illegal("it is marked as a batch within one record, which no queue here takes")
+            problem = self._inner_batch_problem(message)
+            if problem is not None:
+                return _illegal(problem)
         try:
             properties_bytes = len(encode_properties(message.properties))
         except LocalProtocolError as error:
@@ -122,6 +126,22 @@ class Puts:
         record_bytes = _FIXED_BYTES_MAX + len(message.body) + topic_bytes + properties_bytes
         if record_bytes > body_bytes_max + _RECORD_BYTES_OVER_BODY_MAX:
             return _illegal(f"the message has {record_bytes} bytes in all")
+        return None
+
+    def _inner_batch_problem(self, message: StoredMessage) -> str | None:
+        """What is wrong with a batch that is to stay one record: its queue would count, and clients read, otherwise."""
+        if not self._store.queues.is_batched(message.topic):
+            return f"it is marked as a batch within one record, which {message.topic} does not keep: no BatchCQ queues"
+        if not is_inner_batch(message.sys_flag):
+            return f"the sysFlag {message.sys_flag} and the property INNER_NUM contradict each other"
+        try:
+            count = count_batch(message.body)
+        except RemoteProtocolError as error:
+            return str(error)
+        if count > BATCH_MESSAGES_MAX:
+            return f"{count} messages; a batch within one record has at most {BATCH_MESSAGES_MAX}"
+        if message.properties.get(property_names.INNER_NUM) != str(count) or not count:
+            return f"{count} messages, but INNER_NUM={message.properties.get(property_names.INNER_NUM)}"
         return None
 
     def _delay(self, message: StoredMessage) -> PutResult | None:

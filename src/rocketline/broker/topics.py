@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rocketline.broker.attributes import TOPIC_ATTRIBUTES, altered
+from rocketline.broker.attributes import BATCHED, QUEUE_TYPE, TOPIC_ATTRIBUTES, altered
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.saved_table import SavedTable
 from rocketline.broker.system_topics import system_topics
@@ -42,6 +42,11 @@ def retry_topic(group: SubscriptionGroupConfig, *, is_order: bool = False, is_un
     return TopicConfig(name, queues, queues, topic_sys_flag=sys_flag, order=is_order)
 
 
+def is_batched(topic: TopicConfig) -> bool:
+    """Its queues keep a producer's batch as one record. Java: QueueTypeUtils.isBatchCq."""
+    return topic.attributes.get(QUEUE_TYPE) == BATCHED
+
+
 class TopicTable:
     """All topics. A change is on disk before it shows, then `on_change` is told of what is new or different.
 
@@ -65,6 +70,8 @@ class TopicTable:
         """Java: TopicValidator.getSystemTopicSet."""
         known = own | (saved.topic_config_table if saved else {})
         self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
+        self.before_create: OnChange = lambda created: None
+        """Told of topics that are about to be made. May raise `OSError`: they are not made then."""
         self.on_change: OnChange = lambda changed: None
         self.on_delete: Callable[[str], None] = lambda topic: None
         """Told of each topic that is gone, for whoever else keeps something of it."""
@@ -76,6 +83,11 @@ class TopicTable:
 
     def get(self, topic: str) -> TopicConfig | None:
         return self._table.entries.get(topic)
+
+    def is_batched(self, topic: str) -> bool | None:
+        """Whether its queues keep a producer's batch as one record; None if there is no such topic."""
+        config = self.get(topic)
+        return None if config is None else is_batched(config)
 
     def all(self) -> Mapping[str, TopicConfig]:
         return self._table.entries
@@ -193,6 +205,7 @@ class TopicTable:
 
     def _put(self, configs: Sequence[TopicConfig]) -> None:
         if configs:
+            self.before_create([config for config in configs if config.topic_name not in self._table.entries])
             self._table.change({config.topic_name: config for config in configs})
             self.on_change(configs)
 

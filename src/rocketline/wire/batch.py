@@ -73,12 +73,24 @@ def decode_batch(data: bytes, topic: str) -> list[Message]:
     messages: list[Message] = []
     at = 0
     while at < len(data):
-        message, at = _decode_entry(data, at, topic)
-        messages.append(message)
+        flag, body_end, end = _entry_at(data, at)
+        properties = decode_properties(data[body_end + _SHORT.size : end])
+        messages.append(Message.of(topic, data[at + _FIXED.size : body_end], properties, flag))
+        at = end
     return messages
 
 
-def _decode_entry(data: bytes, start: int, topic: str) -> tuple[Message, int]:
+def count_batch(data: bytes) -> int:
+    """How many messages a batch's body holds, without a look at their properties. Raises `RemoteProtocolError`."""
+    count = at = 0
+    while at < len(data):
+        _, _, at = _entry_at(data, at)
+        count += 1
+    return count
+
+
+def _entry_at(data: bytes, start: int) -> tuple[int, int, int]:
+    """The flag of the message there, where its body ends, and where it ends itself."""
     left = len(data) - start
     if left < _ENTRY_BYTES_MIN:
         raise RemoteProtocolError(f"batch: {left} bytes at {start} are too few for a message")
@@ -87,10 +99,8 @@ def _decode_entry(data: bytes, start: int, topic: str) -> tuple[Message, int]:
         raise RemoteProtocolError(f"batch: message of {size} bytes announced at {start}, {left} left")
     if not 0 <= body_bytes <= size - _ENTRY_BYTES_MIN:
         raise RemoteProtocolError(f"batch: body of {body_bytes} bytes in the message of {size} at {start}")
-    body_start, end = start + _FIXED.size, start + size
-    body_end = body_start + body_bytes
+    body_end = start + _FIXED.size + body_bytes
     (properties_bytes,) = _SHORT.unpack_from(data, body_end)
-    if body_end + _SHORT.size + properties_bytes != end:
+    if body_end + _SHORT.size + properties_bytes != start + size:
         raise RemoteProtocolError(f"batch: properties of {properties_bytes} bytes do not end the message at {start}")
-    properties = decode_properties(data[body_end + _SHORT.size : end])
-    return Message.of(topic, data[body_start:body_end], properties, flag), end
+    return flag, body_end, start + size

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rocketline.broker.attributes import CLEANUP_POLICY
 from rocketline.broker.config import BrokerConfig
@@ -20,20 +20,21 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.locks import QueueLocks
 from rocketline.broker.put import PutResult, Puts
 from rocketline.broker.stats import DLQ_PUT_NUMS, BrokerStats
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.topics import TopicTable, is_batched
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, OffsetMessageId, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.route import PERM_WRITE
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, is_inner_batch
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings
 from rocketline.wire import headers
-from rocketline.wire.batch import decode_batch
+from rocketline.wire.batch import count_batch, decode_batch
 from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import (
@@ -174,18 +175,35 @@ class SendHandlers:
             asked.reconsume_times or 0,
         )
         if asked.batch:
+            self._check_batch(message)
+            if is_batched(topic) and property_names.UNIQ_KEY in message.properties:
+                return [self._inner_batch(message)]
             return self._members(message)
         if names.is_retry_topic(asked.topic):
             self._redirect_dead(message, asked, request.version)
         self._complete(message, topic)
         return [message]
 
-    def _members(self, batch: StoredMessage) -> list[StoredMessage]:
-        """The messages of a batch; each has only its own properties."""
+    def _check_batch(self, batch: StoredMessage) -> None:
         if len(batch.topic) > names.TOPIC_LENGTH_MAX:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
         if names.is_retry_topic(batch.topic):
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
+        _refuse_special(batch.properties)
+
+    def _inner_batch(self, batch: StoredMessage) -> StoredMessage:
+        """The whole batch as one message, which consumers take apart."""
+        try:
+            batch.properties[property_names.INNER_NUM] = str(count_batch(batch.body))
+        except RemoteProtocolError as error:
+            raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        batch.sys_flag |= NEED_UNWRAP | INNER_BATCH
+        batch.properties.pop(property_names.POP_CK, None)
+        self._add_origin(batch.properties)
+        return batch
+
+    def _members(self, batch: StoredMessage) -> list[StoredMessage]:
+        """The messages of a batch; each has only its own properties."""
         try:
             members = decode_batch(batch.body, batch.topic)
         except RemoteProtocolError as error:
@@ -194,12 +212,8 @@ class SendHandlers:
             raise _RefusalError(
                 ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {_BATCH_MESSAGES_MAX}"
             )
-        for properties in (batch.properties, *(member.properties for member in members)):
-            for name in _NOT_IN_A_BATCH:
-                if properties.get(name, "0") not in ("0", "false"):
-                    raise _RefusalError(
-                        ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch"
-                    )
+        for member in members:
+            _refuse_special(member.properties)
         return [
             StoredMessage(
                 batch.topic,
@@ -253,6 +267,10 @@ class SendHandlers:
         properties.pop(property_names.CRC32, None)
         if not properties.get(property_names.UNIQ_KEY):
             properties[property_names.UNIQ_KEY] = self._unique_ids.make()
+        self._add_origin(properties)
+
+    def _add_origin(self, properties: dict[str, str]) -> None:
+        config = self._settings.value
         properties[property_names.MSG_REGION] = config.region_id
         properties[property_names.TRACE_ON] = "true" if config.trace_on else "false"
         properties[property_names.CLUSTER] = config.broker_cluster_name
@@ -265,12 +283,15 @@ class SendHandlers:
             return self._with_region(response(result.status.code, f"{result.status.name}: {result.problem}"))
         config, messages = self._settings.value, result.messages
         first, took_ms = messages[0], int((self._clock.monotonic() - begin_s) * 1000)
-        self._stats.put(first.topic, first.queue_id, len(messages), result.size, took_ms=took_ms)
+        inner = is_inner_batch(first.sys_flag)
+        count = int(first.properties[property_names.INNER_NUM]) if inner else len(messages)
+        self._stats.put(first.topic, first.queue_id, count, result.size, took_ms=took_ms)
         header = SendMessageResponseHeader(
             msg_id=",".join([str(OffsetMessageId(self._store_host, message.log_offset)) for message in messages]),
             queue_id=queue_id,
-            queue_offset=messages[0].queue_offset,
-            transaction_id=self._transaction_id(asked, messages[0]),
+            queue_offset=first.queue_offset,
+            transaction_id=self._transaction_id(asked, first),
+            batch_uniq_id=first.properties.get(property_names.UNIQ_KEY) if inner else None,
             msg_region=config.region_id,
             trace_on=config.trace_on,
         )
@@ -286,6 +307,13 @@ class SendHandlers:
         config = self._settings.value
         answer.ext |= {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         return answer
+
+
+def _refuse_special(properties: Mapping[str, str]) -> None:
+    """Neither a batch nor a message in it is delayed or part of a transaction."""
+    for name in _NOT_IN_A_BATCH:
+        if properties.get(name, "0") not in ("0", "false"):
+            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
 
 
 def _is_int32(text: str) -> bool:
