@@ -18,7 +18,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 Job = TypeVar("Job")
 
-_TURN_JOBS: Final = 64
+_TURN_JOBS: Final = 16
 """So many jobs a task runs before it lets others on the loop have a turn, if no callback waits by itself."""
 
 

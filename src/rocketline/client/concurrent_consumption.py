@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rocketline.client.consume_result import ConsumeResult
-from rocketline.client.consumption import HandlerPools, Surroundings
+from rocketline.client.consumption import HandlerPools, Surroundings, count_consumed
 from rocketline.client.handling import Queue, Slice
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.model.queue import MessageQueue
@@ -43,9 +43,6 @@ class ConcurrentConsumption:
         self._returning: set[asyncio.Task[None]] = set()
         self._return_limit = asyncio.Semaphore(options.consume_threads)
         self._is_closing = self._is_closed = False
-
-    def start(self) -> None:
-        """Nothing is needed before the first messages."""
 
     def take_in(self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]) -> None:
         """Call handlers with messages that have been put into the process queue."""
@@ -104,13 +101,14 @@ class ConcurrentConsumption:
                 self._look_closer(part)
         for queue, parts in done.items():
             messages = [message for part in parts for message in part.messages]
-            self._count(queue, parts, len(messages), 0)
+            count_consumed(self._around.stats, queue.topic, parts, ok=len(messages), failed=0)
             self._remove(queue, parts[0].process_queue, messages)
 
     def _look_closer(self, part: Slice) -> None:
         """A handler failed, or had something to say about the messages."""
         failed = part.messages[_acknowledged(part) :]
-        self._count(part.queue, [part], len(part.messages) - len(failed), len(failed))
+        ok = len(part.messages) - len(failed)
+        count_consumed(self._around.stats, part.queue.topic, [part], ok=ok, failed=len(failed))
         if failed:
             self._complain(part)
         if failed and self._around.options.message_model is MessageModel.CLUSTERING:
@@ -128,10 +126,10 @@ class ConcurrentConsumption:
         async with self._return_limit:
             for message in failed:
                 # One that is gone was sent back by the cleaner, or the queue is no longer ours.
-                if message in process_queue and not process_queue.is_dropped:
-                    if not await self._around.send_back.send(message, part.queue, delay_level):
-                        message.reconsume_times += 1
-                        kept.append(message)
+                is_here = message in process_queue and not process_queue.is_dropped
+                if is_here and not await self._around.send_back.send(message, part.queue, delay_level):
+                    message.reconsume_times += 1
+                    kept.append(message)
         if process_queue.is_dropped or self._is_closed:
             return
         self._remove(part.queue, process_queue, [message for message in part.messages if message not in kept])
@@ -143,10 +141,6 @@ class ConcurrentConsumption:
         if offset >= 0 and not process_queue.is_dropped:
             self._around.offsets.update(queue, offset, increase_only=True)
         self._around.progressed(queue)
-
-    def _count(self, queue: MessageQueue, parts: Sequence[Slice], succeeded: int, failed: int) -> None:
-        elapsed_s = sum([part.ended_s - (part.started_s or part.ended_s) for part in parts])
-        self._around.stats.consumed(queue.topic, calls=len(parts), elapsed_s=elapsed_s, ok=succeeded, failed=failed)
 
     def _complain(self, part: Slice) -> None:
         self._around.throttle.error(

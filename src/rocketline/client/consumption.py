@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeAlias
 from rocketline.client.callback_pool import Job, Pool, TaskPool, ThreadPool
 from rocketline.client.consumer_stats import ConsumerStats
 from rocketline.client.handlers import Handlers
-from rocketline.client.handling import Calls, Queue
+from rocketline.client.handling import Calls, Queue, Slice
 from rocketline.client.offset_store import OffsetStore
 from rocketline.client.push_options import PushOptions
 from rocketline.client.received_message import ReceivedMessage
@@ -50,8 +50,6 @@ class Surroundings:
 
 class Consumption(Protocol):
     """A way of consuming. Java: ConsumeMessageService."""
-
-    def start(self) -> None: ...
 
     def take_in(self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]) -> None:
         """A pull brought these, and they have been put into the process queue."""
@@ -123,3 +121,17 @@ class HandlerPools(Generic[Job]):
     def close(self) -> None:
         for pool in self._pools:
             pool.close()
+
+
+def count_consumed(stats: ConsumerStats, topic: str, parts: Sequence[Slice], *, ok: int, failed: int) -> None:
+    """Note calls of handlers, and of how many messages they made something or nothing."""
+    counters = stats.of(topic)
+    elapsed_s = sum([part.ended_s - part.started_s for part in parts if part.started_s is not None])
+    counters.consume_ms.value += round(1000 * elapsed_s)
+    counters.consume_ms.times += len(parts)
+    if ok:
+        counters.consume_ok.value += ok
+        counters.consume_ok.times += len(parts)
+    if failed:
+        counters.consume_failed.value += failed
+        counters.consume_failed.times += len(parts)

@@ -30,10 +30,8 @@ class Handlers:
     def put(self, topic: str, handler: Handler) -> None:
         self._by_topic[topic] = handler
 
-    def slices(
-        self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]
-    ) -> list[Slice]:
-        """The calls to make for these messages, in their order. Messages of the retry topic get their own topic back."""
+    def slices(self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]) -> list[Slice]:
+        """The calls to make for these messages, in order. Messages of the retry topic get their own topic back."""
         if queue.topic != self._retry_topic:
             return self._cut(queue, process_queue, messages, self._handler(self._plain(queue.topic)))
         self.restore_topics(messages)

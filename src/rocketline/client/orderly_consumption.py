@@ -1,8 +1,8 @@
 """Handlers called for one queue after the other, in the order of the messages. What fails is tried again in its place.
 
 Java: ConsumeMessageOrderlyService. The messages of a queue travel to a thread, or task, as a run of slices: they are
-called one by one until one is not a plain success, some time is over, or the queue is no longer ours. Only then does the
-loop look at them again, so that a quick handler does not wait for the loop after every message.
+called one by one until one is not a plain success, some time is over, or the queue is no longer ours. Only then does
+the loop look at them again, so that a quick handler does not wait for the loop after every message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Final, Protocol
 
 from rocketline.client.consume_result import ConsumeResult
-from rocketline.client.consumption import HandlerPools, Surroundings
+from rocketline.client.consumption import HandlerPools, Surroundings, count_consumed
 from rocketline.client.handling import Queue, Slice
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.model.queue import MessageQueue
@@ -128,7 +128,7 @@ class OrderlyConsumption:
         alike = list(takewhile(lambda part: part.handler.is_async == is_async, slices))
         self._put_back(process_queue, slices[len(alike) :])
         run = self._runs[queue] = Run(queue, process_queue, alike)
-        process_queue.begin_callback()
+        process_queue.idle.clear()
         self._pools.submit([run], is_async=is_async)
 
     def _relock_soon(self, queue: MessageQueue, process_queue: Queue) -> None:
@@ -277,7 +277,7 @@ class OrderlyConsumption:
     def _leave(self, run: Run) -> None:
         """The run is over; a later life of its queue may begin."""
         self._runs.pop(run.queue, None)
-        run.process_queue.end_callback()
+        run.process_queue.idle.set()
         waiting = self._waiting.pop(run.queue, None)
         if waiting is not None:
             self._consume(run.queue, waiting)
@@ -293,10 +293,9 @@ class OrderlyConsumption:
             process_queue.consume_again([message for part in slices for message in part.messages])
 
     def _count(self, run: Run, parts: Sequence[Slice], *, is_ok: bool) -> None:
-        elapsed_s = sum([part.ended_s - (part.started_s or part.ended_s) for part in parts])
         messages = sum([len(part.messages) for part in parts])
         ok, failed = (messages, 0) if is_ok else (0, messages)
-        self._around.stats.consumed(run.queue.topic, calls=len(parts), elapsed_s=elapsed_s, ok=ok, failed=failed)
+        count_consumed(self._around.stats, run.queue.topic, parts, ok=ok, failed=failed)
 
     def _complain(self, part: Slice) -> None:
         self._around.throttle.error(

@@ -38,7 +38,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(slots=True)
 class PullLimits:
-    """How much of one queue may wait in memory. A pull is made while no limit is exceeded, so one pull may exceed it."""
+    """How much of one queue may wait in memory. It is pulled while no limit is exceeded, so one pull may exceed it."""
 
     count: int
     size_mib: int
@@ -109,15 +109,15 @@ class PullLoop:
     def wake(self) -> None:
         """Messages are done with, or the consumer was resumed: a rest that waits for this need not go on."""
         rest = self._rest
-        if rest is not None and not rest.done() and not (self._desk.is_suspended or self._is_full()):
-            rest.set_result(None)
+        if rest is not None and not (self._desk.is_suspended or self._is_full()):
+            _end(rest)
 
     def _is_full(self) -> bool:
         return self._desk.limits.are_exceeded(self.process_queue, is_orderly=self._desk.options.orderly)
 
     async def _rest_for(self, seconds: float) -> None:
         self._rest = rest = asyncio.get_running_loop().create_future()
-        alarm = self._desk.runtime.call_later(seconds, lambda: rest.done() or rest.set_result(None))
+        alarm = self._desk.runtime.call_later(seconds, lambda: _end(rest))
         try:
             await rest
         finally:
@@ -184,9 +184,21 @@ class PullLoop:
             if not process_queue.message_count:
                 desk.offsets.update(queue, result.next_offset, increase_only=True)
         elif result.messages:
-            desk.stats.pulled(queue.topic, elapsed_s=elapsed_s, count=len(result.messages))
+            self._count(len(result.messages), elapsed_s)
             must_start = process_queue.put(result.messages, result.max_offset)
             if must_start or not desk.options.orderly:
                 desk.consumption.take_in(queue, process_queue, result.messages)
             if desk.options.pull_interval_s:
                 await desk.runtime.sleep(desk.options.pull_interval_s)
+
+    def _count(self, messages: int, elapsed_s: float) -> None:
+        counters = self._desk.stats.of(self.queue.topic)
+        counters.pulled.value += messages
+        counters.pulled.times += 1
+        counters.pull_ms.value += round(1000 * elapsed_s)
+        counters.pull_ms.times += 1
+
+
+def _end(rest: asyncio.Future[None]) -> None:
+    if not rest.done():
+        rest.set_result(None)

@@ -54,8 +54,8 @@ class PushOptions(ConsumerOptions):
     pulls_with_subscription: bool = False
     """Send the subscription with each pull. Java: postSubscriptionWhenPull."""
     close_wait_s: float = option(10.0, low=0)
-    """How long `close` waits for handlers that run. What they have done by then counts; what they do later does not, and
-    the messages are delivered again. Java: awaitTerminationMillisWhenShutdown, which is 0."""
+    """How long `close` waits for handlers that run. What they have done by then counts; what they do later does not,
+    and the messages are delivered again. Java: awaitTerminationMillisWhenShutdown, which is 0."""
     queue_listener: QueueListener | None = None
     """Told when other queues are this consumer's. It is called on the loop and must not block."""
     consume_hooks: tuple[ConsumeHook, ...] = ()

@@ -68,7 +68,7 @@ class SendBack:
             delay_level=delay_level,
             origin_msg_id=message.message_id,
             max_reconsume_times=self._reconsume_max,
-            broker_name=queue.broker_name,
+            target_broker=queue.broker_name,
         )
         await self._runtime.ask_ok(address, header, timeout_s=_TIMEOUT_S, vip=True)
 
