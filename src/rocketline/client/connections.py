@@ -68,6 +68,7 @@ class Connections:
         preparation: Preparation,
         clock: Clock,
         *,
+        tls: ssl.SSLContext | None,
         dispatch: Dispatch,
         on_connect: Callable[[str], None],
     ) -> None:
@@ -75,7 +76,7 @@ class Connections:
         self._dispatch, self._on_connect = dispatch, on_connect
         self._remotes: dict[str, Remote] = {}
         self._read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
-        self._tls = tls_context(options.tls)
+        self._tls = tls
         self._limits = ChannelLimits(in_flight_max=options.in_flight_max, closes_when_silent=True)
 
     def __len__(self) -> int:

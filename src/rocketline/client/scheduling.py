@@ -48,11 +48,18 @@ class Timers:
         self._wake: asyncio.TimerHandle | None = None
         self._unlisten: Callable[[], None] | None = None
 
-    def open(self) -> None:
+    def open(self, on_turn: Callable[[], None] | None = None) -> None:
+        """Begin on the running loop. `on_turn` is called there whenever the clock was turned by hand."""
         self._loop = loop = asyncio.get_running_loop()
         listen = getattr(self._clock, "listen", None)
+
+        def turned() -> None:
+            self._run()
+            if on_turn is not None:
+                on_turn()
+
         if listen is not None:
-            self._unlisten = listen(lambda: loop.call_soon_threadsafe(self._run))
+            self._unlisten = listen(lambda: loop.call_soon_threadsafe(turned))
 
     def close(self) -> None:
         if self._unlisten is not None:

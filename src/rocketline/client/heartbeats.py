@@ -1,0 +1,96 @@
+"""Heartbeats: telling brokers who is here, and farewells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from rocketline.client.connections import Connections
+from rocketline.client.members import Members
+from rocketline.client.routes import RouteTable
+from rocketline.clock import Clock
+from rocketline.errors import RocketlineError
+from rocketline.logs import Throttle
+from rocketline.model.route import MASTER_ID
+from rocketline.wire import bodies, headers
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+
+def heartbeat_targets(brokers: Mapping[str, Mapping[int, str]], *, has_consumers: bool) -> list[str]:
+    """The addresses that get heartbeats: slaves only where somebody may read from them.
+
+    >>> heartbeat_targets({"b": {0: "master:1", 1: "slave:1"}}, has_consumers=False)
+    ['master:1']
+    """
+    return [
+        address
+        for addresses in brokers.values()
+        for broker_id, address in addresses.items()
+        if has_consumers or broker_id == MASTER_ID
+    ]
+
+
+class Heartbeats:
+    """Sends them, to all brokers at once: one that is down holds up none of the others."""
+
+    def __init__(
+        self, members: Members, routes: RouteTable, connections: Connections, clock: Clock, *, timeout_s: float
+    ) -> None:
+        self._members, self._routes, self._connections = members, routes, connections
+        self._timeout_s = timeout_s
+        self._log = Throttle(clock, name=__name__, period_s=30.0)
+        self._under_way: set[str] = set()
+        self._is_round_under_way = False
+
+    async def send_all(self) -> bool:
+        """Tell every broker. False if there is nobody to tell or nothing to say, or a round is under way already."""
+        targets = heartbeat_targets(self._routes.brokers(), has_consumers=bool(self._members.consumers))
+        if self._is_round_under_way or not self._members or not targets:
+            return False
+        self._is_round_under_way = True
+        try:
+            await asyncio.gather(*(self.send(address) for address in targets))
+        finally:
+            self._is_round_under_way = False
+        return True
+
+    async def send(self, address: str) -> bool:
+        """Tell one broker; whether it took it. A failure is logged."""
+        if not self._members:
+            return False
+        self._under_way.add(address)
+        try:
+            command = Command(RequestCode.HEART_BEAT, body=bodies.encode(self._members.heartbeat()))
+            answer = await self._connections.ask(address, command, self._timeout_s)
+        except RocketlineError as error:
+            self._log.warning("heartbeat failed", str(error), broker=address)
+            return False
+        finally:
+            self._under_way.discard(address)
+        if answer.code != ResponseCode.SUCCESS:
+            self._log.warning("heartbeat refused", f"code {answer.code}: {answer.remark}", broker=address)
+            return False
+        self._routes.learn_version(address, answer.version)
+        return True
+
+    def is_wanted(self, address: str) -> bool:
+        """A new connection to `address` should begin with a heartbeat: it is a broker's, and none is on its way."""
+        return bool(self._members) and address not in self._under_way and self._routes.is_known(address)
+
+    async def say_farewell(
+        self, client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        """UNREGISTER_CLIENT to every broker that is known, master or slave. A failure is logged."""
+        header = headers.UnregisterClientRequestHeader(
+            client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        command = Command(RequestCode.UNREGISTER_CLIENT, headers.encode(header))
+        targets = heartbeat_targets(self._routes.brokers(), has_consumers=True)
+        await asyncio.gather(*(self._unregister(address, command) for address in targets))
+
+    async def _unregister(self, address: str, command: Command) -> None:
+        try:
+            await self._connections.ask(address, command, self._timeout_s)
+        except RocketlineError as error:
+            self._log.warning("farewell failed", str(error), broker=address)

@@ -1,0 +1,96 @@
+"""Keeping routes up to date: asking name servers, and telling the members what is new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+from rocketline.client.members import Members
+from rocketline.client.routes import RouteTable, limit_queues
+from rocketline.errors import RocketlineError
+from rocketline.logs import Log
+from rocketline.model.names import AUTO_CREATE_TOPIC, is_retry_topic
+from rocketline.model.route import TopicRouteData
+from rocketline.wire import bodies, headers
+from rocketline.wire.codes import ResponseCode
+from rocketline.wire.command import Command
+from rocketline.wire.headers import Header
+
+_log = Log(__name__)
+_AT_ONCE_MAX: Final = 16
+"""Routes that are asked for at the same time, of the topics whose turn it is."""
+
+
+class AskNameServer(Protocol):
+    def __call__(self, header: Header, /) -> Coroutine[Any, Any, Command]: ...
+
+
+class Spawn(Protocol):
+    def __call__(
+        self, work: Coroutine[Any, Any, bool | RocketlineError], *, name: str
+    ) -> asyncio.Task[bool | RocketlineError]: ...
+
+
+class RouteUpdates:
+    """Asks for routes. Any number of callers that want the same route at the same time share one question."""
+
+    def __init__(self, routes: RouteTable, members: Members, ask: AskNameServer, spawn: Spawn) -> None:
+        self._routes, self._members, self._ask, self._spawn = routes, members, ask, spawn
+        self._under_way: dict[tuple[str, int | None], asyncio.Task[bool | RocketlineError]] = {}
+
+    async def update(self, topic: str, default_topic_queue_nums: int | None = None) -> bool:
+        """See `ClientRuntime.update_route`."""
+        wanted = (topic, default_topic_queue_nums)
+        asking = self._under_way.get(wanted)
+        if asking is None:
+            asking = self._under_way[wanted] = self._spawn(self._question(*wanted), name=f"route of {topic}")
+        outcome = await asyncio.shield(asking)  # a caller that gives up takes nothing from the others
+        if isinstance(outcome, RocketlineError):
+            raise outcome
+        return outcome
+
+    async def update_all(self) -> None:
+        """The routes of all topics that the members use. One that fails is logged."""
+        slots = asyncio.Semaphore(_AT_ONCE_MAX)
+
+        async def one(topic: str) -> None:
+            async with slots:
+                try:
+                    await self.update(topic)
+                except RocketlineError as error:
+                    _log.warning("route not updated", topic=topic, problem=str(error))
+
+        await asyncio.gather(*map(one, self._members.topics()))
+
+    async def _question(self, topic: str, default_topic_queue_nums: int | None) -> bool | RocketlineError:
+        """What became of it; an error is a value here, because several may wait for it."""
+        try:
+            route = await self._route(topic, default_topic_queue_nums)
+            return route is not None and self._take(topic, route)
+        except RocketlineError as error:
+            return error
+        finally:
+            del self._under_way[topic, default_topic_queue_nums]
+
+    async def _route(self, topic: str, default_topic_queue_nums: int | None) -> TopicRouteData | None:
+        asked = topic if default_topic_queue_nums is None else AUTO_CREATE_TOPIC
+        answer = await self._ask(headers.GetRouteInfoRequestHeader(topic=asked, accept_standard_json_only=True))
+        if answer.code != ResponseCode.SUCCESS:
+            if asked != AUTO_CREATE_TOPIC and not is_retry_topic(asked):
+                _log.warning("topic has no route", topic=asked, code=answer.code, remark=answer.remark)
+            return None
+        route = bodies.decode(TopicRouteData, answer.body)
+        return route if default_topic_queue_nums is None else limit_queues(route, default_topic_queue_nums)
+
+    def _take(self, topic: str, route: TopicRouteData) -> bool:
+        is_changed = self._routes.apply(topic, route)
+        info = self._routes.publish_info(topic)
+        assert info is not None
+        calls = self._members.to_inform(topic, info, self._routes.queues_to_read(topic), is_changed=is_changed)
+        for call in calls:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001  # one member's fault is none of the others'
+                _log.error("member failed on a new route", error=error, topic=topic)
+        return is_changed or bool(calls)
