@@ -1,1 +1,6 @@
-"""The asyncio clients, under the same names as the blocking ones of `rocketline`."""
+"""The asyncio clients: the same names as in `rocketline`, with `async with`, `await` and `async for`."""
+
+from rocketline.client.options import Credentials as Credentials
+from rocketline.client.options import RpcHook as RpcHook
+from rocketline.client.options import Tls as Tls
+from rocketline.client.runtime import ClientRuntime as ClientRuntime

@@ -99,7 +99,7 @@ class ClientRuntime:
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = os.getpid()
-        self._is_closed = False
+        self.is_closed = False
 
     @classmethod
     def at(cls, name_servers: str | Sequence[str] | None = None, **options: Unpack[ClientKeywords]) -> Self:
@@ -120,7 +120,7 @@ class ClientRuntime:
 
     async def lease(self) -> None:
         """Use it; whoever is first starts it. Raises `ClosedError`, `WrongLoopError` or `ForkedError`."""
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError(f"{self!r} is closed: make a new one")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
@@ -139,10 +139,10 @@ class ClientRuntime:
     async def close(self) -> None:
         """Say farewell to brokers, end all work, close all connections. Calls that wait fail with `ClosedError` or
         `ConnectionLostError`. Closing again does nothing."""
-        if self._is_closed or self._loop is None:
-            self._is_closed = True
+        if self.is_closed or self._loop is None:
+            self.is_closed = True
             return
-        self._is_closed = True
+        self.is_closed = True
         await self._heartbeats.say_farewell(self.client_id, producer_group=INNER_PRODUCER_GROUP)
         await self._tasks.close()
         self._timers.close()
@@ -164,7 +164,7 @@ class ClientRuntime:
         thing = thing or repr(self)
         if os.getpid() != self._pid:
             raise ForkedError(thing)
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError(f"{thing} is closed: make a new one")
         if self._loop is None:
             raise NotStartedError(thing)
@@ -345,7 +345,7 @@ class ClientRuntime:
         await self._heartbeats.send_all()
 
     def _connected(self, address: str) -> None:
-        if self.options.heartbeat_on_connect and not self._is_closed and self._heartbeats.is_wanted(address):
+        if self.options.heartbeat_on_connect and not self.is_closed and self._heartbeats.is_wanted(address):
             self.spawn(self._greet(address), name=f"greet {address}")
 
     async def _greet(self, address: str) -> None:
