@@ -65,7 +65,7 @@ class Calls:
         self, code: RequestCode, header: Header | None = None, body: bytes = b""
     ) -> dict[str, Command]:
         """The successful answers of all name servers by address; each has tables of its own."""
-        addresses = self.runtime.name_servers.addresses
+        addresses = self.runtime.name_servers
         answers = await together(
             self.runtime.ask_ok(address, _command(code, header, body), timeout_s=self.timeout_s)
             for address in addresses
@@ -82,7 +82,7 @@ class Calls:
         try:
             answer = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         except TopicNotExistError:
-            raise TopicNotFoundError(topic, self.runtime.name_servers.addresses) from None
+            raise TopicNotFoundError(topic, self.runtime.name_servers) from None
         return decode(TopicRouteData, answer.body)
 
     # --- brokers
@@ -106,9 +106,10 @@ class Calls:
     async def master(self, queue: MessageQueue) -> str:
         """The address of a queue's master, after one look at the route if it is not known. Raises `RouteError`."""
         routes = self.runtime.routes
-        if (address := routes.master(queue.broker_name)) is None:
+        address = routes.master(routes.broker_of(queue))
+        if address is None:
             await self.runtime.update_route(queue.topic)
-            address = routes.master(queue.broker_name)
+            address = routes.master(routes.broker_of(queue))
         if address is None:
             raise BrokerNotFoundError(queue.broker_name, f"the route of topic {queue.topic} has no master of this name")
         return address

@@ -11,9 +11,10 @@ from rocketline.admin.calls import Calls
 from rocketline.admin.together import settled
 from rocketline.admin.topics import Topics
 from rocketline.admin.views import BrokerAddress, GroupLag, Outcome, QueueLag
-from rocketline.errors import InvalidNameError, LocalProtocolError, RocketlineError
+from rocketline.client.validation import check_group
+from rocketline.errors import RocketlineError
 from rocketline.model.group_config import SubscriptionGroupConfig
-from rocketline.model.names import check_group, dlq_topic, retry_topic
+from rocketline.model.names import dlq_topic, retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.wire import headers
 from rocketline.wire.bodies import codec, decode, encode
@@ -108,7 +109,7 @@ class Groups:
         self, config: SubscriptionGroupConfig, *, cluster: str | None = None, broker: str | None = None
     ) -> Outcome:
         """Make or change a group as `create` does, from a whole configuration."""
-        check_name(config.group_name)
+        check_group(config.group_name)
         code, body = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, encode(config)
         brokers = await self._calls.brokers(cluster=cluster, broker=broker)
         return await self._calls.change(brokers, lambda target: self._calls.ask(target.address, code, body=body))
@@ -197,14 +198,6 @@ class Groups:
                 for group, stats in table.items():
                     by_group.setdefault(group, []).extend(stats)
         return [lag_view(group, by_group[group]) for group in sorted(by_group)]
-
-
-def check_name(group: str) -> None:
-    """Raise `InvalidNameError` unless brokers take a group of this name."""
-    try:
-        check_group(group)
-    except LocalProtocolError as error:
-        raise InvalidNameError("group", group, str(error)) from None
 
 
 def lag_view(group: str, parts: Iterable[ConsumeStats]) -> GroupLag:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from rocketline.admin.calls import Calls
-from rocketline.admin.together import settled
+from rocketline.admin.offsets import Offsets
+from rocketline.admin.reading import END_OF_TIME_MS, Follower, TopicReading, merged
+from rocketline.admin.together import settled, together
+from rocketline.admin.topics import Topics
 from rocketline.admin.views import BrokerAddress
 from rocketline.client.received_message import ReceivedMessage, decode_messages
+from rocketline.client.subscriptions import MessageSelector
 from rocketline.errors import (
     NoMessageError,
     RemoteProtocolError,
@@ -15,7 +21,10 @@ from rocketline.errors import (
     RocketlineError,
     TransportError,
 )
+from rocketline.model import property_names
 from rocketline.model.ids import OffsetMessageId
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
 from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -25,13 +34,24 @@ from rocketline.wire.headers import (
     ViewMessageRequestHeader,
 )
 
-END_OF_TIME_MS: Final = 2**63 - 1
+if TYPE_CHECKING:
+    from rocketline.client.producer import Producer
+    from rocketline.client.receipts import SendReceipt
+
 _QUERY_TIMEOUT_S: Final = 18.0
 """Java: MQAdminImpl.queryMessage, three times its own."""
 _RELAY_TIMEOUT_S: Final = 15.0
 """A broker gives the client ten seconds to answer."""
+_PRODUCER_GROUP: Final = "rocketline_admin"
 _UNIQUE_KEY_COUNT_MAX: Final = 32
 _UNIQUE_KEY_WINDOW_MS: Final = 3 * 24 * 3600 * 1000
+
+_OF_THE_APPLICATION: Final = frozenset({property_names.TAGS, property_names.KEYS, property_names.SHARDING_KEY})
+_OF_ROCKETMQ: Final = property_names.REFUSED_FOR_USERS | {
+    property_names.TRANSACTION_ID, property_names.TRANSACTION_CHECK_TIMES, property_names.TRANS_OFFSET,
+    property_names.CHECK_IMMUNITY_TIME_IN_SECONDS, property_names.REDIRECT, property_names.FORWARD_QUEUE_ID,
+    property_names.INNER_NUM, property_names.INNER_BASE, property_names.TIMER_ROLL_LABEL, property_names.TRACE_CONTEXT,
+}  # fmt: skip
 
 
 class Messages:
@@ -39,6 +59,9 @@ class Messages:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
+        self._topics, self._offsets = Topics(calls), Offsets(calls)
+        self._producer: Producer | None = None
+        self._starting = asyncio.Lock()
 
     async def get(self, topic: str, message_id: str) -> ReceivedMessage:
         """The message with an id of either kind, the broker's or the producer's. Raises `NoMessageError`.
@@ -127,6 +150,70 @@ class Messages:
             raise
         return decode_messages(answer.body, broker_name=broker.name)
 
+    async def at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
+        """The message at an offset of a queue. Raises `NoMessageError`."""
+        result = await TopicReading(self._calls.runtime, queue.topic).pull(queue, offset, count_max=1)
+        for message in result.messages:
+            if message.queue_offset == offset:
+                return message
+        low, high = result.min_offset, result.max_offset
+        raise NoMessageError(f"{queue} has no message at {offset}: it reaches from {low} to {high}")
+
+    async def between(
+        self,
+        topic: str,
+        begin_ms: int,
+        end_ms: int = END_OF_TIME_MS,
+        *,
+        selector: MessageSelector | str | None = None,
+        count_max: int = 1000,
+    ) -> list[ReceivedMessage]:
+        """The messages that were stored from `begin_ms` to before `end_ms`, oldest first; the first `count_max`."""
+        reading = TopicReading(self._calls.runtime, topic, selector)
+
+        async def read(queue: MessageQueue) -> list[ReceivedMessage]:
+            first, end = await together([self._offsets.at_time(queue, begin_ms), self._offsets.max(queue)])
+            return await reading.span(queue, first, end, end_ms=end_ms, count_max=count_max)
+
+        queues = await self._topics.readable_queues(topic)
+        return merged(await together(read(queue) for queue in queues))[:count_max]
+
+    async def last(
+        self, topic: str, count: int = 10, *, selector: MessageSelector | str | None = None
+    ) -> list[ReceivedMessage]:
+        """The newest messages of a topic, oldest first."""
+        found, _ = await self._last(TopicReading(self._calls.runtime, topic, selector), count)
+        return found
+
+    async def follow(
+        self,
+        topic: str,
+        show: Callable[[list[ReceivedMessage]], None],
+        *,
+        count: int = 10,
+        selector: MessageSelector | str | None = None,
+        complain: Callable[[MessageQueue, RocketlineError], None] = lambda queue, error: None,
+    ) -> None:
+        """Show the newest `count` messages, then each that comes, until cancelled.
+
+        A pull that fails is made again a second later; `complain` hears of it.
+        """
+        reading = TopicReading(self._calls.runtime, topic, selector)
+        found, positions = await self._last(reading, count)
+        show(found)
+        await Follower(reading, self._calls.runtime, show, complain).run(positions.items())
+
+    async def _last(self, reading: TopicReading, count: int) -> tuple[list[ReceivedMessage], dict[MessageQueue, int]]:
+        """The newest messages, and where each queue goes on after them."""
+        queues = await self._topics.readable_queues(reading.topic)
+        ends = await together(self._offsets.max(queue) for queue in queues)
+        lows = await together(self._offsets.min(queue) for queue in queues)
+        spans = await together(
+            reading.last(queue, count, low, high) for queue, low, high in zip(queues, lows, ends, strict=True)
+        )
+        newest = merged(spans)[-count:] if count else []
+        return newest, dict(zip(queues, ends, strict=True))
+
     async def consume_directly(
         self, group: str, client_id: str, topic: str, message_id: str
     ) -> ConsumeMessageDirectlyResult:
@@ -139,6 +226,43 @@ class Messages:
             str(message.store_host), RequestCode.CONSUME_MESSAGE_DIRECTLY, header, timeout_s=_RELAY_TIMEOUT_S
         )
         return decode(ConsumeMessageDirectlyResult, answer.body)
+
+    async def resend(self, topic: str, message_id: str, *, to: str | None = None) -> SendReceipt:
+        """Send a copy of a message: body, flag, tags, keys and the application's properties. It gets an id of its own.
+
+        Without `to` it goes to its own topic; what was sent back or given up goes to the topic that it came from.
+        """
+        message = await self.get(topic, message_id)
+        own = message.properties.get(property_names.RETRY_TOPIC) or topic
+        producer = await self._started_producer()
+        return await producer.send(copied(message, to or own))
+
+    async def _started_producer(self) -> Producer:
+        from rocketline.client.producer import Producer  # most administration sends nothing
+
+        async with self._starting:
+            if self._producer is None:
+                producer = Producer(
+                    self._calls.runtime.name_servers, group=_PRODUCER_GROUP, runtime=self._calls.runtime
+                )
+                await producer.start()
+                self._producer = producer
+        return self._producer
+
+    async def close(self) -> None:
+        """End what `resend` has begun."""
+        if self._producer is not None:
+            await self._producer.close()
+
+
+def copied(message: ReceivedMessage, topic: str) -> Message:
+    """What the application sent, without what RocketMQ has added since."""
+    kept = {
+        name: value
+        for name, value in message.properties.items()
+        if name in _OF_THE_APPLICATION or name not in _OF_ROCKETMQ
+    }
+    return Message.of(topic, message.body, kept, message.flag)
 
 
 def _one_of_each_name(brokers: list[BrokerAddress]) -> list[BrokerAddress]:

@@ -30,9 +30,9 @@ class NameServers:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        return tuple(self._calls.runtime.name_servers.addresses)
+    async def addresses(self) -> tuple[str, ...]:
+        """The name servers that this client asks. Java: getNameServerAddressList."""
+        return self._calls.runtime.name_servers
 
     async def config(self) -> dict[str, dict[str, str]]:
         """The settings of each name server, by its address. Java: getNameServerConfig."""

@@ -9,8 +9,9 @@ from rocketline.admin import order_configuration
 from rocketline.admin.calls import Calls
 from rocketline.admin.views import BrokerAddress, Outcome, QueueStatus, TopicStatus
 from rocketline.client.routes import publish_info, queues_to_read, static_endpoints
-from rocketline.errors import ClientError, InvalidNameError, LocalProtocolError, RocketlineError
-from rocketline.model.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
+from rocketline.client.validation import check_topic
+from rocketline.errors import ClientError, InvalidNameError, RocketlineError
+from rocketline.model.names import AUTO_CREATE_TOPIC, is_system_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import PERM_READ, PERM_WRITE, TopicRouteData
 from rocketline.model.topic_config import TopicConfig
@@ -79,7 +80,9 @@ class Topics:
 
     async def put(self, config: TopicConfig, *, cluster: str | None = None, broker: str | None = None) -> Outcome:
         """Make or change a topic as `create` does, from a whole configuration."""
-        check_name(config.topic_name)
+        check_topic(config.topic_name)
+        if is_system_topic(config.topic_name):
+            raise InvalidNameError("topic", config.topic_name, "the name belongs to RocketMQ itself: choose another")
         brokers = await self._calls.brokers(cluster=cluster, broker=broker)
         outcome = await self._calls.change(brokers, lambda target: self._put(target, config))
         if config.order:
@@ -201,16 +204,6 @@ class Topics:
             lambda target: self._calls.ask(target.address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header),
         )
         return sorted({group for answer in answers.values() for group in decode(GroupList, answer.body).group_list})
-
-
-def check_name(topic: str) -> None:
-    """Raise `InvalidNameError` unless an administrator may make a topic of this name."""
-    try:
-        check_topic(topic)
-    except LocalProtocolError as error:
-        raise InvalidNameError("topic", topic, str(error)) from None
-    if is_system_topic(topic):
-        raise InvalidNameError("topic", topic, "the name belongs to RocketMQ itself; choose another")
 
 
 def format_attributes(attributes: Mapping[str, str]) -> str:
