@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -17,7 +16,7 @@ from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.names import dlq_topic, retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.wire import headers
-from rocketline.wire.bodies import codec, decode, encode
+from rocketline.wire.bodies import decode, encode
 from rocketline.wire.bodies.groups import GroupForbidden, SubscriptionGroupTable
 from rocketline.wire.bodies.lists import TopicList
 from rocketline.wire.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans
@@ -65,7 +64,7 @@ class Groups:
         while True:
             header = GetAllSubscriptionGroupRequestHeader(
                 group_seq=len(found),
-                data_version=json.dumps(codec.to_value(version)) if version else None,
+                data_version=encode(version).decode() if version else None,
                 max_group_num=_PAGE,
             )
             answer = await self._calls.ask(broker.address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
