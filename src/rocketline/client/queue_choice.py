@@ -127,11 +127,10 @@ class BrokerFaults:
             self._faults[name].probe_at_s = now_s + period_s
         return names
 
-    def probed(self, broker_name: str, *, is_reachable: bool) -> None:
-        """A probe got through, or did not. Only the former changes anything."""
-        fault = self._faults.get(broker_name)
-        if fault is not None and is_reachable:
-            fault.is_reachable = True
+    def answers(self, broker_name: str) -> None:
+        """A probe got through: it can be reached again."""
+        if broker_name in self._faults:
+            self._faults[broker_name].is_reachable = True
 
     def forget(self, broker_name: str) -> None:
         """The broker is in no route any more."""

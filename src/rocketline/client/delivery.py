@@ -1,0 +1,196 @@
+"""Carrying messages to their brokers on the runtime's loop, attempt by attempt.
+
+The usual message, to a known topic on a live connection, takes no task, no timer and no lock of its own. Whatever needs
+waiting, hooks or a signature goes the longer way round; both end in the same receipt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from rocketline.client.queue_choice import Positions, QueueSelector
+from rocketline.client.receipts import SendReceipt
+from rocketline.client.routes import PublishInfo
+from rocketline.client.runtime import ClientRuntime
+from rocketline.client.send_attempts import Attempt, SendAttempts
+from rocketline.client.send_hooks import SendMode
+from rocketline.client.send_request import SendRequest
+from rocketline.client.sending import Sending
+from rocketline.errors import RocketlineError
+from rocketline.model.queue import MessageQueue
+from rocketline.net.channel import Waiter
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+_SEND_CODE = int(RequestCode.SEND_MESSAGE_V2)
+
+
+class Delivery:
+    """The messages of one producer on their way."""
+
+    def __init__(self, runtime: ClientRuntime, sending: Sending) -> None:
+        self._runtime, self._sending = runtime, sending
+        self._clock, self._routes, self._connections = runtime.clock, runtime.routes, runtime.connections
+        self._positions: Positions = {}
+        self._is_plain = not sending.hooks and not runtime.preparation.is_needed
+        self._is_vip = runtime.options.vip_channel
+        self.topics: set[str] = set()
+        """Those that were asked for, found or not: their routes are kept up to date."""
+
+    async def publish_info(self, topic: str) -> PublishInfo:
+        """The queues of a topic, asked for if need be. Raises `RouteError` or `TransportError`.
+
+        An unknown topic gets the queues that brokers will give it when they make it with its first message.
+        """
+        self.topics.add(topic)
+        info = self._sending.publish_info(topic)
+        if info is not None:
+            return info
+        runtime = self._runtime
+        if not runtime.name_servers:
+            raise self._sending.no_route(topic, ())
+        await runtime.update_route(topic)
+        known = self._routes.publish_info(topic)
+        if known is None or not known.has_route:
+            await runtime.update_route(topic, default_topic_queue_nums=self._sending.options.default_topic_queue_nums)
+        info = self._sending.publish_info(topic)
+        if info is None:
+            raise self._sending.no_route(topic, runtime.name_servers)
+        return info
+
+    async def attempts(
+        self,
+        request: SendRequest,
+        mode: SendMode,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        started_s: float,
+        timeout_s: float | None,
+    ) -> SendAttempts:
+        """The attempts for a request that came at `started_s`."""
+        attempts = self.attempts_now(request, mode, queue, selector, started_s, timeout_s)
+        if attempts is None:
+            await self.publish_info(request.topic)
+            attempts = self.attempts_now(request, mode, queue, selector, started_s, timeout_s)
+            assert attempts is not None
+        return attempts
+
+    def attempts_now(
+        self,
+        request: SendRequest,
+        mode: SendMode,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        started_s: float,
+        timeout_s: float | None,
+    ) -> SendAttempts | None:
+        """The same; None if the topic's queues must be asked for first."""
+        sending = self._sending
+        info = None
+        if queue is None:
+            info = sending.publish_info(request.topic)
+            if info is None or request.topic not in self.topics:
+                return None
+        if timeout_s is None:
+            timeout_s = sending.options.send_timeout_s
+        return sending.attempts(request, info, mode, self._positions, queue, selector, started_s, timeout_s)
+
+    async def carry(
+        self, request: SendRequest, attempts: SendAttempts, mode: SendMode, attempt: Attempt | None = None
+    ) -> SendReceipt:
+        """Make one attempt after the other, beginning with `attempt` if one is due already."""
+        clock = self._clock
+        attempt = attempt or attempts.next(clock.monotonic())
+        while attempt is not None:
+            try:
+                receipt = await self._try(request, attempt, mode)
+            except RocketlineError as error:
+                attempts.failed(error, clock.monotonic())
+            else:
+                if attempts.answered(receipt, clock.monotonic()):
+                    return receipt
+            attempt = attempts.next(clock.monotonic())
+        assert attempts.receipt is not None
+        return attempts.receipt
+
+    async def tell(self, request: SendRequest, attempts: SendAttempts) -> None:
+        """Send without an answer to come, in the one attempt there is."""
+        attempt = attempts.next(self._clock.monotonic())
+        assert attempt is not None
+        address = await self._address(request, attempt.queue)
+        command = self._command(request, attempt.queue)
+        context = None
+        if self._sending.hooks:
+            context = self._sending.context(request, attempt.queue, address, SendMode.ONEWAY)
+            self._sending.hooks.before(context)
+        await self._connections.send_oneway(address, command, attempt.timeout_s)
+        if context is not None:
+            self._sending.hooks.after(context)
+
+    # --- one attempt
+
+    def begin(self, request: SendRequest, attempt: Attempt, waiter: Waiter) -> str | None:
+        """Send it this instant, on a connection that is there; `waiter` gets the answer. None if that is not possible.
+
+        Returns the broker's address.
+        """
+        queue = attempt.queue
+        broker_name = self._routes.broker_of(queue)
+        address = self._routes.master(broker_name)
+        if address is None or not self._is_plain:
+            return None
+        if self._is_vip:
+            address = self._runtime.target(address, vip=True)
+        channel = self._connections.channel(address)
+        if channel is None or channel.is_congested:
+            return None
+        frame, born_ms = self._sending.requests.frame, self._clock.wall_ms()
+        channel.begin_encoded(
+            lambda opaque: frame(request, queue, broker_name, born_ms, opaque), _SEND_CODE, waiter, attempt.timeout_s
+        )
+        return address
+
+    async def _try(self, request: SendRequest, attempt: Attempt, mode: SendMode) -> SendReceipt:
+        waiter: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        end_s = self._clock.monotonic() + attempt.timeout_s
+        address = self.begin(request, attempt, waiter)
+        if address is not None:
+            answer = await waiter
+            if answer.code != ResponseCode.GO_AWAY:
+                return self._sending.receipt(answer, request, attempt.queue, address)
+        return await self._try_slowly(request, attempt.queue, end_s, mode)
+
+    async def _try_slowly(self, request: SendRequest, queue: MessageQueue, end_s: float, mode: SendMode) -> SendReceipt:
+        """The whole of an attempt: find the broker, dial, ask the hooks, sign, go elsewhere when sent away."""
+        sending = self._sending
+        address = await self._address(request, queue)
+        command = self._command(request, queue)
+        if not sending.hooks:
+            answer = await self._connections.ask(address, command, end_s - self._clock.monotonic())
+            return sending.receipt(answer, request, queue, address)
+        context = sending.context(request, queue, address, mode)
+        sending.hooks.before(context)
+        try:
+            answer = await self._connections.ask(address, command, end_s - self._clock.monotonic())
+            receipt = sending.receipt(answer, request, queue, address)
+        except RocketlineError as error:
+            sending.hooks.after(context, error=error)
+            raise
+        sending.hooks.after(context, receipt=receipt)
+        return receipt
+
+    async def _address(self, request: SendRequest, queue: MessageQueue) -> str:
+        """Where the queue's master is; the route is asked for once if nobody knows."""
+        broker_name = self._routes.broker_of(queue)
+        address = self._routes.master(broker_name)
+        if address is None:
+            self.topics.add(request.topic)
+            await self._runtime.update_route(request.topic)
+            broker_name = self._routes.broker_of(queue)
+            address = self._routes.master(broker_name)
+        if address is None:
+            raise self._sending.no_address(broker_name)
+        return self._runtime.target(address, vip=True)
+
+    def _command(self, request: SendRequest, queue: MessageQueue) -> Command:
+        return self._sending.requests.command(request, queue, self._routes.broker_of(queue), self._clock.wall_ms())
