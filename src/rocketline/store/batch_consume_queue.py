@@ -204,8 +204,10 @@ class BatchConsumeQueue:
         return low
 
     def units(self, offset: int, count: int) -> list[BatchUnit]:
-        """Units from the one that holds the message at `offset` on, at most `count`."""
+        """Units from the one that holds the message at `offset` on, at most `count` and, as in Java, of one file."""
         number = self._search(lambda unit: unit.end > offset)
+        file_units = self._segments.segment_bytes // BATCH_UNIT_BYTES
+        count = min(count, file_units - number % file_units)
         found: list[BatchUnit] = []
         while len(found) < count and (units := self._read(number + len(found), count - len(found))):
             found += [BatchUnit(*unit[:6]) for unit in _UNIT.iter_unpack(units)]
