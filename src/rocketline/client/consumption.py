@@ -23,10 +23,8 @@ Spawn: TypeAlias = Callable[..., "asyncio.Task[Any]"]
 """`spawn(coroutine, name=…)`: a task that ends with the client at the latest."""
 
 
-class Later(Protocol):
-    """Calls `action` after `seconds` by the client's clock, until cancelled."""
-
-    def __call__(self, seconds: float, action: Callable[[], object]) -> object: ...
+Later: TypeAlias = Callable[[float, Callable[[], object]], object]
+"""`later(seconds, action)`: calls `action` on the loop, by the client's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,21 @@ Java: DefaultMQPushConsumerImpl.sendMessageBack.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from rocketline.client.delivery import Delivery
+from rocketline.client.producer_options import ProducerOptions
+from rocketline.client.receipts import SendReceipt
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.send_hooks import SendMode
+from rocketline.client.sending import Sending
 from rocketline.errors import BrokerNotFoundError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model import property_names
 from rocketline.model.message import Message
-from rocketline.model.names import retry_topic
+from rocketline.model.names import INNER_PRODUCER_GROUP, retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.wire.headers import ConsumerSendMsgBackRequestHeader
-from rocketline.wire.namespaces import with_namespace
 
 if TYPE_CHECKING:
     from rocketline.client.runtime import ClientRuntime
@@ -26,20 +30,39 @@ _TIMEOUT_S: Final = 5.0
 _FIRST_DELAY_LEVEL: Final = 3
 
 
-class InnerProducer(Protocol):
-    """Sends what a broker would not take back. Java: the producer of the group CLIENT_INNER_PRODUCER."""
+class InnerProducer:
+    """Sends what a broker would not take back. Its group is in every heartbeat already, so it does not register.
 
-    async def send(self, message: Message, /) -> object: ...
+    Java: the producer of the group CLIENT_INNER_PRODUCER.
+    """
+
+    def __init__(self, runtime: ClientRuntime) -> None:
+        self._clock = runtime.clock
+        self._sending = Sending(
+            INNER_PRODUCER_GROUP,
+            ProducerOptions(),
+            client_id=runtime.client_id,
+            namespace=runtime.namespace,
+            common=runtime.options,
+            routes=runtime.routes,
+            clock=runtime.clock,
+        )
+        self._delivery = Delivery(runtime, self._sending)
+
+    async def send(self, message: Message) -> SendReceipt:
+        """Raises like `Producer.send`."""
+        request, mode = self._sending.prepare(message), SendMode.SYNC
+        attempts = await self._delivery.attempts(request, mode, None, None, self._clock.monotonic(), None)
+        return await self._delivery.carry(request, attempts, mode)
 
 
 class SendBack:
     """Gives a group's messages back."""
 
-    def __init__(
-        self, runtime: ClientRuntime, group: str, producer: InnerProducer, throttle: Throttle, *, reconsume_max: int
-    ) -> None:
-        """`group` is as on the wire; `reconsume_max` is -1 for the default of the way of consuming."""
-        self._runtime, self._group, self._producer, self._throttle = runtime, group, producer, throttle
+    def __init__(self, runtime: ClientRuntime, group: str, throttle: Throttle, *, reconsume_max: int) -> None:
+        """`group` is as on the wire; `reconsume_max` is -1 for the default."""
+        self._runtime, self._group, self._throttle = runtime, group, throttle
+        self._producer = InnerProducer(runtime)
         self._reconsume_max = RECONSUME_TIMES_MAX if reconsume_max == -1 else reconsume_max
 
     async def send(self, message: ReceivedMessage, queue: MessageQueue, delay_level: int = 0) -> bool:
@@ -83,7 +106,7 @@ class SendBack:
         return True
 
     def _on_wire(self, topic: str) -> str:
-        return with_namespace(self._runtime.options.namespace, topic)
+        return self._runtime.with_namespace(topic)
 
 
 def retry_copy(message: ReceivedMessage, group: str, topic: str, reconsume_max: int) -> Message:
