@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from rocketline.model.java_hash import java_string_hash
-from rocketline.store import key_hashes
+from rocketline.store import key_hashes, key_index
 from rocketline.store.index_file import ENTRY, HEADER
-from rocketline.store.key_index import KeyIndex
+from rocketline.store.key_index import IndexRecord, KeyIndex
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 
@@ -38,6 +38,32 @@ def test_every_way_of_hashing_gives_javas_hash(some_topics: list[str], keys: lis
     assert key_hashes.hash_keys(topics, keys) == wanted
     assert key_hashes.by_pieces(topics, keys) == wanted
     assert list(key_hashes.by_weights(topics, keys)) == wanted
+
+
+UNIQUE = st.text("0123456789ABCDEF", min_size=32, max_size=32) | st.sampled_from([None, "", "u"])
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["T", "TopicTest", "\u4e3b\u9898"]),
+        st.tuples(UNIQUE, ASCII_TEXT | st.sampled_from([None, "", "k"]), st.sampled_from([None, "", "A", "TagB"])),
+    ),
+    min_size=40,
+    max_size=60,
+)
+
+
+@given(RECORDS)
+def test_records_hashed_by_columns_give_the_same_entries(some: list[tuple[str, tuple[str, str, str]]]) -> None:
+    records: list[IndexRecord] = [(topic, keys, 100 * n, 1000 + n) for n, (topic, keys) in enumerate(some)]
+    found = key_index._by_columns(records)
+    assert found is not None
+    assert tuple(column.tolist() for column in found) == key_index._one_by_one(records)
+
+
+def test_what_is_unusual_is_hashed_one_by_one() -> None:
+    usual: list[IndexRecord] = [("T", (f"u{n}", f"k{n}", "A"), n, n) for n in range(40)]
+    assert key_index._by_columns(usual) is not None
+    for keys in (("u", "two keys", None), ("\u4e3b", "k", None), ("u", "k" * 300, None)):
+        assert key_index._by_columns([*usual, ("T", keys, 40, 40)]) is None
 
 
 class IndexMachine(RuleBasedStateMachine):

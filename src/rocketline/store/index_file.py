@@ -79,13 +79,13 @@ class IndexFile:
         self._file.write_at(0, self._header())
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], stored_ms: Sequence[int]) -> None:
-        """Add entries in log order, no more than there is `room` for. Raises `OSError`."""
+        """Add entries in log order, no more than there is `room` for; arrays will do. Raises `OSError`."""
         np = key_hashes.np
         if np is not None and len(hashes) >= key_hashes.MANY and self.next_number > 1:
             self._put_many(np.array(hashes, np.int32), np.array(log_offsets, np.int64), np.array(stored_ms, np.int64))
         else:
             self._put_each(hashes, log_offsets, stored_ms)
-        self.end_ms, self.end_log_offset, self._is_changed = stored_ms[-1], log_offsets[-1], True
+        self.end_ms, self.end_log_offset, self._is_changed = int(stored_ms[-1]), int(log_offsets[-1]), True
         if len(self._tail) >= _TAIL_BYTES_MAX:
             self.write_behind()
 
@@ -114,7 +114,9 @@ class IndexFile:
         slots, slot_count, number, used = self._loaded_slots(), self._slot_count, self.next_number, self.used_slots
         begin_ms = self.begin_ms
         fields: list[int] = []
-        for hashed, log_offset, store_ms in zip(hashes, log_offsets, stored_ms, strict=True):
+        for hashed, log_offset, store_ms in zip(
+            *(map(int, of) for of in (hashes, log_offsets, stored_ms)), strict=True
+        ):
             slot = hashed % slot_count
             before = slots[slot]
             if not 0 < before < number:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ _KEY_CHARACTERS_MAX: Final = len(_POWERS) - 1
 """Longer keys are hashed one by one."""
 MANY: Final = 32
 """So many keys make up for what numpy's calls cost."""
+_ABSENT: Final = "-"
+"""Stands in for a key that is not there; what it hashes to is of no use."""
 
 
 def load_numpy() -> None:
@@ -73,21 +75,70 @@ def by_pieces(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
 
 
 def by_weights(topics: Sequence[str], keys: Sequence[str]) -> Any:
-    """With numpy: an array of the same. Overflow is what Java does as well."""
-    text = "".join(keys)
-    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    if not text.isascii() or not lengths.all() or lengths.max() > _KEY_CHARACTERS_MAX:
+    """With numpy: an array of the same."""
+    weighed = _weigh(keys)
+    if weighed is None:
         return np.array(by_pieces(topics, keys), np.int32)
-    ends, powers = lengths.cumsum(), _powers_array()
-    characters = np.frombuffer(text.encode(), np.uint8).astype(np.uint32)
+    return _joined(_numbers(_prefixes(topics), topics), *weighed)
+
+
+def by_columns(topics: Sequence[str], columns: Sequence[Sequence[str | None]]) -> tuple[Any, Any] | None:
+    """With numpy: a row of hashes for each topic, one of each column's key, and which of them there are.
+
+    None if a key is unusual. A column with few different keys costs next to nothing.
+    """
+    prefixes = _numbers(_prefixes(topics), topics)
+    hashes = np.empty((len(topics), len(columns)), np.int32)
+    is_there = np.empty(hashes.shape, np.bool_)
+    for number, column in enumerate(columns):
+        different = set(column)
+        is_there[:, number] = True if all(different) else np.fromiter(map(bool, column), np.bool_, len(column))
+        weighed = _weigh_few(column, different) if len(different) * 8 < len(column) else _weigh(_filled(column))
+        if weighed is None:
+            return None
+        hashes[:, number] = _joined(prefixes, *weighed)
+    return hashes, is_there
+
+
+def _filled(column: Sequence[str | None]) -> list[str]:
+    return [key or _ABSENT for key in column]
+
+
+def _weigh_few(column: Sequence[str | None], different: set[str | None]) -> tuple[Any, Any] | None:
+    keys = list(different)
+    weighed = _weigh(_filled(keys))
+    if weighed is None:
+        return None
+    sums, lengths = (dict(zip(keys, numbers.tolist(), strict=True)) for numbers in weighed)
+    return _numbers(sums, column), _numbers(lengths, column)
+
+
+def _weigh(keys: Sequence[str]) -> tuple[Any, Any] | None:
+    """The hash of each key by itself, and its length. Overflow is what Java does as well."""
+    text = "".join(keys)
+    lengths = np.fromiter(map(len, keys), np.uint32, len(keys))
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if not text.isascii() or not shortest or longest > _KEY_CHARACTERS_MAX:
+        return None
+    powers = _powers_array()
+    characters = np.frombuffer(text.encode(), np.uint8)
+    if shortest == longest:
+        return characters.reshape(-1, longest) @ powers[longest - 1 :: -1], lengths
+    ends = lengths.cumsum(dtype=np.int64)
     exponents = np.repeat(ends - 1, lengths) - np.arange(len(text))
-    sums = np.add.reduceat(characters * powers[exponents], ends - lengths, dtype=np.uint32)
-    prefixes = _prefixes(topics)
-    starts = np.fromiter(map(prefixes.__getitem__, topics), np.uint32, len(topics))
-    hashes = (sums + starts * powers[lengths]).view(np.int32)
+    return np.add.reduceat(characters * powers[exponents], ends - lengths, dtype=np.uint32), lengths
+
+
+def _joined(prefixes: Any, sums: Any, lengths: Any) -> Any:
+    """The index's hashes of keys with the topics before them."""
+    hashes = (sums + prefixes * _powers_array()[lengths]).view(np.int32)
     np.absolute(hashes, out=hashes)
     hashes[hashes < 0] = 0
     return hashes
+
+
+def _numbers(numbers: Mapping[Any, int], names: Sequence[Any]) -> Any:
+    return np.fromiter(map(numbers.__getitem__, names), np.uint32, len(names))
 
 
 @cache

@@ -7,13 +7,14 @@ nothing else: whoever asks compares the keys of what is found.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.logs import Log
+from rocketline.store import key_hashes
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.index_file import IndexFile
 from rocketline.store.key_hashes import hash_keys
@@ -99,12 +100,14 @@ class KeyIndex:
         self._apply()
         return (self._files[-1].end_ms, self._files[-1].end_log_offset) if self._files else (0, 0)
 
-    def add(self, records: Iterable[IndexRecord]) -> None:
+    def add(self, records: Sequence[IndexRecord]) -> None:
         """Add records, in log order; one that the index has already is skipped. Raises `OSError`."""
         newest = self._newest_log_offset
-        self._waiting += [record for record in records if record[2] >= newest]
-        if self._waiting:
-            self._newest_log_offset = self._waiting[-1][2]
+        if records and records[0][2] < newest:
+            records = [record for record in records if record[2] >= newest]
+        if records:
+            self._waiting += records
+            self._newest_log_offset = records[-1][2]
         if len(self._waiting) >= _WAITING_MAX:
             self._apply()
 
@@ -175,8 +178,7 @@ class KeyIndex:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        topics, keys, log_offsets, stored_ms = _flattened(waiting)
-        hashes = hash_keys(topics, keys)
+        hashes, log_offsets, stored_ms = _by_columns(waiting) or _one_by_one(waiting)
         at = 0
         while at < len(hashes):
             file = self._growing()
@@ -205,8 +207,26 @@ class KeyIndex:
         return name if last is None or name > last.path.name else f"{int(last.path.name) + 1:017}"
 
 
-def _flattened(records: list[IndexRecord]) -> tuple[list[str], list[str], list[int], list[int]]:
-    """Topic, key, log offset and store time of each key of each record."""
+def _by_columns(records: list[IndexRecord]) -> tuple[Any, Any, Any] | None:
+    """With numpy: hash, log offset and store time of each key of each record; None if one is unusual."""
+    if key_hashes.np is None or len(records) < key_hashes.MANY:
+        return None
+    topics, keys, log_offsets, stored_ms = zip(*records, strict=True)
+    unique_keys, more_keys, tags = zip(*keys, strict=True)
+    if " " in "".join(filter(None, more_keys)):
+        return None
+    tagged = {tag: f"{_TAG_TYPE}#{tag}" if tag else None for tag in set(tags)}
+    found = key_hashes.by_columns(topics, (unique_keys, more_keys, [tagged[tag] for tag in tags]))
+    if found is None:
+        return None
+    hashes, is_there = found
+    repeats = is_there.sum(axis=1)
+    offsets, times = (key_hashes.np.array(numbers, "int64").repeat(repeats) for numbers in (log_offsets, stored_ms))
+    return hashes[is_there], offsets, times
+
+
+def _one_by_one(records: list[IndexRecord]) -> tuple[list[int], list[int], list[int]]:
+    """The same without numpy, and for whatever records there are."""
     topics: list[str] = []
     keys: list[str] = []
     log_offsets: list[int] = []
@@ -223,4 +243,4 @@ def _flattened(records: list[IndexRecord]) -> tuple[list[str], list[str], list[i
         topics += (topic,) * count
         log_offsets += (log_offset,) * count
         stored_ms += (store_ms,) * count
-    return topics, keys, log_offsets, stored_ms
+    return hash_keys(topics, keys), log_offsets, stored_ms
