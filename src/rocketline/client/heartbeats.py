@@ -43,10 +43,13 @@ class Heartbeats:
         self._under_way: set[str] = set()
         self._is_round_under_way = False
 
-    async def send_all(self) -> bool:
-        """Tell every broker. False if there is nobody to tell or nothing to say, or a round is under way already."""
+    async def send_all(self, *, is_forced: bool = False) -> bool:
+        """Tell every broker. False if there is nobody to tell or nothing to say, or a round is under way already.
+
+        `is_forced`: what there is to say has changed since that round began, so it does not do.
+        """
         targets = heartbeat_targets(self._routes.brokers(), has_consumers=bool(self._members.consumers))
-        if self._is_round_under_way or not self._members or not targets:
+        if (self._is_round_under_way and not is_forced) or not self._members or not targets:
             return False
         self._is_round_under_way = True
         try:

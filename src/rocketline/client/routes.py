@@ -191,13 +191,22 @@ def static_endpoints(topic: str, mappings: Mapping[str, TopicQueueMappingInfo]) 
     endpoints: dict[MessageQueue, str] = {}
     totals: dict[str, int] = {}
     for name, mapping in sorted(mappings.items(), key=lambda entry: entry[1].epoch):
-        scope = STATIC_BROKER_PREFIX + mapping.scope
+        scope = _logical_broker(mapping.scope)
         totals[scope] = max(totals.get(scope, 0), mapping.total_queues)
         endpoints |= {MessageQueue(topic, scope, number): name for number in mapping.curr_id_map}
     for scope, total in totals.items():
         for number in range(total):
             endpoints.setdefault(MessageQueue(topic, scope, number), NO_BROKER)
     return endpoints
+
+
+def _logical_broker(scope: str) -> str:
+    """What the queues of a scope name in place of a broker. Java: TopicQueueMappingUtils.getMockBrokerName.
+
+    >>> _logical_broker("__global__"), _logical_broker("mine")
+    ('__syslo__global__', '__syslo__mine')
+    """
+    return STATIC_BROKER_PREFIX + ("global__" if scope == "__global__" else scope)
 
 
 def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:

@@ -326,14 +326,15 @@ class ClientRuntime:
         With `default_topic_queue_nums` the route is that of topics that brokers make by themselves, with at most so
         many queues on each. An unknown topic is False. Raises `TransportError` and `NoNameServerError`.
         """
+        self.check()
         return await self._updates.update(topic, default_topic_queue_nums)
 
     async def heartbeat_all(self, *, is_forced_full: bool = False) -> bool:
         """Tell every broker who is here. False if there is nobody to tell or a round is under way already.
 
-        `is_forced_full`: leave nothing out that the broker may know already; we never do.
+        `is_forced_full`: in full, which we always do, and also beside a round under way, which may tell older things.
         """
-        return await self._heartbeats.send_all()
+        return await self._heartbeats.send_all(is_forced=is_forced_full)
 
     async def heartbeat(self, address: str) -> bool:
         """Tell one broker; whether it took it."""
