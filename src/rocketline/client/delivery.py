@@ -31,18 +31,16 @@ class Delivery:
     def __init__(self, runtime: ClientRuntime, sending: Sending) -> None:
         self._runtime, self._sending = runtime, sending
         self._clock, self._routes, self._connections = runtime.clock, runtime.routes, runtime.connections
-        self._positions: Positions = {}
+        self.positions: Positions = {}
         self._is_plain = not sending.hooks and not runtime.preparation.is_needed
         self._is_vip = runtime.options.vip_channel
-        self.topics: set[str] = set()
-        """Those that were asked for, found or not: their routes are kept up to date."""
 
     async def publish_info(self, topic: str) -> PublishInfo:
         """The queues of a topic, asked for if need be. Raises `RouteError` or `TransportError`.
 
         An unknown topic gets the queues that brokers will give it when they make it with its first message.
         """
-        self.topics.add(topic)
+        self._sending.topics.add(topic)
         info = self._sending.publish_info(topic)
         if info is not None:
             return info
@@ -68,32 +66,13 @@ class Delivery:
         timeout_s: float | None,
     ) -> SendAttempts:
         """The attempts for a request that came at `started_s`."""
-        attempts = self.attempts_now(request, mode, queue, selector, started_s, timeout_s)
+        sending, positions = self._sending, self.positions
+        attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
         if attempts is None:
             await self.publish_info(request.topic)
-            attempts = self.attempts_now(request, mode, queue, selector, started_s, timeout_s)
+            attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
             assert attempts is not None
         return attempts
-
-    def attempts_now(
-        self,
-        request: SendRequest,
-        mode: SendMode,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        started_s: float,
-        timeout_s: float | None,
-    ) -> SendAttempts | None:
-        """The same; None if the topic's queues must be asked for first."""
-        sending = self._sending
-        info = None
-        if queue is None:
-            info = sending.publish_info(request.topic)
-            if info is None or request.topic not in self.topics:
-                return None
-        if timeout_s is None:
-            timeout_s = sending.options.send_timeout_s
-        return sending.attempts(request, info, mode, self._positions, queue, selector, started_s, timeout_s)
 
     async def carry(
         self, request: SendRequest, attempts: SendAttempts, mode: SendMode, attempt: Attempt | None = None
@@ -117,7 +96,7 @@ class Delivery:
         """Send without an answer to come, in the one attempt there is."""
         attempt = attempts.next(self._clock.monotonic())
         assert attempt is not None
-        address = await self._address(request, attempt.queue)
+        address = await self.address(request, attempt.queue)
         command = self._command(request, attempt.queue)
         context = None
         if self._sending.hooks:
@@ -163,7 +142,7 @@ class Delivery:
     async def _try_slowly(self, request: SendRequest, queue: MessageQueue, end_s: float, mode: SendMode) -> SendReceipt:
         """The whole of an attempt: find the broker, dial, ask the hooks, sign, go elsewhere when sent away."""
         sending = self._sending
-        address = await self._address(request, queue)
+        address = await self.address(request, queue)
         command = self._command(request, queue)
         if not sending.hooks:
             answer = await self._connections.ask(address, command, end_s - self._clock.monotonic())
@@ -179,12 +158,12 @@ class Delivery:
         sending.hooks.after(context, receipt=receipt)
         return receipt
 
-    async def _address(self, request: SendRequest, queue: MessageQueue) -> str:
+    async def address(self, request: SendRequest, queue: MessageQueue) -> str:
         """Where the queue's master is; the route is asked for once if nobody knows."""
         broker_name = self._routes.broker_of(queue)
         address = self._routes.master(broker_name)
         if address is None:
-            self.topics.add(request.topic)
+            self._sending.topics.add(request.topic)
             await self._runtime.update_route(request.topic)
             broker_name = self._routes.broker_of(queue)
             address = self._routes.master(broker_name)

@@ -22,6 +22,7 @@ from rocketline.client.routes import PublishInfo
 from rocketline.client.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable
 from rocketline.client.send_hooks import SendMode
+from rocketline.client.send_room import SendRoom
 from rocketline.client.sending import Sending
 from rocketline.client.soon import SoonReceipts
 from rocketline.client.validation import check_group
@@ -66,8 +67,11 @@ class Producer:
             routes=self.runtime.routes,
             clock=self.runtime.clock,
         )
-        self._delivery = Delivery(self.runtime, self.sending)
-        self._soon = SoonReceipts(self.runtime, self.sending, self._delivery)
+        self.delivery = Delivery(self.runtime, self.sending)
+        room = None
+        if self.options.back_pressure:
+            room = SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes)
+        self._soon = SoonReceipts(self.runtime, self.sending, self.delivery, room)
         self._probing: Stoppable | None = None
         self._state = _NEW
 
@@ -105,7 +109,7 @@ class Producer:
         self._state = _RUNNING
         for topic in self.options.topics:
             try:
-                await self._delivery.publish_info(runtime.with_namespace(topic))
+                await self.delivery.publish_info(runtime.with_namespace(topic))
             except RocketlineError as error:
                 _log.warning("topic not ready", topic=topic, problem=str(error))
         if self.sending.faults is not None and self.options.probes_brokers:
@@ -124,14 +128,21 @@ class Producer:
         await self.runtime.unregister_producer(self.runtime.with_namespace(self.group))
         await self.runtime.release()
 
-    def check(self) -> None:
-        """Raise the error that tells why it cannot be used here and now."""
+    @property
+    def is_closed(self) -> bool:
+        return self._state == _CLOSED
+
+    def check_running(self) -> None:
+        """Raise `ClosedError` or `NotStartedError` unless it runs. From any thread."""
         if self._state != _RUNNING:
             raise (
                 ClosedError(f"{self!r} is closed: make a new one")
                 if self._state == _CLOSED
                 else NotStartedError(repr(self))
             )
+
+    def _check(self) -> None:
+        self.check_running()
         self.runtime.check(repr(self))
 
     # --- sending
@@ -155,11 +166,11 @@ class Producer:
         - `SendFailedError` when every attempt failed, `CallTimeoutError` when the time was over; the message may be
           stored all the same. With a queue given or selected, the `TransportError` of the one attempt
         """
-        self.check()
+        self._check()
         started_s = self.runtime.clock.monotonic()
         request = self.sending.prepare(message)
-        attempts = await self._delivery.attempts(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
-        return await self._delivery.carry(request, attempts, SendMode.SYNC)
+        attempts = await self.delivery.attempts(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
+        return await self.delivery.carry(request, attempts, SendMode.SYNC)
 
     def send_soon(
         self,
@@ -175,8 +186,11 @@ class Producer:
         broker's refusal is not. Raises what is wrong with the message, and `OverloadedError` when
         `async_in_flight_max` messages are on their way already. With `back_pressure` it waits for room, in its time.
         """
-        self.check()
-        return self._soon.send(self.sending.prepare(message), queue, selector, timeout_s)
+        self._check()
+        receipt: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+        started_s = self.runtime.clock.monotonic()
+        self._soon.send(self.sending.prepare(message), queue, selector, started_s, timeout_s, receipt)
+        return receipt
 
     async def send_oneway(
         self,
@@ -186,22 +200,27 @@ class Producer:
         selector: QueueSelector | None = None,
     ) -> None:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
-        self.check()
+        self._check()
         started_s = self.runtime.clock.monotonic()
         request = self.sending.prepare(message)
-        attempts = await self._delivery.attempts(request, SendMode.ONEWAY, queue, selector, started_s, None)
-        await self._delivery.tell(request, attempts)
+        attempts = await self.delivery.attempts(request, SendMode.ONEWAY, queue, selector, started_s, None)
+        await self.delivery.tell(request, attempts)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""
-        self.check()
-        info = await self._delivery.publish_info(self.runtime.with_namespace(topic))
+        self._check()
+        info = await self.delivery.publish_info(self.runtime.with_namespace(topic))
         return [self.sending.bare_queue(queue) for queue in info.queues]
+
+    def soon_without_room(self) -> SoonReceipts:
+        """For the blocking producer, whose callers wait for room in their own threads."""
+        self._soon = SoonReceipts(self.runtime, self.sending, self.delivery, None)
+        return self._soon
 
     # --- what the runtime asks
 
     def topics(self) -> Collection[str]:
-        return self._delivery.topics
+        return self.sending.topics
 
     def on_route(self, topic: str, info: PublishInfo) -> None:
         """Routes are looked up when they are needed."""
@@ -210,7 +229,7 @@ class Producer:
 
     async def _probe_brokers(self) -> None:
         """Ask the brokers that are held something against whether they are back. Java: LatencyFaultToleranceImpl."""
-        faults, topic = self.sending.faults, next(iter(self._delivery.topics), None)
+        faults, topic = self.sending.faults, next(iter(self.sending.topics), None)
         if faults is None or topic is None:
             return
         due = faults.due(self.runtime.clock.monotonic(), self.options.probe_period_s)

@@ -58,6 +58,8 @@ class Sending:
         self.requests = SendRequests(with_namespace(namespace, group), options, namespace, ids)
         self.hooks = SendHooks(options.send_hooks, options.forbidden_hooks)
         self.faults = BrokerFaults(options.latency_levels) if options.avoids_slow_brokers else None
+        self.topics: set[str] = set()
+        """Those that were asked for, found or not: their routes are kept up to date. Written on the loop alone."""
         self._rules = {
             (mode, is_given): retry_rules(options, mode, is_queue_given=is_given)
             for mode in SendMode
@@ -92,35 +94,37 @@ class Sending:
     def attempts(
         self,
         request: SendRequest,
-        info: PublishInfo | None,
         mode: SendMode,
         positions: Positions,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         started_s: float,
-        timeout_s: float,
-    ) -> SendAttempts:
-        """The attempts to send `request`: to the queue given, the one that `selector` chooses, or any of `info`.
+        timeout_s: float | None,
+    ) -> SendAttempts | None:
+        """The attempts to send `request`: to the queue given, the one that `selector` chooses, or the next in turn.
 
-        Raises `SelectorError`, or `InvalidMessageError` if the queue is one of another topic.
+        None if the topic's queues must be asked for first. Raises `SelectorError`, and `InvalidMessageError` if the
+        queue is one of another topic.
         """
+        if timeout_s is None:
+            timeout_s = self.options.send_timeout_s
         faults = self.faults
-        if queue is None and selector is None:
-            assert info is not None
-            topic, queues = request.topic, info.queues
-            return SendAttempts(
-                self._rules[mode, False],
-                lambda last, now_s: choose(positions, topic, queues, last, faults, now_s),
-                started_s,
-                timeout_s,
-                faults,
-            )
-        if selector is not None:
-            assert info is not None
-            message = request.messages[0]
-            queue = select(selector, [self.bare_queue(one) for one in info.queues], message)
-        assert queue is not None
-        if queue.topic != request.messages[0].topic:
+        if queue is None:
+            topic = request.topic
+            info = self.publish_info(topic) if topic in self.topics else None
+            if info is None:
+                return None
+            queues = info.queues
+            if selector is None:
+                return SendAttempts(
+                    self._rules[mode, False],
+                    lambda last, now_s: choose(positions, topic, queues, last, faults, now_s),
+                    started_s,
+                    timeout_s,
+                    faults,
+                )
+            queue = select(selector, [self.bare_queue(one) for one in queues], request.messages[0])
+        elif queue.topic != request.messages[0].topic:
             raise InvalidMessageError(request.messages[0].topic, f"the queue given is one of topic {queue.topic!r}")
         fixed = self._full_queue(queue)
         return SendAttempts(self._rules[mode, True], lambda last, now_s: fixed, started_s, timeout_s, faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from rocketline.client.delivery import Delivery
 from rocketline.client.queue_choice import QueueSelector
@@ -22,6 +22,16 @@ from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
 
 
+class ReceiptFuture(Protocol):
+    """What is told the outcome: a future of asyncio, or of another thread."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, receipt: SendReceipt, /) -> None: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
 class _Soon:
     """One message on its way: waits for the broker's answer, and has `receipt` told."""
 
@@ -31,7 +41,7 @@ class _Soon:
     attempt: Attempt
     address: str
 
-    def __init__(self, owner: SoonReceipts, request: SendRequest, receipt: asyncio.Future[SendReceipt]) -> None:
+    def __init__(self, owner: SoonReceipts, request: SendRequest, receipt: ReceiptFuture) -> None:
         self.owner, self.request, self.receipt = owner, request, receipt
         self.is_over = False
 
@@ -53,15 +63,12 @@ class _Soon:
 class SoonReceipts:
     """The messages of one producer that nobody waits for. On one loop."""
 
-    def __init__(self, runtime: ClientRuntime, sending: Sending, delivery: Delivery) -> None:
-        self._runtime, self._sending, self._delivery = runtime, sending, delivery
+    def __init__(self, runtime: ClientRuntime, sending: Sending, delivery: Delivery, room: SendRoom | None) -> None:
+        """With `room`, messages wait for it."""
+        self._runtime, self._sending, self._delivery, self._room = runtime, sending, delivery, room
         self._clock = runtime.clock
-        options = sending.options
-        self._count, self._count_max = 0, options.async_in_flight_max
+        self._count, self._count_max = 0, sending.options.async_in_flight_max
         self._drained: asyncio.Future[None] | None = None
-        self._room = (
-            SendRoom(options.back_pressure_count, options.back_pressure_bytes) if options.back_pressure else None
-        )
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Who waits for room, with the bytes each wants; at most `async_in_flight_max` of them."""
 
@@ -70,26 +77,34 @@ class SoonReceipts:
         request: SendRequest,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
+        started_s: float,
         timeout_s: float | None,
-    ) -> asyncio.Future[SendReceipt]:
-        """Begin to send. Raises `OverloadedError`, and what is wrong with queue or selector if that is known yet."""
-        if self._count >= self._count_max:
+        receipt: ReceiptFuture,
+    ) -> None:
+        """Begin to send what came at `started_s`; `receipt` gets the receipt or the error.
+
+        Raises `OverloadedError`, and what is wrong with queue or selector if that is known yet.
+        """
+        self.check_count(1)
+        attempts = None
+        if self._room is None:
+            positions = self._delivery.positions
+            attempts = self._sending.attempts(request, SendMode.ASYNC, positions, queue, selector, started_s, timeout_s)
+        soon = _Soon(self, request, receipt)
+        self._count += 1
+        if attempts is None:
+            self._later(soon, lambda: self._from_start(request, queue, selector, started_s, timeout_s))
+        else:
+            soon.attempts = attempts
+            self._attempt(soon)
+
+    def check_count(self, more: int) -> None:
+        """Raise `OverloadedError` if so many messages more would be too many."""
+        if self._count + more > self._count_max:
             raise OverloadedError(
                 f"producer {self._sending.group!r}",
                 f"{self._count} messages are on their way already (async_in_flight_max): wait for some of them",
             )
-        now_s = self._clock.monotonic()
-        attempts = None
-        if self._room is None:
-            attempts = self._delivery.attempts_now(request, SendMode.ASYNC, queue, selector, now_s, timeout_s)
-        soon = _Soon(self, request, asyncio.get_running_loop().create_future())
-        self._count += 1
-        if attempts is None:
-            self._later(soon, lambda: self._from_start(request, queue, selector, now_s, timeout_s))
-        else:
-            soon.attempts = attempts
-            self._attempt(soon)
-        return soon.receipt
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until nothing is on its way any more, but not longer than `timeout_s`."""

@@ -1,0 +1,90 @@
+"""Messages handed over to the background loop, many at a time: waking a loop costs more than sending a message."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from rocketline.client.queue_choice import QueueSelector
+from rocketline.client.receipts import SendReceipt
+from rocketline.client.send_request import SendRequest
+from rocketline.client.send_room import SendRoom
+from rocketline.client.soon import SoonReceipts
+from rocketline.clock import Clock
+from rocketline.errors import CallTimeoutError, RocketlineError
+from rocketline.model.queue import MessageQueue
+from rocketline.sync.portal import Portal
+
+
+class _Handed(NamedTuple):
+    request: SendRequest
+    queue: MessageQueue | None
+    selector: QueueSelector | None
+    started_s: float
+    timeout_s: float | None
+    receipt: Future[SendReceipt]
+
+
+class Handover:
+    """Takes messages from any thread and sends them on the loop. At most as many wait as `SoonReceipts` allows."""
+
+    def __init__(self, portal: Portal, soon: SoonReceipts, room: BlockingRoom | None, clock: Clock) -> None:
+        """With `room`, callers wait for it."""
+        self._portal, self._soon, self._room, self._clock = portal, soon, room, clock
+        self._waiting: deque[_Handed] = deque()
+        self._is_posted = False
+
+    def send(
+        self,
+        request: SendRequest,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        timeout_s: float,
+    ) -> Future[SendReceipt]:
+        """Raises `OverloadedError`; whatever else goes wrong, the future tells."""
+        self._soon.check_count(1 + len(self._waiting))
+        started_s = self._clock.monotonic()
+        receipt: Future[SendReceipt] = Future()
+        receipt.set_running_or_notify_cancel()  # from here on it cannot be called back
+        room = self._room
+        if room is not None:
+            size = len(request.body)
+            if not room.take(size, timeout_s):
+                receipt.set_exception(CallTimeoutError("waiting for room to send (back_pressure)", timeout_s))
+                return receipt
+            receipt.add_done_callback(lambda _: room.give(size))
+        self._waiting.append(_Handed(request, queue, selector, started_s, timeout_s, receipt))
+        if not self._is_posted:
+            self._is_posted = True
+            self._portal.post(self._take)
+        return receipt
+
+    def _take(self) -> None:
+        """On the loop: send all that was handed over."""
+        self._is_posted = False  # before looking: what comes from now on is posted for anew
+        while self._waiting:
+            handed = self._waiting.popleft()
+            try:
+                self._soon.send(*handed)
+            except RocketlineError as error:
+                handed.receipt.set_exception(error)
+
+
+class BlockingRoom:
+    """`SendRoom` for threads: they wait for it."""
+
+    def __init__(self, room: SendRoom) -> None:
+        self._room = room
+        self._changed = threading.Condition()
+
+    def take(self, size: int, timeout_s: float) -> bool:
+        """Wait for room for `size` bytes; whether there was any in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._room.take(size), timeout_s)
+
+    def give(self, size: int) -> None:
+        with self._changed:
+            self._room.give(size)
+            self._changed.notify_all()

@@ -1,0 +1,258 @@
+"""The blocking producer. Java: DefaultMQProducer.
+
+    with Producer("127.0.0.1:9876", group="orders") as producer:
+        receipt = producer.send(Message("orders", b"{}", tags="new", keys=["42"]))
+
+Routes and heartbeats are kept on the runtime's background thread. `send` writes to a socket that the calling thread has
+to itself; messages that nobody waits for go by the background thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Final, Self, TypeAlias, Unpack
+
+from rocketline.client.options import make_options
+from rocketline.client.producer import Producer as AsyncProducer
+from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
+from rocketline.client.queue_choice import Positions, QueueSelector
+from rocketline.client.receipts import SendReceipt
+from rocketline.client.send_attempts import Attempt, SendAttempts
+from rocketline.client.send_hooks import SendMode
+from rocketline.client.send_request import SendRequest
+from rocketline.client.send_room import SendRoom
+from rocketline.clock import Clock
+from rocketline.errors import RocketlineError
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
+from rocketline.sync.connections import BlockingConnections
+from rocketline.sync.handover import BlockingRoom, Handover
+from rocketline.sync.runtime import ClientRuntime
+from rocketline.wire.command import Command
+
+_IDLE_CHECK_S: Final = 30.0
+ReceiptCallback: TypeAlias = "Callable[[Future[SendReceipt]], object]"
+
+
+class Producer:
+    """Sends messages, from any number of threads. Use it as `with`, or between `start` and `close`."""
+
+    def __init__(
+        self,
+        name_servers: str | Sequence[str] | None = None,
+        *,
+        group: str,
+        runtime: ClientRuntime | None = None,
+        clock: Clock | None = None,
+        **options: Unpack[ProducerKeywords],
+    ) -> None:
+        """Nothing is opened or sent yet. Raises `InvalidNameError`, `ConfigError` or `TypeError`.
+
+        Clients that are given the same `runtime` share its connections; its options count for what they share.
+        """
+        self.options = make_options(ProducerOptions, name_servers, options)
+        self.runtime = runtime or ClientRuntime(self.options, clock=clock)
+        core = self.runtime.core
+        self._core = AsyncProducer(name_servers, group=group, runtime=core, **options)
+        self.group = group
+        self._sending, self._delivery, self._clock = self._core.sending, self._core.delivery, core.clock
+        self._connections = BlockingConnections(
+            tls=core.tls,
+            connect_timeout_s=core.options.connect_timeout_s,
+            idle_s=core.options.idle_close_s,
+            clock=core.clock,
+        )
+        self._is_plain = not self._sending.hooks and not core.preparation.is_needed
+        self._turns = _Turns()
+        room = None
+        if self.options.back_pressure:
+            room = BlockingRoom(SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes))
+        self._handover = Handover(self.runtime.portal, self._core.soon_without_room(), room, core.clock)
+
+    def __repr__(self) -> str:
+        return repr(self._core)
+
+    @property
+    def client_id(self) -> str:
+        return self.runtime.client_id
+
+    # --- life
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Join the runtime. No server needs to be up for it. Raises `GroupInUseError`, or `ClientError` if started."""
+        self.runtime.portal.call(self._start())
+
+    async def _start(self) -> None:
+        await self._core.start()
+        self.runtime.core.every(_IDLE_CHECK_S, _IDLE_CHECK_S, self._close_idle, name="close idle connections")
+
+    async def _close_idle(self) -> None:
+        self._connections.close_idle()
+
+    def close(self) -> None:
+        """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
+        self._connections.close()
+        if not self._core.is_closed:
+            self.runtime.portal.call(self._core.close())
+        if self.runtime.core.is_closed:
+            self.runtime.portal.close()
+
+    # --- sending
+
+    def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout_s: float | None = None,
+    ) -> SendReceipt:
+        """Send a message, or several of one topic as a batch, and wait until it is stored.
+
+        It goes to the queue given, to the one that `selector` chooses, or to the next in turn; in the last case other
+        brokers are tried if one fails. `timeout_s` is for all of it. Raises:
+
+        - `InvalidMessageError`, `InvalidNameError`, `SelectorError` for what cannot be sent
+        - `RouteError` if nobody knows where to, `TransportError` if no name server can be asked
+        - `ResponseError` if a broker refuses it for good
+        - `SendFailedError` when every attempt failed, `CallTimeoutError` when the time was over; the message may be
+          stored all the same. With a queue given or selected, the `TransportError` of the one attempt
+        """
+        self._core.check_running()
+        clock = self._clock
+        request = self._sending.prepare(message)
+        attempts = self._attempts(request, SendMode.SYNC, queue, selector, timeout_s)
+        while (attempt := attempts.next(clock.monotonic())) is not None:
+            try:
+                receipt = self._try(request, attempt)
+            except RocketlineError as error:
+                attempts.failed(error, clock.monotonic())
+            else:
+                if attempts.answered(receipt, clock.monotonic()):
+                    return receipt
+        assert attempts.receipt is not None
+        return attempts.receipt
+
+    def send_async(
+        self,
+        message: Message | Sequence[Message],
+        callback: ReceiptCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout_s: float | None = None,
+    ) -> Future[SendReceipt]:
+        """Send without waiting; the future gets the receipt or the error. For many messages in flight at once.
+
+        `callback` is called with the future once that is known, on the client's own thread: it must not wait.
+
+        Java's rules for asynchronous sending: a failed connection is tried again, also with a queue given, and a
+        broker's refusal is not. Raises what is wrong with the message, and `OverloadedError` when
+        `async_in_flight_max` messages are on their way already. With `back_pressure` the call waits for room.
+        """
+        self._core.check_running()
+        timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
+        receipt = self._handover.send(self._sending.prepare(message), queue, selector, timeout_s)
+        if callback is not None:
+            receipt.add_done_callback(callback)
+        return receipt
+
+    def send_oneway(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+    ) -> None:
+        """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
+        self._core.check_running()
+        request = self._sending.prepare(message)
+        attempts = self._attempts(request, SendMode.ONEWAY, queue, selector, None)
+        attempt = attempts.next(self._clock.monotonic())
+        assert attempt is not None
+        address, command = self._address(request, attempt.queue), self._command(request, attempt.queue)
+        if self._is_plain:
+            self._connections.send_oneway(address, command, attempt.timeout_s)
+            return
+        context = self._sending.context(request, attempt.queue, address, SendMode.ONEWAY)
+        self._sending.hooks.before(context)
+        self.runtime.core.prepare(command, address)
+        self._connections.send_oneway(address, command, attempt.timeout_s)
+        self._sending.hooks.after(context)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""
+        self._core.check_running()
+        return self.runtime.portal.call(self._core.queues(topic))
+
+    # --- one attempt
+
+    def _attempts(
+        self,
+        request: SendRequest,
+        mode: SendMode,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        timeout_s: float | None,
+    ) -> SendAttempts:
+        sending, positions, started_s = self._sending, self._turns.positions, self._clock.monotonic()
+        attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
+        if attempts is None:
+            self.runtime.portal.call(self._delivery.publish_info(request.topic))
+            attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
+            assert attempts is not None
+        return attempts
+
+    def _try(self, request: SendRequest, attempt: Attempt) -> SendReceipt:
+        sending, queue = self._sending, attempt.queue
+        address = self._address(request, queue)
+        if not self._is_plain:
+            return self._try_with_hooks(request, attempt, address)
+        frame, broker_name, born_ms = sending.requests.frame, sending.routes.broker_of(queue), self._clock.wall_ms()
+        answer = self._connections.request_frame(
+            address, lambda opaque: frame(request, queue, broker_name, born_ms, opaque), attempt.timeout_s
+        )
+        return sending.receipt(answer, request, queue, address)
+
+    def _try_with_hooks(self, request: SendRequest, attempt: Attempt, address: str) -> SendReceipt:
+        sending, queue, core = self._sending, attempt.queue, self.runtime.core
+        command = self._command(request, queue)
+        context = sending.context(request, queue, address, SendMode.SYNC)
+        sending.hooks.before(context)
+        try:
+            core.prepare(command, address)
+            answer = self._connections.request(address, command, attempt.timeout_s)
+            core.preparation.finish(command, address, answer)
+            receipt = sending.receipt(answer, request, queue, address)
+        except RocketlineError as error:
+            sending.hooks.after(context, error=error)
+            raise
+        sending.hooks.after(context, receipt=receipt)
+        return receipt
+
+    def _address(self, request: SendRequest, queue: MessageQueue) -> str:
+        routes = self._sending.routes
+        address = routes.master(routes.broker_of(queue))
+        if address is None:
+            return self.runtime.portal.call(self._delivery.address(request, queue))
+        return self.runtime.core.target(address, vip=True)
+
+    def _command(self, request: SendRequest, queue: MessageQueue) -> Command:
+        sending = self._sending
+        return sending.requests.command(request, queue, sending.routes.broker_of(queue), self._clock.wall_ms())
+
+
+class _Turns(threading.local):
+    """Whose turn it is among the queues, for each thread its own."""
+
+    def __init__(self) -> None:
+        self.positions: Positions = {}
