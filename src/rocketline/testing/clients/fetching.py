@@ -27,6 +27,12 @@ def java_client(release: Release, home: Path) -> ClientProgram:
     return ClientProgram("Java", command, home, _ALL_KINDS, _PUSH_MODES | {"pull"})
 
 
+def own_client(home: Path) -> ClientProgram:
+    """Rocketline's own, as this Python has it."""
+    command = [sys.executable, "-m", "rocketline.testing.clients.own"]
+    return ClientProgram("Rocketline", command, home, _ALL_KINDS, _PUSH_MODES | {"pull"})
+
+
 def go_client(home: Path) -> ClientProgram:
     """`github.com/apache/rocketmq-client-go/v2`, in the version that `go.mod` names."""
     sources = _sources("go")

@@ -50,6 +50,7 @@ final class ClientDriver {
             return switch (call[0]) {
                 case "send" -> Send.run(rest);
                 case "consume" -> Consume.run(rest);
+                case "watch" -> Watch.run(rest);
                 default -> Mqadmin.run(call[0], rest);
             };
         } catch (Exception failure) {

@@ -2,6 +2,7 @@ import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -41,6 +42,18 @@ final class Consume {
     }
 
     private void push(String[] arguments) throws Exception {
+        DefaultMQPushConsumer consumer = pushConsumer(arguments, this::takeAll);
+        consumer.start();
+        try {
+            open.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
+            Thread.sleep(MOMENT_MS);
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    /** Of NAMESERVERS TOPIC GROUP MODE EXPRESSION; {@code takeAll} says whether messages are done. */
+    static DefaultMQPushConsumer pushConsumer(String[] arguments, Predicate<List<MessageExt>> takeAll) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments[2]);
         consumer.setNamesrvAddr(arguments[0]);
         consumer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
@@ -49,22 +62,16 @@ final class Consume {
         consumer.subscribe(arguments[1], arguments[4]);
         if (arguments[3].equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
-                    takeAll(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
+                    takeAll.test(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
         } else {
             boolean toAll = arguments[3].equals("broadcast");
             consumer.setMessageModel(toAll ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
             // Otherwise two that broadcast share the file with their offsets.
             consumer.setInstanceName("pid" + ProcessHandle.current().pid());
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
-                    takeAll(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
+                    takeAll.test(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
         }
-        consumer.start();
-        try {
-            open.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
-            Thread.sleep(MOMENT_MS);
-        } finally {
-            consumer.shutdown();
-        }
+        return consumer;
     }
 
     private void pull(String[] arguments) throws Exception {

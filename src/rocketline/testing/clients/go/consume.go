@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -24,8 +26,52 @@ type deliveries struct {
 }
 
 func consume(arguments []string) *deliveries {
-	nameServers, topic, group, mode, expression := arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]
 	taken := &deliveries{All: [][5]int64{}, open: integer(arguments[5]), done: make(chan struct{})}
+	push := pushConsumer(arguments, taken.takeAll)
+	select {
+	case <-taken.done:
+	case <-time.After(time.Duration(integer(arguments[6])) * time.Second):
+	}
+	time.Sleep(moment)
+	check(push.Shutdown())
+	taken.lock.Lock()
+	return taken
+}
+
+// watch prints each delivery at once, until standard input ends; then it leaves its group.
+func watch(arguments []string) string {
+	var lock sync.Mutex
+	lines := json.NewEncoder(os.Stdout)
+	push := pushConsumer(arguments, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		lock.Lock()
+		defer lock.Unlock()
+		for _, message := range messages {
+			number, _ := readBody(message.Body)
+			check(lines.Encode([]any{
+				number,
+				message.Queue.BrokerName,
+				message.Queue.QueueId,
+				message.QueueOffset,
+				message.ReconsumeTimes,
+				time.Now().UnixMilli(),
+			}))
+		}
+		return consumer.ConsumeSuccess, nil
+	})
+	lock.Lock()
+	check(lines.Encode("ready"))
+	lock.Unlock()
+	_, problem := io.ReadAll(os.Stdin)
+	check(problem)
+	check(push.Shutdown())
+	return "closed"
+}
+
+type handler = func(context.Context, ...*primitive.MessageExt) (consumer.ConsumeResult, error)
+
+// pushConsumer starts one with NAMESERVERS TOPIC GROUP MODE EXPRESSION.
+func pushConsumer(arguments []string, handle handler) rocketmq.PushConsumer {
+	nameServers, topic, group, mode, expression := arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]
 	model := consumer.Clustering
 	if mode == "broadcast" {
 		model = consumer.BroadCasting
@@ -42,16 +88,9 @@ func consume(arguments []string) *deliveries {
 	)
 	check(problem)
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: expression}
-	check(push.Subscribe(topic, selector, taken.takeAll))
+	check(push.Subscribe(topic, selector, handle))
 	check(push.Start())
-	select {
-	case <-taken.done:
-	case <-time.After(time.Duration(integer(arguments[6])) * time.Second):
-	}
-	time.Sleep(moment)
-	check(push.Shutdown())
-	taken.lock.Lock()
-	return taken
+	return push
 }
 
 func (d *deliveries) takeAll(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {

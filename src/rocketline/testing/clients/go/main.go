@@ -2,8 +2,9 @@
 //
 //	send NAMESERVERS TOPIC KIND:FIRST:COUNT:FAILURES…
 //	consume NAMESERVERS TOPIC GROUP MODE EXPRESSION COUNT SECONDS
+//	watch NAMESERVERS TOPIC GROUP MODE EXPRESSION
 //
-// Prints one line of JSON. A message's body is its number and how often its consumer shall fail, such as 17/0.
+// Prints one line of JSON; watch prints one for each delivery. A message's body is its number and how often its consumer shall fail, such as 17/0.
 package main
 
 import (
@@ -24,6 +25,8 @@ func main() {
 		result = send(arguments[0], arguments[1], arguments[2:])
 	case "consume":
 		result = consume(arguments)
+	case "watch":
+		result = watch(arguments)
 	default:
 		panic("no such command: " + os.Args[1])
 	}
