@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from rocketline.admin.blocking import Admin as Admin
     from rocketline.client.options import Credentials as Credentials
     from rocketline.client.options import RpcHook as RpcHook
     from rocketline.client.options import Tls as Tls
     from rocketline.sync.runtime import ClientRuntime as ClientRuntime
 
 _PLACES = {
+    "Admin": "rocketline.admin.blocking",
     "ClientRuntime": "rocketline.sync.runtime",
     "Credentials": "rocketline.client.options",
     "RpcHook": "rocketline.client.options",
     "Tls": "rocketline.client.options",
 }
 
-__all__ = ["ClientRuntime", "Credentials", "RpcHook", "Tls"]
+__all__ = ["Admin", "ClientRuntime", "Credentials", "RpcHook", "Tls"]
 
 
 def __getattr__(name: str) -> object:

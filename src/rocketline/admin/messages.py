@@ -157,7 +157,10 @@ class Messages:
             if message.queue_offset == offset:
                 return message
         low, high = result.min_offset, result.max_offset
-        raise NoMessageError(f"{queue} has no message at {offset}: it reaches from {low} to {high}")
+        raise NoMessageError(
+            f"queue {queue.broker_name}:{queue.queue_id} of topic {queue.topic!r} has no message at {offset}: "
+            f"it reaches from {low} to {high}"
+        )
 
     async def between(
         self,

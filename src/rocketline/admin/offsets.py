@@ -174,10 +174,10 @@ class Offsets:
             await self.commit(group, queue, offset)
             return
         made = decode(ResetOffsetBody, answer.body).offset_table
-        if made.get(queue) != offset:
+        if (reached := made.get(queue)) != offset:
             raise ClientError(
-                f"{queue} of group {group!r} was reset to {made.get(queue)}, not to {offset}: broker "
-                f"{queue.broker_name} leaves resets to its clients, which know times only "
+                f"queue {queue.broker_name}:{queue.queue_id} of topic {queue.topic!r} is reset to {reached}, not to "
+                f"{offset}: broker {queue.broker_name} leaves resets to its clients, which know times only "
                 "(set useServerSideResetOffset=true there)"
             )
 

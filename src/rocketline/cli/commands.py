@@ -8,17 +8,25 @@ import click
 
 from rocketline import __version__
 from rocketline.cli.broker import broker
+from rocketline.cli.cluster import cluster
 from rocketline.cli.demo import demo
+from rocketline.cli.group import group
+from rocketline.cli.message import message
 from rocketline.cli.nameserver import nameserver
+from rocketline.cli.send import send
 from rocketline.cli.serve import serve
+from rocketline.cli.tail import tail
+from rocketline.cli.topic import topic
 from rocketline.errors import ConfigError, RocketlineError
 
 _EXAMPLES = """\b
 Examples:
   rocketline demo                        see it work
   rocketline serve                       name server and broker on this machine
-  rocketline nameserver                  a name server on port 9876
-  rocketline broker -n 127.0.0.1:9876    a broker on port 10911
+  rocketline send orders 'two teapots'   a message; the topic comes with it
+  rocketline tail orders --follow        watch a topic
+  rocketline group lag                   how far all groups are
+  rocketline cluster show                who is there and what they do
   rocketline broker -c broker.conf       with Apache's own configuration file
 """
 
@@ -49,5 +57,5 @@ def rocketline() -> None:
     """Apache RocketMQ in Python."""
 
 
-for command in (broker, demo, nameserver, serve):
+for command in (broker, cluster, demo, group, message, nameserver, send, serve, tail, topic):
     rocketline.add_command(command)
