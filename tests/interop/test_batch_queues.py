@@ -1,4 +1,4 @@
-"""Topics with `queue.type=BatchCQ`: what both brokers store and answer is the same, and each opens the other's queues."""
+"""Topics with `queue.type=BatchCQ`: both brokers store and answer the same, and each opens the other's queues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker_questions import BrokerQuestions
-from rocketline.model.message import Message, StoredMessage
+from rocketline.model.message import Message
 from rocketline.store.batch_consume_queue import BATCH_UNIT_BYTES
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
@@ -23,7 +23,6 @@ from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import (
-    BoundaryType,
     CreateTopicRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
@@ -191,7 +190,7 @@ def see(process: ServerProcess, home: Path) -> Seen:
         wait_for_end(broker, str(int(answers[-1][1]["queueOffset"]) + 1))
         pulls = {}
         for expression in ("*", "a", "b"):
-            for offset in range(0, int(bounds(broker)[1]) + 3):
+            for offset in range(int(bounds(broker)[1]) + 3):
                 answer = pull(broker, offset, expression)
                 pulls[expression, offset] = answer.code, answer.ext["nextBeginOffset"], records(answer)
         kinds = [("U", "FIRST"), ("K", "one"), ("K", "batch"), ("K", "k1"), ("K", "k21"), ("T", "a"), ("U", "B110")]
@@ -212,3 +211,66 @@ def test_both_brokers_store_and_answer_the_same(release: Release, tmp_path: Path
         assert ours.pulls[asked] == found, asked
     assert ours.by_key == theirs.by_key
     assert ours.units == theirs.units
+
+
+def contents(broker: BrokerQuestions) -> list[tuple[object, ...]]:
+    """Every record of the queue, in order, however many pulls that takes."""
+    found: list[tuple[object, ...]] = []
+    offset, end = int(bounds(broker)[0]), int(bounds(broker)[1])
+    while offset < end:
+        answer = pull(broker, offset)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        found += records(answer)
+        offset = int(answer.ext["nextBeginOffset"])
+    return found
+
+
+@pytest.fixture(params=["ours first", "apache first"])
+def pair(request: pytest.FixtureRequest, release: Release, tmp_path: Path) -> Pair:
+    port = free_port()
+
+    def ours() -> ServerProcess:
+        return BrokerProcess(tmp_path, name_servers=(), port=port, settings=SETTINGS)
+
+    def apache() -> ServerProcess:
+        return ApacheBroker(release, tmp_path, name_servers=(), port=port, settings=SETTINGS)
+
+    return Pair(tmp_path, *((ours, apache) if request.param == "ours first" else (apache, ours)))
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_batches_of_one_broker_are_served_and_continued_by_the_other(pair: Pair, end: str) -> None:
+    with served(pair.first) as (process, broker):
+        create(broker)
+        *_, last = send_everything(broker)
+        end_offset = int(last.ext["queueOffset"]) + 1
+        wait_for_end(broker, str(end_offset))
+        before = contents(broker)
+        process.close(timeout_s=60) if end == "stopped" else process.kill()
+    with served(pair.second) as (process, broker):
+        assert bounds(broker)[:2] == ["0", str(end_offset)]
+        assert contents(broker) == before
+        assert ext(send_batch(broker, 500, 7, {"UNIQ_KEY": "NEXT"}))[1]["queueOffset"] == str(end_offset)
+        wait_for_end(broker, str(end_offset + 7))
+        after = contents(broker)
+        assert after[:-1] == before
+        process.close(timeout_s=60) if end == "stopped" else process.kill()
+    with served(pair.first) as (_, broker):
+        assert contents(broker) == after
+        assert ext(send_batch(broker, 600, 2, {"UNIQ_KEY": "BACK"}))[1]["queueOffset"] == str(end_offset + 7)
+
+
+def test_java_client_sends_batches_and_reads_each_message_of_them(release: Release, tmp_path: Path) -> None:
+    client, batches = java_client(release, tmp_path), Portion("batch", 0, 500)
+    with (
+        NameServerProcess(tmp_path / "names") as names,
+        BrokerProcess(tmp_path / "broker", name_servers=(names.address,), settings=SETTINGS) as process,
+        BrokerQuestions(process.address, timeout_s=20) as broker,
+    ):
+        create(broker)
+        client.send(names.address, TOPIC, batches)
+        stored = contents(broker)
+        delivered = client.consume(names.address, TOPIC, "readers", batches.count, mode="concurrent", timeout_s=60)
+    assert len(stored) < batches.count  # they are kept together
+    assert {sys_flag for *_, sys_flag, _ in stored} == {0xC0}
+    assert sorted(found.number for found in delivered) == list(range(batches.count))
