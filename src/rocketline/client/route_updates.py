@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from rocketline.client.members import Members
 from rocketline.client.routes import RouteTable, limit_queues
-from rocketline.errors import RocketlineError
+from rocketline.errors import ClosedError, RocketlineError
 from rocketline.logs import Log
 from rocketline.model.names import AUTO_CREATE_TOPIC, is_retry_topic
 from rocketline.model.route import TopicRouteData
@@ -45,7 +45,12 @@ class RouteUpdates:
         asking = self._under_way.get(wanted)
         if asking is None:
             asking = self._under_way[wanted] = self._spawn(self._question(*wanted), name=f"route of {topic}")
-        outcome = await asyncio.shield(asking)  # a caller that gives up takes nothing from the others
+        try:
+            outcome = await asyncio.shield(asking)  # a caller that gives up takes nothing from the others
+        except asyncio.CancelledError:
+            if asking.cancelled():
+                raise ClosedError(f"the client was closed while it asked for the route of {topic}") from None
+            raise
         if isinstance(outcome, RocketlineError):
             raise outcome
         return outcome

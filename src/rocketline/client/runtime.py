@@ -179,7 +179,8 @@ class ClientRuntime:
 
     def every(self, period_s: float, first_s: float, work: Callable[[], Awaitable[object]], *, name: str) -> Stoppable:
         """Do `work` after `first_s` and then every `period_s`, on its own. A run that fails is logged."""
-        return self.spawn(repeat(self._timers, self.clock, work, first_s, period_s, name=name), name=name)
+        due_s = self.clock.monotonic() + first_s  # counted from this call, whenever the task gets its first turn
+        return self.spawn(repeat(self._timers, self.clock, work, due_s, period_s, name=name), name=name)
 
     async def sleep(self, delay_s: float) -> None:
         """Wait on the runtime's clock."""

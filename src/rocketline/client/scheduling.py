@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from rocketline.clock import Clock
+from rocketline.errors import ClosedError
 from rocketline.logs import Log
 
 _log = Log(__name__)
@@ -43,6 +44,7 @@ class Timers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._alarms: list[tuple[float, int, Alarm]] = []
+        self._resting: set[asyncio.Future[None]] = set()
         self._count = itertools.count()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -67,11 +69,15 @@ class Timers:
         if self._wake is not None:
             self._wake.cancel()
         self._alarms.clear()
+        for over in self._resting:
+            if not over.done():
+                over.set_exception(ClosedError("the client was closed during a wait"))
         self._loop = self._wake = self._unlisten = None
 
     def call_later(self, delay_s: float, action: Callable[[], object]) -> Alarm:
-        """Call `action` on the loop once `delay_s` have passed on the clock."""
-        assert self._loop is not None, "timers are used between open and close"
+        """Call `action` on the loop once `delay_s` have passed on the clock. Raises `ClosedError`."""
+        if self._loop is None:
+            raise ClosedError("the client is not running")
         alarm = Alarm(self._clock.monotonic() + delay_s, action)
         heapq.heappush(self._alarms, (alarm.due_s, next(self._count), alarm))
         if self._alarms[0][2] is alarm:
@@ -79,29 +85,33 @@ class Timers:
         return alarm
 
     async def sleep(self, delay_s: float) -> None:
-        """Wait until `delay_s` have passed on the clock."""
+        """Wait until `delay_s` have passed on the clock. Raises `ClosedError` if the timers close before."""
         if delay_s <= 0:
             await asyncio.sleep(0)
-            return
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        else:
+            await self._rest(asyncio.get_running_loop().create_future(), delay_s)
+
+    async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
+        """Wait until `event` is set, and say whether it is; not longer than `timeout_s` on the clock."""
+        if not event.is_set():
+            loop = asyncio.get_running_loop()
+            over: asyncio.Future[None] = loop.create_future()
+            waiting = loop.create_task(event.wait())
+            waiting.add_done_callback(lambda _: _finish(over))
+            try:
+                await self._rest(over, timeout_s)
+            finally:
+                waiting.cancel()
+        return event.is_set()
+
+    async def _rest(self, over: asyncio.Future[None], delay_s: float) -> None:
         alarm = self.call_later(delay_s, lambda: _finish(over))
+        self._resting.add(over)
         try:
             await over
         finally:
             alarm.cancel()
-
-    async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
-        """Wait until `event` is set, and say whether it is; not longer than `timeout_s` on the clock."""
-        if event.is_set():
-            return True
-        waiting = asyncio.get_running_loop().create_task(event.wait())
-        alarm = self.call_later(timeout_s, waiting.cancel)
-        try:
-            await asyncio.wait([waiting])
-        finally:
-            alarm.cancel()
-            waiting.cancel()
-        return event.is_set()
+            self._resting.discard(over)
 
     def _set_wake(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._wake is not None:
@@ -161,11 +171,10 @@ class OwnedTasks:
 
 
 async def repeat(
-    timers: Timers, clock: Clock, work: Callable[[], Awaitable[object]], first_s: float, period_s: float, *, name: str
+    timers: Timers, clock: Clock, work: Callable[[], Awaitable[object]], due_s: float, period_s: float, *, name: str
 ) -> None:
-    """Do `work` after `first_s` and then every `period_s`, without end. A run that fails is logged and does not end it;
-    one that takes longer than the period is followed by the next at once. Java: scheduleAtFixedRate."""
-    due_s = clock.monotonic() + first_s
+    """Do `work` at `due_s` on the clock and then every `period_s`, without end. A run that fails is logged; one that
+    takes longer than the period is followed by the next at once. Java: scheduleAtFixedRate."""
     while True:
         await timers.sleep(due_s - clock.monotonic())
         try:

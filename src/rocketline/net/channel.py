@@ -484,7 +484,7 @@ class Channel(asyncio.BufferedProtocol):
         now_s, is_silent = self._owner.clock.monotonic(), False
         for opaque, deadline in [entry for entry in self._deadlines.items() if entry[1].due_s <= now_s]:
             given_s = deadline.due_s - deadline.asked_s
-            is_silent |= self.read_s < deadline.asked_s and given_s >= _FAIR_TIMEOUT_S
+            is_silent |= self.read_s <= deadline.asked_s and given_s >= _FAIR_TIMEOUT_S
             waiter = self._forget(opaque)
             if waiter is not None and not waiter.done():
                 problem = f"no answer to request {deadline.code} in {given_s:g} s"
