@@ -16,7 +16,6 @@ from rocketline.client.offset_store import OffsetStore
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.queue_locks import LOCK_PERIOD_S, QueueLocks
 from rocketline.client.subscriptions import Subscriptions
-from rocketline.errors import RocketlineError
 from rocketline.logs import Log
 from rocketline.model.names import is_retry_topic
 from rocketline.model.queue import MessageQueue
@@ -113,6 +112,7 @@ class Rebalancer:
         self._locks_queues = is_orderly and self._is_clustering
         self._is_push = is_push
         self._turn = asyncio.Lock()
+        self._is_stopped = False
 
     async def run(self) -> bool:
         """One round over all subscribed topics; one at a time. False: something is left to do, try again soon.
@@ -120,6 +120,8 @@ class Rebalancer:
         A topic that fails, or whose broker is slow to answer, does not hold up others. Java: doRebalance.
         """
         async with self._turn:
+            if self._is_stopped:
+                return True
             topics = list(self._subscriptions)
             rounds = [_Round(self, topic) for topic in topics]
             await asyncio.gather(*(one.run() for one in rounds))
@@ -200,6 +202,8 @@ class Rebalancer:
         return any(added)
 
     async def _add(self, queue: MessageQueue) -> bool:
+        if self._is_stopped:
+            return False
         if self._locks_queues and not await self.locks.lock(queue):
             _log.info("queue is still locked by another member", group=self._group, queue=queue)
             self._runtime.call_later(_LOCK_AGAIN_S, self._runtime.wake_rebalance)
@@ -207,10 +211,10 @@ class Rebalancer:
         self._offsets.remove(queue)
         try:
             offset = await self._start(queue)
-        except RocketlineError as error:
+        except Exception as error:  # noqa: BLE001  # an application's keeper may raise anything
             _log.warning("start of a queue not known", group=self._group, queue=queue, problem=error)
-            return False
-        if queue in self.queues:
+            if self._locks_queues:
+                await self.locks.unlock(queue)
             return False
         process_queue: ProcessQueue[Any] = ProcessQueue(self._runtime.clock.monotonic())
         process_queue.is_locked = True
@@ -235,8 +239,15 @@ class Rebalancer:
         await self.remove(queue)
         self._runtime.wake_rebalance()
 
+    async def stop(self) -> None:
+        """Take no more queues, and wait for a round under way: what it has locked is then unlocked with the rest."""
+        self._is_stopped = True
+        async with self._turn:
+            pass
+
     def close(self) -> None:
-        """Drop everything at once. Whoever wants offsets saved and locks let go does so before."""
+        """Drop everything at once. Whoever wants offsets saved and locks let go does so before, after `stop`."""
+        self._is_stopped = True
         for process_queue in self.queues.values():
             process_queue.is_dropped = True
         self.queues.clear()
