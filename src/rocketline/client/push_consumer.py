@@ -249,6 +249,7 @@ class PushConsumer:
             self._loops.clear()
             await self._consumption.close(self.options.close_wait_s)
             self._direct.close()
+            await self._rebalancer.stop()
             if self.options.orderly and self._is_clustering:
                 await self._rebalancer.locks.unlock_all()
             await self._offsets.persist_all(self._owned())
@@ -314,7 +315,7 @@ class PushConsumer:
             await self._runtime.update_route(topic)
         except RocketlineError as error:
             _log.warning("route of a new subscription not known yet", topic=topic, problem=error)
-        await self._runtime.heartbeat_all()
+        await self._runtime.heartbeat_all(is_forced_full=True)
         self._runtime.wake_rebalance()
 
     def unsubscribe(self, topic: str) -> None:
@@ -361,7 +362,7 @@ class PushConsumer:
             raise ClientError(f"message {message.message_id} could not be sent back: the log says why")
 
     async def reset_to_time(self, time_ms: int) -> None:
-        """Go on, in all owned queues, at the first message that was stored then or later. Java: resetOffsetByTimeStamp."""
+        """Go on, in all owned queues, at the first message stored then or later. Java: resetOffsetByTimeStamp."""
         self._check_started()
         bounds = QueueBounds(self._runtime)
         offsets = {queue: await bounds.search_offset(queue, time_ms) for queue in self._owned()}
