@@ -103,6 +103,10 @@ class AssignedQueues:
         with self._changed:
             return set(self._queues)
 
+    def caches(self) -> dict[MessageQueue, ProcessQueue[ReceivedMessage]]:
+        with self._changed:
+            return {queue: assigned.cache for queue, assigned in self._queues.items()}
+
     def find(self, queue: MessageQueue) -> AssignedQueue:
         """Raises `ClientError` for a queue that is not assigned."""
         assigned = self._queues.get(queue)
@@ -189,7 +193,7 @@ class AssignedQueues:
                 self._rest_of = None
             return message, batch
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s: float | None) -> bool:
         """Block until there is something to take, or this is closed; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._batches or self._rest) or self._is_closed, timeout_s)
