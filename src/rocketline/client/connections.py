@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from rocketline.client.options import ClientOptions, RpcHook, Tls
 from rocketline.clock import Clock
+from rocketline.errors import ClosedError, ConnectionLostError
 from rocketline.net.channel import Channel, ChannelLimits, Dispatch
 from rocketline.net.config import TlsConfig
 from rocketline.net.remote import Remote
@@ -90,22 +92,24 @@ class Connections:
 
     async def connect(self, address: str, timeout_s: float) -> Channel:
         """The live connection to `address`, made now if need be. Raises `ConnectError`."""
-        return self.channel(address) or await self._remote(address).connect(timeout_s)
+        with _lost_if_dropped(address):
+            return self.channel(address) or await self._remote(address).connect(timeout_s)
 
     async def ask(self, address: str, command: Command, timeout_s: float) -> Command:
         """Prepare and send `command`, and wait for the answer, whatever its code. GO_AWAY leads to a new connection and
         the same request once more, within the same time. Raises `TransportError` or, when sent away twice,
         `ResponseError`."""
-        if not self._preparation.is_needed:
-            return await self._remote(address).request(command, timeout_s)
         prepared = self._prepared(command, address)
-        answer = await self._remote(address).request(prepared, timeout_s)
-        self._preparation.finish(prepared, address, answer)
+        with _lost_if_dropped(address):
+            answer = await self._remote(address).request(prepared, timeout_s)
+        if self._preparation.is_needed:
+            self._preparation.finish(prepared, address, answer)
         return answer
 
     async def send_oneway(self, address: str, command: Command, timeout_s: float) -> None:
         """Prepare and send `command`; nobody answers. Raises `TransportError`."""
-        await self._remote(address).send_oneway(self._prepared(command, address), timeout_s)
+        with _lost_if_dropped(address):
+            await self._remote(address).send_oneway(self._prepared(command, address), timeout_s)
 
     def begin(self, channel: Channel, address: str, command: Command, timeout_s: float) -> asyncio.Future[Command]:
         """Prepare and send `command`, which nobody else uses, on a live connection. See `Channel.begin`."""
@@ -158,6 +162,15 @@ class Connections:
     def _finish(self, command: Command, address: str, done: asyncio.Future[Command]) -> None:
         if not done.cancelled() and done.exception() is None:
             self._preparation.finish(command, address, done.result())
+
+
+@contextmanager
+def _lost_if_dropped(address: str) -> Iterator[None]:
+    """To whoever waits for a connection that is dropped meanwhile, it is one more that was lost: the client goes on."""
+    try:
+        yield
+    except ClosedError as error:
+        raise ConnectionLostError(address, "dropped: its server is in no route any more") from error
 
 
 def vip_address(address: str) -> str:
