@@ -21,7 +21,7 @@ from rocketline.client.offset_store import ReadFrom
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.pulling import PullPlan, Pulls
 from rocketline.client.queue_bounds import QueueBounds
-from rocketline.client.queue_names import as_seen, on_wire
+from rocketline.client.queue_names import as_seen, find_queues, on_wire
 from rocketline.client.rebalance import Rebalancer
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.running_info import running_info
@@ -30,7 +30,7 @@ from rocketline.client.start_offset import StartOffsets
 from rocketline.client.subscriptions import MessageSelector, Subscriptions, parse_subscription
 from rocketline.client.topic_watch import TopicListener, TopicWatch
 from rocketline.client.validation import check_topic
-from rocketline.errors import ClientError, InvalidOffsetError, RocketlineError, TopicNotFoundError
+from rocketline.errors import ClientError, InvalidOffsetError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
@@ -214,12 +214,7 @@ class LitePullCore:
 
     async def topic_queues(self, topic: str) -> set[MessageQueue]:
         """The queues of a topic by its newest route. Raises `TopicNotFoundError`."""
-        on_wire = self._runtime.with_namespace(topic)
-        await self._runtime.update_route(on_wire)
-        queues = self._runtime.routes.queues_to_read(on_wire)
-        if not queues:
-            raise TopicNotFoundError(topic, self._runtime.name_servers)
-        return as_seen(self._runtime, queues)
+        return await find_queues(self._runtime, topic)
 
     def watch(self, topic: str, listener: TopicListener) -> None:
         check_topic(topic)

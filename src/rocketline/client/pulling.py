@@ -281,7 +281,7 @@ class Pulls:
         for a refusal (`FlowControlError`: later), `ClientError` for an expression that the broker does not know.
         """
         plan, queue = self.plan, query.queue
-        node = plan.node(queue) or await self._searched(queue)
+        node = plan.node(queue) or await self.search(queue)
         try:
             answer = await self._runtime.ask(node.address, plan.command(query, node), timeout_s=timeout_s)
         except TransportError:
@@ -289,7 +289,8 @@ class Pulls:
             raise
         return plan.answered(query, node, answer)
 
-    async def _searched(self, queue: MessageQueue) -> PullNode:
+    async def search(self, queue: MessageQueue) -> PullNode:
+        """Whom to ask, by a new route. Raises `BrokerNotFoundError`, and what asking for the route raises."""
         await self._runtime.update_route(queue.topic)
         node = self.plan.node(queue)
         if node is None:
