@@ -1,15 +1,17 @@
-"""Examples under the help of a command, in two columns."""
+"""Examples under the help of a command."""
 
 from __future__ import annotations
 
 
 def examples(*pairs: tuple[str, str]) -> str:
-    r"""The text for Click's `epilog`: commands, and what they do.
+    r"""The text for Click's `epilog`: commands, each under what it does.
 
-    >>> print(examples(("rocketline topic list", "all topics")))
+    >>> print(examples(("rocketline topic list", "all topics")).removeprefix("\b\n"))
     Examples:
-      rocketline topic list  all topics
+      # all topics
+      rocketline topic list
     """
-    width = max(len(command) for command, meaning in pairs if meaning or len(pairs) == 1)
-    lines = [f"  {command:<{width}}  {meaning}".rstrip() for command, meaning in pairs]
+    lines = [
+        line for command, meaning in pairs for line in ((f"  # {meaning}",) if meaning else ()) + (f"  {command}",)
+    ]
     return "\b\n" + "\n".join(["Examples:", *lines])

@@ -64,8 +64,8 @@ def at(connection: Connection, is_json: bool, topic: str, queue: str, offset: in
     short_help="Messages by key or time.",
     epilog=examples(
         ("rocketline message find orders --key 42", ""),
-        ("rocketline message find orders --begin 2026-11-16T08:00 --end 2026-11-16T09:00", ""),
-        ("rocketline message find orders --begin 1h --tags 'new || paid'", "of the last hour"),
+        ("rocketline message find orders --begin 2026-11-16T08:00 --limit 5", "from then on"),
+        ("rocketline message find orders --begin 2h --end 1h --tags 'new || paid'", "of the hour before the last"),
     ),
 )
 @click.argument("topic")

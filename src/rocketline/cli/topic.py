@@ -70,9 +70,9 @@ def _broker_topics(clusters: Sequence[Cluster]) -> set[str]:
 @topic.command(
     short_help="Make a topic, or change it.",
     epilog=examples(
-        ("rocketline topic create orders", "8 queues on each broker of each cluster"),
-        ("rocketline topic create orders --queues 16 --cluster DefaultCluster", ""),
-        ("rocketline topic create steps --ordered --broker broker-a", "queues stay in place if a broker is away"),
+        ("rocketline topic create orders", "8 queues on each broker"),
+        ("rocketline topic create orders -q 16 --broker broker-a", "on one broker"),
+        ("rocketline topic create steps --ordered", "its queues never move"),
         ("rocketline topic create steps --attribute message.type=FIFO", ""),
     ),
 )

@@ -1,0 +1,290 @@
+"""The commands that work with a cluster, as users type them, on a whole server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from rocketline.cli.commands import rocketline
+from rocketline.testing import Server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(process=True, brokers=2) as server:
+        yield server
+
+
+@pytest.fixture
+def run(server: Server) -> Any:
+    """Run a command against the server; it must succeed."""
+
+    def invoke(*arguments: str, input: str | bytes | None = None) -> Result:
+        result = CliRunner(env={"NAMESRV_ADDR": server.address}).invoke(rocketline, arguments, input=input)
+        assert result.exit_code == 0, (arguments, result.output)
+        assert result.exception is None
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def fails(server: Server) -> Any:
+    """Run a command that must fail; its status and what it complains of."""
+
+    def invoke(*arguments: str, input: str | None = None) -> tuple[int, str]:
+        result = CliRunner(env={"NAMESRV_ADDR": server.address}).invoke(rocketline, arguments, input=input)
+        assert result.exit_code, (arguments, result.output)
+        assert isinstance(result.exception, SystemExit)
+        return result.exit_code, result.stderr
+
+    return invoke
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# --- topics
+
+
+def test_topic_from_its_making_to_its_end(run: Any, fails: Any, server: Server) -> None:
+    made = rows(run("topic", "create", "life", "--queues", "2", "--json"))
+    assert made == [{"topic": "life", "queues": 2, "done": list(server.broker_addresses), "failed": {}}]
+
+    assert run("topic", "show", "life").stdout.splitlines()[1].split() == [
+        "broker-a", server.broker_addresses[0], "2", "2", "rw", "no", "–",
+    ]  # fmt: skip
+    (shown,) = rows(run("topic", "show", "life", "--json"))
+    assert (shown["topic"], shown["groups"], [each["permission"] for each in shown["brokers"]]) == (
+        "life", [], ["rw", "rw"],
+    )  # fmt: skip
+    assert [row["queue"] for row in rows(run("topic", "queues", "life", "--json"))] == [0, 1, 0, 1]
+    run("topic", "permission", "life", "r")
+    assert {row["permission"] for row in rows(run("topic", "route", "life", "--json"))} <= {"r", "rw"}
+
+    status, told = fails("topic", "delete", "life", input="n\n")
+    assert (status, "Delete topic life" in told) == (1, True)
+    assert run("topic", "delete", "life", "--yes").stdout.startswith("topic life is deleted on ")
+    status, told = fails("topic", "delete", "life", "--yes")
+    assert status == 1
+    assert told.startswith("rocketline: topic 'life' has no route")
+
+
+def test_topics_of_rocketmq_itself_are_listed_only_when_asked_for(run: Any, server: Server) -> None:
+    server.create_topic("mine")
+    few = {row["topic"] for row in rows(run("topic", "list", "--json"))}
+    all_of_them = {row["topic"] for row in rows(run("topic", "list", "--all", "--json"))}
+    assert "mine" in few
+    assert not few & {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX", "DefaultCluster_REPLY_TOPIC"}
+    assert few | {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX"} <= all_of_them
+
+
+def test_name_that_no_broker_takes_is_one_clear_line(fails: Any) -> None:
+    status, told = fails("topic", "create", "a b")
+    assert status == 1
+    (line,) = told.splitlines()
+    assert line.startswith("rocketline: topic 'a b': ")
+
+
+def test_broker_that_is_not_there_is_told_with_those_that_are(fails: Any) -> None:
+    _, told = fails("topic", "create", "nowhere", "--broker", "broker-z")
+    assert "'broker-z'" in told
+    assert "broker-a, broker-b" in told
+
+
+def test_name_server_that_is_not_there_is_one_clear_line(fails: Any) -> None:
+    status, told = fails("topic", "list", "-n", "127.0.0.1:1")
+    assert (status, len(told.splitlines())) == (1, 1)
+    assert told.startswith("rocketline: 127.0.0.1:1: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "create"),
+        ("topic", "create", "x", "--attribute", "novalue"),
+        ("group", "reset", "g", "t"),
+        ("group", "reset", "g", "t", "--to", "end", "--offset", "1"),
+        ("group", "reset", "g", "t", "--to", "yesterday"),
+        ("group", "reset", "g", "t", "--queue", "broker-a", "--offset", "1"),
+        ("message", "find", "t"),
+        ("message", "find", "t", "--key", "k", "--tags", "a"),
+        ("message", "find", "t", "--begin", "tomorrow"),
+        ("send", "t"),
+        ("send", "t", "body", "--lines"),
+        ("send", "t", "-", "--lines", "--count", "2"),
+        ("send", "t", "body", "--property", "color"),
+        ("cluster", "kv", "n", "--delete"),
+        ("topic", "list", "--access-key", "me"),
+    ],
+)
+def test_wrong_use_has_status_2_and_says_what_is_wrong(fails: Any, arguments: tuple[str, ...]) -> None:
+    status, told = fails(*arguments)
+    assert status == 2
+    assert "Error: " in told
+
+
+# --- groups
+
+
+def test_group_from_its_making_to_its_end(run: Any, fails: Any, server: Server) -> None:
+    server.create_topic("consumed", queues=1)
+    run("send", "consumed", "x", "--queue", "broker-a:0", "--count", "3")
+    run("group", "create", "readers", "--retry-max", "3")
+    assert "readers" in [row["group"] for row in rows(run("group", "list", "--json"))]
+    (shown,) = rows(run("group", "show", "readers", "--json"))
+    assert [each["retry_max"] for each in shown["brokers"]] == [3, 3]
+
+    end = run("group", "reset", "readers", "consumed", "--to", "end").stdout.splitlines()
+    assert [line.split() for line in end] == [
+        ["topic", "broker", "queue", "offset"], ["consumed", "broker-a", "0", "3"], ["consumed", "broker-b", "0", "0"],
+    ]  # fmt: skip
+    run("group", "reset", "readers", "consumed", "--queue", "broker-a:0", "--offset", "1")
+    lag = {(row["broker"], row["queue"]): row for row in rows(run("group", "lag", "readers", "--json"))}
+    assert (lag["broker-a", 0]["lag"], lag["broker-a", 0]["committed_offset"]) == (2, 1)
+    assert "lag: 2" in run("group", "lag", "readers", "--topic", "consumed").stdout
+    assert {row["group"]: row["lag"] for row in rows(run("group", "lag", "--json"))} == {"readers": 2}
+
+    run("group", "create", "copy")
+    cloned = rows(run("group", "clone", "readers", "copy", "consumed", "--json"))
+    assert [row["offset"] for row in cloned] == [1, 0]
+    assert [row["offset"] for row in rows(run("group", "reset", "copy", "consumed", "--to", "1h", "--json"))] == [0, 0]
+    assert [row["offset"] for row in rows(run("group", "reset", "copy", "consumed", "--to", "begin", "--json"))] == [
+        0,
+        0,
+    ]
+
+    run("group", "delete", "readers", "--yes")
+    run("group", "delete", "copy", "--yes")
+    status, told = fails("group", "delete", "readers", "--yes")
+    assert (status, told) == (1, "Error: no broker knows the group readers\n")
+
+
+def test_group_without_members_says_so(run: Any) -> None:
+    assert run("group", "connections", "nobody").stderr == "nobody consumes in group nobody now\n"
+    (shown,) = rows(run("group", "connections", "nobody", "--json"))
+    assert shown["members"] == []
+    assert run("group", "producers", "nobody").stderr == "no producer is online\n"
+
+
+# --- messages
+
+
+def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, server: Server) -> None:
+    server.create_topic("orders", queues=2)
+    (sent,) = rows(run("send", "orders", "two teapots", "--tag", "new", "--key", "42", "--property", "a=b", "--json"))
+    place = f"{sent['broker']}:{sent['queue']}"
+
+    (found,) = rows(run("message", "get", "orders", sent["message_id"], "--json"))
+    assert (found["body"], found["tags"], found["keys"], found["properties"]["a"]) == (
+        "two teapots",
+        "new",
+        ["42"],
+        "b",
+    )
+    assert rows(run("message", "at", "orders", place, str(sent["queue_offset"]), "--json"))[0]["body"] == "two teapots"
+    assert run("message", "get", "orders", found["offset_message_id"], "--body").stdout == "two teapots"
+    assert "two teapots" in run("message", "find", "orders", "--key", "42").stdout
+    assert rows(run("message", "find", "orders", "--begin", "1h", "--tags", "old", "--json")) == []
+    assert [row["body"] for row in rows(run("tail", "orders", "--json"))] == ["two teapots"]
+    line = run("tail", "orders", "--tag", "new").stdout
+    assert line.rstrip().endswith(f"  {place}:{sent['queue_offset']}  [new] #42  two teapots")
+    assert run("tail", "orders", "--body").stdout == "two teapots\n"
+
+    (again,) = rows(run("message", "resend", "orders", sent["message_id"], "--json"))
+    assert again["message_id"] != sent["message_id"]
+    assert len(rows(run("message", "find", "orders", "--key", "42", "--json"))) == 2
+    status, told = fails("message", "find", "orders", "--key", "43")
+    assert (status, told.startswith("rocketline: topic 'orders' has no message with the key '43'")) == (1, True)
+
+
+def test_lines_of_a_pipe_are_messages_and_empty_ones_are_none(run: Any, server: Server) -> None:
+    server.create_topic("logs", queues=1)
+    assert len(rows(run("send", "logs", "-", "--lines", "--json", input="one\r\n\ntwo\nthree"))) == 3
+    bodies = run("tail", "logs", "--body").stdout.splitlines()
+    assert sorted(bodies) == ["one", "three", "two"]
+
+
+def test_body_of_a_file_is_sent_byte_by_byte(run: Any, server: Server, tmp_path: Path) -> None:
+    server.create_topic("files", queues=1)
+    file = tmp_path / "body"
+    file.write_bytes(bytes(range(256)))
+    (sent,) = rows(run("send", "files", "--file", str(file), "--json"))
+
+    (found,) = rows(run("message", "get", "files", sent["message_id"], "--json"))
+    assert "body" not in found
+    assert found["body_base64"].startswith("AAECAwQF")
+    assert run("message", "get", "files", sent["message_id"], "--body").stdout_bytes == file.read_bytes()
+    assert run("tail", "files").stdout.rstrip().endswith("<256 bytes>")
+
+
+def test_sum_of_many_messages_is_told_in_one_line(run: Any, server: Server) -> None:
+    server.create_topic("many", queues=1)
+    (line,) = run("send", "many", "x", "--count", "25").stdout.splitlines()
+    assert line.startswith("25 messages in ")
+    assert sum(row["messages"] for row in rows(run("topic", "queues", "many", "--json"))) == 25
+
+
+def test_failed_send_is_one_clear_line(fails: Any) -> None:
+    status, told = fails("send", "SCHEDULE_TOPIC_XXXX", "x")
+    assert (status, len(told.splitlines())) == (1, 1)
+    assert told.startswith("rocketline: topic 'SCHEDULE_TOPIC_XXXX'")
+
+
+# --- brokers and name servers
+
+
+def test_cluster_is_shown_and_set_up(run: Any, fails: Any, server: Server) -> None:
+    shown = rows(run("cluster", "show", "--json"))
+    assert [(row["broker"], row["version"], row["problem"]) for row in shown] == [
+        ("broker-a", "V5_5_0", None), ("broker-b", "V5_5_0", None),
+    ]  # fmt: skip
+    assert run("cluster", "show").stdout.splitlines()[0].split()[:2] == ["cluster", "broker"]
+    assert [row["role"] for row in rows(run("cluster", "brokers", "--json"))] == ["master", "master"]
+    assert rows(run("cluster", "stats", "broker-a", "--json"))[0]["brokerVersionDesc"] == "V5_5_0"
+
+    assert run("cluster", "set", "broker-b", "maxMessageSize", "4000000").stdout == (
+        f"maxMessageSize is 4000000 on {server.broker_addresses[1]}\n"
+    )
+    (config,) = rows(run("cluster", "config", "broker-b", "maxMessageSize", "--json"))
+    assert config == {"address": server.broker_addresses[1], "maxMessageSize": "4000000"}
+    assert fails("cluster", "config", "broker-b", "nothing") == (1, "Error: broker broker-b has no setting nothing\n")
+    status, told = fails("cluster", "set", "broker-b", "brokerConfigPath", "/x")
+    assert (status, "code 16" in told) == (1, True)
+    assert run("cluster", "clean", "expired-logs").stdout.startswith("expired-logs cleaned on ")
+
+
+def test_name_servers_are_shown_and_keep_texts(run: Any, server: Server) -> None:
+    assert rows(run("cluster", "name-servers", "productEnvName", "--json")) == [
+        {"address": server.address, "productEnvName": "center"}
+    ]
+    run("cluster", "kv", "tests", "key", "a value")
+    assert rows(run("cluster", "kv", "tests", "--json")) == [{"key": "key", "value": "a value"}]
+    run("cluster", "kv", "tests", "key", "--delete")
+    assert run("cluster", "kv", "tests").stderr == "tests has no such text\n"
+    assert rows(run("cluster", "writes", "broker-b", "forbid", "--json"))[0]["topics"] > 0
+    assert rows(run("cluster", "writes", "broker-b", "allow", "--json"))[0]["topics"] > 0
+
+
+# --- help
+
+
+def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from _all_commands(command, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(_all_commands(rocketline)), ids=" ".join)
+def test_help_of_every_command_fits_a_terminal_and_has_no_clashing_names(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(rocketline, [*path, "--help"], terminal_width=80)
+    assert result.exit_code == 0
+    assert [line for line in result.output.splitlines() if len(line) > 84] == []
