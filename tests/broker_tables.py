@@ -33,9 +33,11 @@ class Tables:
     def __init__(self, clock: FakeClock, files: FileSystem, **settings: str) -> None:
         self.clock, self.files = clock, files
         self.settings = broker_clients.broker_settings(storePathRootDir=str(ROOT), **SMALL | settings)
-        self.store = MessageStore.open(lambda: self.settings.value.store, files, clock, HOST, 2**30)
         config = ROOT / "config"
         self.topics = TopicTable.load(files, config / "topics.json", self.settings, clock)
+        self.store = MessageStore.open(
+            lambda: self.settings.value.store, files, clock, HOST, 2**30, lambda: self.topics.is_batched
+        )
         self.groups = GroupTable.load(files, config / "subscriptionGroup.json", self.settings, clock)
         self.offsets = ConsumerOffsets.load(files, config / "consumerOffset.json", self.settings, clock)
         self.consumers = ConsumerRegistry()

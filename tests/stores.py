@@ -8,12 +8,14 @@ from typing import Any
 
 from broker_tables import HOST, message
 from rocketline.model.ids import LogOffset
-from rocketline.model.message import StoredMessage
+from rocketline.model.message import Message, StoredMessage
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.batch import encode_batch
 
 ROOT = Path("/store")
 LOG_BYTES = 1024
@@ -22,7 +24,7 @@ UNITS = 5
 """In one file of a queue."""
 MEMORY_BYTES = 1 << 30
 
-__all__ = ["HOST", "LOG_BYTES", "ROOT", "SYNC", "UNITS", "message"]
+__all__ = ["BATCHED", "HOST", "LOG_BYTES", "ROOT", "SYNC", "UNITS", "message"]
 
 SYNC = FlushDiskType.SYNC_FLUSH
 
@@ -32,6 +34,7 @@ def store_config(**changes: Any) -> StoreConfig:
         "store_path_root_dir": ROOT,
         "mapped_file_size_commit_log": LOG_BYTES,
         "mapped_file_size_consume_queue": UNITS * 20,
+        "mapper_file_size_batch_consume_queue": UNITS * 46,
         "max_hash_slot_num": 10,
         "max_index_num": 12,
     }
@@ -42,10 +45,14 @@ def memory(clock: FakeClock) -> MemoryFileSystem:
     return MemoryFileSystem(clock, capacity=1 << 30)
 
 
+BATCHED = "B"
+"""The topic that keeps batches as one record."""
+
+
 def open_store(files: FileSystem, clock: FakeClock, **changes: Any) -> MessageStore:
     """`changes` are fields of the configuration."""
     config = store_config(**changes)
-    return MessageStore.open(lambda: config, files, clock, HOST, MEMORY_BYTES)
+    return MessageStore.open(lambda: config, files, clock, HOST, MEMORY_BYTES, lambda: BATCHED.__eq__)
 
 
 def die(store: MessageStore) -> None:
@@ -88,21 +95,29 @@ def fill(
     ]
 
 
+def inner_batch(count: int, topic: str = BATCHED, **properties: str) -> StoredMessage:
+    """So many messages in one that is not stored yet."""
+    members = [Message.of(topic, f"{number}".encode()) for number in range(count)]
+    batch = message(topic, encode_batch(members), queue_id=0, INNER_NUM=str(count), **properties)
+    batch.sys_flag = NEED_UNWRAP | INNER_BATCH
+    return batch
+
+
 def contents(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
     """What a consumer gets who reads the queue from its first message to its end."""
     return list(_read_all(store, topic, queue_id))
 
 
 def _read_all(store: MessageStore, topic: str, queue_id: int) -> Iterator[StoredMessage]:
-    for offset, (log_offset, size, _) in enumerate(
-        store.units(topic, queue_id, low := store.min_offset(topic, queue_id), 1 << 20), low
-    ):
+    offset = store.min_offset(topic, queue_id)
+    for log_offset, size, _ in store.units(topic, queue_id, offset, 1 << 20):
         record = store.record_at(log_offset)
         found = store.message_at(LogOffset(log_offset))
         assert record is not None
         assert found is not None
         assert len(record) == size
         assert (found.topic, found.queue_id, found.queue_offset) == (topic, queue_id, offset)
+        offset += int(found.properties.get("INNER_NUM", "1"))
         yield found
 
 

@@ -194,7 +194,9 @@ def see(process: ServerProcess, home: Path) -> Seen:
                 answer = pull(broker, offset, expression)
                 pulls[expression, offset] = answer.code, answer.ext["nextBeginOffset"], records(answer)
         kinds = [("U", "FIRST"), ("K", "one"), ("K", "batch"), ("K", "k1"), ("K", "k21"), ("T", "a"), ("U", "B110")]
-        by_key = {kind + key: [found.queue_offset for found in broker.by_key(TOPIC, key, kind)] for kind, key in kinds}
+        by_key = {
+            kind + key: [int(found.queue_offset) for found in broker.by_key(TOPIC, key, kind)] for kind, key in kinds
+        }
         ends = bounds(broker)
         process.close(timeout_s=60)
     return Seen(answers, ends, pulls, by_key, units(home))

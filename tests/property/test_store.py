@@ -18,9 +18,9 @@ from rocketline.store.config import FlushDiskType
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import catch_up, contents, die, find_keys, flush, flush_queues, message, open_store
+from stores import BATCHED, catch_up, contents, die, find_keys, flush, flush_queues, inner_batch, message, open_store
 
-QUEUES = [("T", 0), ("T", 1), ("U", 0)]
+QUEUES = [("T", 0), ("T", 1), ("U", 0), (BATCHED, 0)]
 BODIES = st.sampled_from([0, 1, 60, 300, 700])
 
 
@@ -31,6 +31,12 @@ class Sent:
     number: int
     stored: StoredMessage
     is_flushed: bool = False
+    messages: int = 1
+    """More than one if it is an inner batch."""
+
+
+def _messages(sent: list[Sent]) -> int:
+    return sum(one.messages for one in sent)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -75,6 +81,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.sent[place] += [Sent(number, made) for made, number in batch]
         offsets = [made.log_offset for made, _ in batch]
         assert offsets[-1] - offsets[0] < 1024, "a batch lies in one file"
+
+    @rule(messages=st.integers(1, 4))
+    def append_inner_batch(self, messages: int) -> None:
+        self.count += 1
+        made = inner_batch(messages, UNIQ_KEY=f"id-{self.count}")
+        self.sent[BATCHED, 0].append(Sent(self.count, self.store.append(made), messages=messages))
 
     @rule(seconds=st.sampled_from([0.001, 1, 10]))
     def wait(self, seconds: float) -> None:
@@ -147,9 +159,9 @@ class StoreMachine(RuleBasedStateMachine):
     def forget_what_is_lost(self) -> None:
         for place, queue in self.sent.items():
             kept = self.store.max_offset(*place)
-            assert kept <= len(queue), "messages that nobody sent"
-            assert not any(sent.is_flushed for sent in queue[kept:]), "a flushed message is lost"
-            del queue[kept:]
+            while queue and _messages(queue) > kept:
+                assert not queue.pop().is_flushed, "a flushed message is lost"
+            assert kept == _messages(queue), "messages that nobody sent, or a part of a batch"
         self.all_are_flushed()
 
     @invariant()
@@ -157,7 +169,7 @@ class StoreMachine(RuleBasedStateMachine):
         for place, queue in self.sent.items():
             readable = [sent for sent in queue if sent.is_flushed] if self.is_sync else queue
             assert self.store.min_offset(*place) == 0
-            assert self.store.max_offset(*place) == len(readable)
+            assert self.store.max_offset(*place) == _messages(readable)
             if readable:
                 result = self.store.read(*place, 0, len(readable), None)
                 assert result.status.name == "FOUND"

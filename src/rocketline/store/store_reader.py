@@ -71,9 +71,13 @@ class StoreReader:
     def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> list[tuple[int, int, int]]:
         """Log offset, record size and tags code of each record from `queue_offset` on, as many as there are."""
         queue = self.queues.get(topic, queue_id)
-        if isinstance(queue, BatchConsumeQueue):
-            return [unit[:3] for unit in queue.units(queue_offset, count)] if queue_offset >= queue.min_offset else []
         found: list[tuple[int, int, int]] = []
+        if isinstance(queue, BatchConsumeQueue):
+            while queue.min_offset <= queue_offset < queue.max_offset and len(found) < count:
+                batches = queue.units(queue_offset, count - len(found))
+                found += [unit[:3] for unit in batches]
+                queue_offset = batches[-1].end
+            return found
         while queue is not None and queue_offset >= queue.min_offset and len(found) < count:
             more = queue.units(queue_offset + len(found), count - len(found))
             if not more:

@@ -23,7 +23,7 @@ def test_changes_that_are_not_well_formed_are_refused(text: str) -> None:
 
 
 def test_creation_takes_every_known_attribute() -> None:
-    made = {"queue.type": "SimpleCQ", "cleanup.policy": "COMPACTION", "message.type": "DELAY", "reserve.time": "-1"}
+    made = {"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION", "message.type": "DELAY", "reserve.time": "-1"}
     assert altered(TOPIC_ATTRIBUTES, None, {f"+{key}": value for key, value in made.items()}) == made
 
 
@@ -39,7 +39,7 @@ def test_changeable_attribute_is_added_changed_and_removed_later() -> None:
     [
         (None, {"+nonsense": "1"}, "not known"),
         (None, {"+message.type": "fifo"}, "must be one of"),
-        (None, {"+queue.type": "BatchCQ"}, "must be one of SimpleCQ"),
+        (None, {"+queue.type": "RocksCQ"}, "must be one of SimpleCQ, BatchCQ"),
         (None, {"+reserve.time": "-2"}, "whole number"),
         (None, {"-message.type": ""}, "being created"),
         (None, {"message.type": "FIFO"}, r"must be \+key=value"),

@@ -3,6 +3,8 @@
 Whether it is a batch is told by the header's field and not by the code. Plain messages rarely come here: the hot path
 (`rocketline.broker.send_path`) takes them, and gives the same answers.
 
+In topics with `queue.type=BatchCQ` a batch with a unique key of its own stays one record, which consumers take apart.
+
 Differs: a batch whose body cannot be taken apart, and a delay level that is no number, are told so; an oversize record
 is refused (13) where Apache answers 0 and loses it; transactional messages are refused (16) for now, and so are those
 with timer properties (1).
@@ -207,7 +209,7 @@ class SendHandlers:
         try:
             members = decode_batch(batch.body, batch.topic)
         except RemoteProtocolError as error:
-            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+            raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if len(members) > _BATCH_MESSAGES_MAX:
             raise _RefusalError(
                 ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {_BATCH_MESSAGES_MAX}"

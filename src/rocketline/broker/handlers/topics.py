@@ -8,7 +8,7 @@ Like Apache: a list with one topic that is there already, the same in all, ends 
 Differs from Apache:
 - a list with a topic that is refused changes nothing; Apache keeps those before it until the next start;
 - a topic may have 16,384 queues, not any number, and not fewer than none;
-- topics with COMPACTION are made, but nothing compacts them; those with BatchCQ queues are refused.
+- topics with COMPACTION are made, but nothing compacts them.
 """
 
 from __future__ import annotations
