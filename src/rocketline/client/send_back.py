@@ -51,9 +51,9 @@ class InnerProducer:
 
     async def send(self, message: Message) -> SendReceipt:
         """Raises like `Producer.send`."""
-        request, mode = self._sending.prepare(message), SendMode.SYNC
-        attempts = await self._delivery.attempts(request, mode, None, None, self._clock.monotonic(), None)
-        return await self._delivery.carry(request, attempts, mode)
+        request, sending = self._sending.prepare(message), self._sending
+        attempts = await self._delivery.attempts(request, sending.sync, None, None, self._clock.monotonic(), None)
+        return await self._delivery.carry(request, attempts, SendMode.SYNC)
 
 
 class SendBack:
