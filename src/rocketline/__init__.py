@@ -12,20 +12,65 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rocketline.admin.blocking import Admin as Admin
+    from rocketline.client.consume_result import ConsumeContext as ConsumeContext
+    from rocketline.client.consume_result import ConsumeResult as ConsumeResult
     from rocketline.client.options import Credentials as Credentials
     from rocketline.client.options import RpcHook as RpcHook
     from rocketline.client.options import Tls as Tls
+    from rocketline.client.receipts import SendReceipt as SendReceipt
+    from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
+    from rocketline.model.message import Message as Message
+    from rocketline.model.queue import MessageQueue as MessageQueue
+    from rocketline.model.subscription import ConsumeFromWhere as ConsumeFromWhere
+    from rocketline.model.subscription import MessageModel as MessageModel
+    from rocketline.model.sys_flags import CompressionType as CompressionType
+    from rocketline.sync.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from rocketline.sync.producer import Producer as Producer
+    from rocketline.sync.pull_consumer import PullConsumer as PullConsumer
+    from rocketline.sync.push_consumer import PushConsumer as PushConsumer
     from rocketline.sync.runtime import ClientRuntime as ClientRuntime
 
 _PLACES = {
     "Admin": "rocketline.admin.blocking",
     "ClientRuntime": "rocketline.sync.runtime",
+    "CompressionType": "rocketline.model.sys_flags",
+    "ConsumeContext": "rocketline.client.consume_result",
+    "ConsumeFromWhere": "rocketline.model.subscription",
+    "ConsumeResult": "rocketline.client.consume_result",
     "Credentials": "rocketline.client.options",
+    "LitePullConsumer": "rocketline.sync.lite_pull_consumer",
+    "Message": "rocketline.model.message",
+    "MessageModel": "rocketline.model.subscription",
+    "MessageQueue": "rocketline.model.queue",
+    "Producer": "rocketline.sync.producer",
+    "PullConsumer": "rocketline.sync.pull_consumer",
+    "PushConsumer": "rocketline.sync.push_consumer",
+    "ReceivedMessage": "rocketline.client.received_message",
     "RpcHook": "rocketline.client.options",
+    "SendReceipt": "rocketline.client.receipts",
     "Tls": "rocketline.client.options",
 }
 
-__all__ = ["Admin", "ClientRuntime", "Credentials", "RpcHook", "Tls"]
+__all__ = [
+    "Admin",
+    "ClientRuntime",
+    "CompressionType",
+    "ConsumeContext",
+    "ConsumeFromWhere",
+    "ConsumeResult",
+    "Credentials",
+    "LitePullConsumer",
+    "Message",
+    "MessageModel",
+    "MessageQueue",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "ReceivedMessage",
+    "RpcHook",
+    "SendReceipt",
+    "Tls",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,20 @@
 """The asyncio clients: the same names as in `rocketline`, with `async with`, `await` and `async for`."""
 
 from rocketline.admin.client import Admin as Admin
+from rocketline.client.consume_result import ConsumeContext as ConsumeContext
+from rocketline.client.consume_result import ConsumeResult as ConsumeResult
+from rocketline.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
 from rocketline.client.options import Credentials as Credentials
 from rocketline.client.options import RpcHook as RpcHook
 from rocketline.client.options import Tls as Tls
+from rocketline.client.producer import Producer as Producer
+from rocketline.client.pull_consumer import PullConsumer as PullConsumer
+from rocketline.client.push_consumer import PushConsumer as PushConsumer
+from rocketline.client.receipts import SendReceipt as SendReceipt
+from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
 from rocketline.client.runtime import ClientRuntime as ClientRuntime
+from rocketline.model.message import Message as Message
+from rocketline.model.queue import MessageQueue as MessageQueue
+from rocketline.model.subscription import ConsumeFromWhere as ConsumeFromWhere
+from rocketline.model.subscription import MessageModel as MessageModel
+from rocketline.model.sys_flags import CompressionType as CompressionType
