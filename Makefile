@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 PORT   ?= 9876
 BROKER_PORT ?= 10911
 FUZZ_SECONDS ?= 300
+SOAK_SECONDS ?= 600
 READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 
-.PHONY: help demo test check format interop bench bench-broker fuzz crash serve docs clean
+.PHONY: help demo test check format interop bench bench-broker fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -62,6 +63,9 @@ fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided b
 
 crash: $(READY)  ## fifty kills of a broker under load, everything checked after each; and how fast it restarts
 	@PYTHONPATH=tests:. $(BIN)/python -m crash
+
+soak: $(READY)  ## clients under load for SOAK_SECONDS: memory, tasks, threads and descriptors must stay flat
+	@PYTHONPATH=tests:. $(BIN)/python -m soak --seconds $(SOAK_SECONDS)
 
 serve: $(READY)  ## a name server on PORT and a broker on BROKER_PORT, until Ctrl-C
 	@$(BIN)/rocketline serve --nameserver-port $(PORT) --broker-port $(BROKER_PORT)

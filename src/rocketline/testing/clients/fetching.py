@@ -17,6 +17,7 @@ _CPP_BINDING = "rocketmq==0.4.4"
 
 _ONE_BY_ONE = frozenset({"sync", "async", "ordered", "delayed"})
 _ALL_KINDS = _ONE_BY_ONE | {"oneway", "batch"}
+_COMPRESSIONS = frozenset({"lz4", "zstd"})
 _PUSH_MODES = frozenset({"concurrent", "orderly", "broadcast"})
 
 
@@ -24,13 +25,13 @@ def java_client(release: Release, home: Path) -> ClientProgram:
     """Apache's own, of the given release."""
     own = {"user.home": str(home), "rocketline.output": str(home / "output.txt")}
     command = release.command("ClientDriver", jvm=["-Xmx256m", *SMALL_JVM], properties=own)
-    return ClientProgram("Java", command, home, _ALL_KINDS, _PUSH_MODES | {"pull"})
+    return ClientProgram("Java", command, home, _ALL_KINDS | _COMPRESSIONS, _PUSH_MODES | {"pull"})
 
 
 def own_client(home: Path) -> ClientProgram:
     """Rocketline's own, as this Python has it."""
     command = [sys.executable, "-m", "rocketline.testing.clients.own"]
-    return ClientProgram("Rocketline", command, home, _ALL_KINDS, _PUSH_MODES | {"pull"})
+    return ClientProgram("Rocketline", command, home, _ALL_KINDS | _COMPRESSIONS, _PUSH_MODES | {"pull"})
 
 
 def go_client(home: Path) -> ClientProgram:

@@ -72,7 +72,7 @@ class ClientProgram:
     home: Path
     """The HOME of its processes: some clients write logs and offsets there."""
     kinds: frozenset[str]
-    """The ways it can send: `sync`, `async`, `oneway`, `batch`, `ordered`, `delayed`."""
+    """The ways it can send: `sync`, `async`, `oneway`, `batch`, `ordered`, `delayed`, and compressed: `lz4`, `zstd`."""
     modes: frozenset[str]
     """The ways it can consume: `concurrent`, `orderly`, `broadcast`, `pull`."""
     fails_in_batches: bool = False

@@ -8,6 +8,7 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.message.Message;
 
 /** {@code send NAMESERVERS TOPIC KIND:FIRST:COUNT:FAILURES…}: prints how many were acknowledged, and what went wrong. */
@@ -67,6 +68,8 @@ final class Send {
                     message,
                     (queues, queued, number) -> queues.get((Integer) number % queues.size()),
                     Numbered.read(message.getBody())[0])));
+            case "lz4" -> compressed(messages, CompressionType.LZ4);
+            case "zstd" -> compressed(messages, CompressionType.ZSTD);
             case "batch" -> batches(messages);
             case "async" -> async(messages);
             default -> throw new IllegalArgumentException("no such kind of send: " + portion[0]);
@@ -85,6 +88,12 @@ final class Send {
                 problems.add(failure.toString());
             }
         }
+    }
+
+    private void compressed(List<Message> messages, CompressionType type) {
+        producer.setCompressType(type);
+        each(messages, message -> count(producer.send(message)));
+        producer.setCompressType(CompressionType.ZLIB);
     }
 
     private void count(SendResult result) {

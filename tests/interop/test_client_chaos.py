@@ -1,0 +1,29 @@
+"""Must hold 4 of the clients, with Apache's servers: a hundred thousand messages on a bad day."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from client_chaos import Chaos, brokers_behind_proxies, check
+from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
+from rocketline.testing.server_process import ServerProcess
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600, func_only=True)]
+
+
+async def test_hundred_thousand_messages_survive_cut_connections_and_killed_brokers(
+    release: Release, tmp_path: Path
+) -> None:
+    with ApacheNameServer(release, tmp_path / "name-server") as name_server:
+
+        def start(home: Path, name: str, port: int, settings: dict[str, str]) -> ServerProcess:
+            servers = (name_server.address,)
+            return ApacheBroker(release, home, name_servers=servers, broker_name=name, port=port, settings=settings)
+
+        async with brokers_behind_proxies(start, tmp_path) as brokers:
+            chaos = Chaos(name_server.address, brokers, 80_000, 20_000, seconds=120, seed=time.time_ns() % 2**32)
+            await chaos.run(patience_s=120)
+    check(chaos)
