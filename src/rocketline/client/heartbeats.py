@@ -41,7 +41,7 @@ class Heartbeats:
         self._timeout_s = timeout_s
         self._log = Throttle(clock, name=__name__, period_s=30.0)
         self._under_way: set[str] = set()
-        self._is_round_under_way = False
+        self._rounds = 0
 
     async def send_all(self, *, is_forced: bool = False) -> bool:
         """Tell every broker. False if there is nobody to tell or nothing to say, or a round is under way already.
@@ -49,13 +49,13 @@ class Heartbeats:
         `is_forced`: what there is to say has changed since that round began, so it does not do.
         """
         targets = heartbeat_targets(self._routes.brokers(), has_consumers=bool(self._members.consumers))
-        if (self._is_round_under_way and not is_forced) or not self._members or not targets:
+        if (self._rounds and not is_forced) or not self._members or not targets:
             return False
-        self._is_round_under_way = True
+        self._rounds += 1
         try:
             await asyncio.gather(*(self.send(address) for address in targets))
         finally:
-            self._is_round_under_way = False
+            self._rounds -= 1
         return True
 
     async def send(self, address: str) -> bool:
