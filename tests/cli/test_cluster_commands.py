@@ -150,7 +150,7 @@ def test_group_from_its_making_to_its_end(run: Any, fails: Any, server: Server) 
     lag = {(row["broker"], row["queue"]): row for row in rows(run("group", "lag", "readers", "--json"))}
     assert (lag["broker-a", 0]["lag"], lag["broker-a", 0]["committed_offset"]) == (2, 1)
     assert "lag: 2" in run("group", "lag", "readers", "--topic", "consumed").stdout
-    assert {row["group"]: row["lag"] for row in rows(run("group", "lag", "--json"))} == {"readers": 2}
+    assert {row["group"]: row["lag"] for row in rows(run("group", "lag", "--json"))}["readers"] == 2
 
     run("group", "create", "copy")
     cloned = rows(run("group", "clone", "readers", "copy", "consumed", "--json"))
@@ -230,6 +230,20 @@ def test_sum_of_many_messages_is_told_in_one_line(run: Any, server: Server) -> N
     (line,) = run("send", "many", "x", "--count", "25").stdout.splitlines()
     assert line.startswith("25 messages in ")
     assert sum(row["messages"] for row in rows(run("topic", "queues", "many", "--json"))) == 25
+
+
+def test_what_was_shown_is_consumed_for_the_group_and_nothing_else_is(run: Any, fails: Any, server: Server) -> None:
+    server.create_topic("queue", queues=1)
+    run("send", "queue", "-", "--lines", "--queue", "broker-a:0", input="\n".join(map(str, range(25))))
+
+    first = run("consume", "queue", "--group", "audit", "--from", "first", "--limit", "13", "--body").stdout
+    assert first.splitlines() == [str(number) for number in range(13)]
+    assert [(row["broker"], row["lag"]) for row in rows(run("group", "lag", "audit", "--json"))] == [("broker-a", 12)]
+    rest = rows(run("consume", "queue", "--group", "audit", "--idle", "3", "--json"))
+    assert [row["body"] for row in rest] == [str(number) for number in range(13, 25)]
+
+    status, told = fails("consume", "nothing-there", "--group", "audit")
+    assert (status, told.startswith("rocketline: topic 'nothing-there' has no route")) == (1, True)
 
 
 def test_failed_send_is_one_clear_line(fails: Any) -> None:

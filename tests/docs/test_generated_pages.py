@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -35,10 +36,19 @@ def test_every_setting_of_the_broker_is_documented_once() -> None:
     assert [key for key in declared(BrokerConfig) if BROKER_SETTINGS.count(f"\n| `{key}` |") != 1] == []
 
 
-@pytest.mark.parametrize("command", rocketline.commands.values(), ids=lambda command: command.name)
-def test_every_command_and_option_is_documented(command: click.Command) -> None:
-    _, heading, section = COMMANDS.partition(f"\n## rocketline {command.name}\n")
-    options = [option for parameter in command.params for option in parameter.opts]
+def _all_commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from _all_commands(below, f"{path} {name}")
+
+
+@pytest.mark.parametrize(("path", "command"), list(_all_commands(rocketline, "rocketline")), ids=str)
+def test_every_command_and_option_is_documented(path: str, command: click.Command) -> None:
+    _, heading, section = COMMANDS.partition(f"\n## {path}\n")
+    options = [
+        option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts
+    ]
 
     assert heading
     assert [option for option in options if option not in section.partition("\n## ")[0]] == []

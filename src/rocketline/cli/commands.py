@@ -9,6 +9,7 @@ import click
 from rocketline import __version__
 from rocketline.cli.broker import broker
 from rocketline.cli.cluster import cluster
+from rocketline.cli.consume import consume
 from rocketline.cli.demo import demo
 from rocketline.cli.group import group
 from rocketline.cli.message import message
@@ -57,5 +58,5 @@ def rocketline() -> None:
     """Apache RocketMQ in Python."""
 
 
-for command in (broker, cluster, demo, group, message, nameserver, send, serve, tail, topic):
+for command in (broker, cluster, consume, demo, group, message, nameserver, send, serve, tail, topic):
     rocketline.add_command(command)
