@@ -55,12 +55,14 @@ def start_apache(release: Release, name_servers: Sequence[str], home: Path, *, i
     return answering(f"Apache {release.version}", process, began, _obstacle_to_sends, timeout_s=_START_TIMEOUT_S)
 
 
-def start_rocketline(home: Path, *, has_speed: bool, is_sync: bool = False) -> Server:
+def start_rocketline(
+    home: Path, *, has_speed: bool, is_sync: bool = False, name_server_port: int | None = None
+) -> Server:
     """`rocketline serve`, name server and broker in one process, in its default configuration but for `is_sync`."""
     home.mkdir(parents=True, exist_ok=True)
     port, config = free_port(), home / "broker.conf"
     config.write_text(format_properties(_SYNC_FLUSH if is_sync else {}), "ascii")
-    ports = ["--nameserver-port", str(free_port()), "--broker-port", str(port)]
+    ports = ["--nameserver-port", str(name_server_port or free_port()), "--broker-port", str(port)]
     places = ["--host", LOOPBACK, "--dir", str(home / "data"), "-c", str(config)]
     command = [*rocketline_command(has_speed=has_speed), "serve", *ports, *places]
     label = rocketline_label(has_speed=has_speed)

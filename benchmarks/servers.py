@@ -25,11 +25,11 @@ _START_TIMEOUT_S = 60
 _SPEED_PACKAGES = ("uvloop", "msgspec")
 _EXTRA_PACKAGES = (*_SPEED_PACKAGES, "lz4", "zstandard")
 _WITHOUT_EXTRAS = f"""
-import sys
+import runpy, sys
 for package in {_EXTRA_PACKAGES}:
     sys.modules[package] = None  # an import of it fails now, as if it were not installed
-from rocketline.cli import main
-main()
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
@@ -78,7 +78,12 @@ def start_rocketline(home: Path, *, has_speed: bool) -> Server:
 
 def rocketline_command(*, has_speed: bool) -> list[str]:
     """How to call our command line: as it is, or as if no extra were installed."""
-    return [sys.executable, *(("-m", "rocketline") if has_speed else ("-c", _WITHOUT_EXTRAS))]
+    return python_command("rocketline", has_speed=has_speed)
+
+
+def python_command(module: str, *, has_speed: bool) -> list[str]:
+    """How to run a module of ours, with the extras or as if none were installed."""
+    return [sys.executable, *(("-m", module) if has_speed else ("-c", _WITHOUT_EXTRAS, module))]
 
 
 def rocketline_label(*, has_speed: bool) -> str:

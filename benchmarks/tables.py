@@ -8,6 +8,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -81,6 +82,8 @@ def _cells(line: Row) -> list[Text]:
 
 
 def _compared(value: float, ratio: float, is_more_better: bool) -> Text:
+    if isnan(ratio):
+        return Text(_number(value))
     is_better = ratio >= 1 if is_more_better else ratio <= 1
     return Text.assemble(_number(value), (f"  {ratio:5.2f}×", "green" if is_better else "red"))
 
@@ -95,6 +98,8 @@ def _goal_cell(line: Row) -> Text:
 
 
 def _number(value: float) -> str:
+    if isnan(value):
+        return "–"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
