@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 
-.PHONY: help demo test check format interop bench bench-broker fuzz crash soak serve docs clean
+.PHONY: help demo test check format interop bench bench-broker bench-clients fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -56,6 +56,9 @@ bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs 
 
 bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.broker
+
+bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs a JDK, mvn, Go and cc
+	@$(BIN)/python -m benchmarks.clients
 
 fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))

@@ -51,6 +51,7 @@ public final class LoadClient {
         DefaultMQProducer producer = new DefaultMQProducer("load-" + words[2]);
         producer.setNamesrvAddr(nameServers);
         producer.setSendMsgTimeout(20_000);
+        producer.setMqClientApiTimeout(20_000);
         producer.start();
         try {
             producer.send(new Message(topic, body));
@@ -115,6 +116,7 @@ public final class LoadClient {
         CountDownLatch all = new CountDownLatch(1);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(words[2]);
         consumer.setNamesrvAddr(nameServers);
+        consumer.setMqClientApiTimeout(20_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeMessageBatchMaxSize(batch);
         consumer.subscribe(words[1], "*");
