@@ -39,7 +39,8 @@ async def consuming(
     peer: ScriptedPeer, clock: FakeClock, **options: Unpack[PushKeywords]
 ) -> AsyncIterator[PushConsumer]:
     """A consumer of T in group g, whose first rebalance has begun."""
-    consumer = PushConsumer(peer.address, group="g", clock=clock, client_ip="127.0.0.1", **options)
+    options["client_ip"] = "127.0.0.1"
+    consumer = PushConsumer(peer.address, group="g", clock=clock, **options)
     consumer.subscribe("T", "*", accept)
     async with consumer:
         yield consumer

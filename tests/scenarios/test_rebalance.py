@@ -1,0 +1,117 @@
+"""Members of a group share queues on real servers, through joins, leaves and deaths."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from broker_questions import BrokerQuestions
+from client_clusters import ClientCluster
+from rocketline.client.push_consumer import PushConsumer
+from rocketline.client.received_message import ReceivedMessage
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
+from rocketline.model.subscription import ConsumeFromWhere
+from rocketline.testing.clients import Watcher, own_client
+
+QUEUES: Final = 8
+NOTICED_S: Final = 15.0
+"""Brokers tell at once who has come or gone, and clients act within a second. On a busy machine that may take longer,
+but without being told they would only look every 20 s."""
+
+
+class Group:
+    """A topic with eight queues and the members of a group, all in this process."""
+
+    def __init__(self, cluster: ClientCluster) -> None:
+        self.cluster = cluster
+        self.topic, self.group = cluster.topic(queues=QUEUES), cluster.group()
+        self.members: list[PushConsumer] = []
+        self.deliveries: Counter[bytes] = Counter()
+
+    async def _take(self, message: ReceivedMessage) -> None:
+        self.deliveries[message.body] += 1
+
+    @asynccontextmanager
+    async def member(self) -> AsyncIterator[PushConsumer]:
+        consumer = PushConsumer(
+            self.cluster.name_server, group=self.group, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        )
+        consumer.subscribe(self.topic, "*", self._take)
+        async with consumer:
+            self.members.append(consumer)
+            yield consumer
+            self.members.remove(consumer)
+
+    def shares(self) -> list[int]:
+        """The numbers of queues that members have, the largest first; all disjoint, or it is no sharing."""
+        shares = [self.owned(member) for member in self.members]
+        of_all = [queue for share in shares for queue in share]
+        return sorted(map(len, shares), reverse=True) if len(of_all) == len(set(of_all)) else []
+
+    def owned(self, member: PushConsumer) -> list[MessageQueue]:
+        return [queue for queue in member.queues if queue.topic == self.topic]
+
+    async def shared_as(self, *counts: int) -> None:
+        await self.until(lambda: self.shares() == list(counts))
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + NOTICED_S
+        while not is_so():
+            assert time.monotonic() < deadline_s, f"queues: {self.shares()}, deliveries: {len(self.deliveries)}"
+            await asyncio.sleep(0.02)
+
+    async def send(self, *numbers: int) -> None:
+        await asyncio.to_thread(self._send, numbers)
+
+    def _send(self, numbers: tuple[int, ...]) -> None:
+        with BrokerQuestions(self.cluster.brokers[0]) as broker:
+            for number in numbers:
+                broker.send(Message(self.topic, b"%d" % number), number % QUEUES)
+
+
+async def test_members_that_join_share_all_queues_within_seconds(cluster: ClientCluster) -> None:
+    """9.8 137"""
+    group = Group(cluster)
+    async with group.member():
+        await group.shared_as(8)
+        async with group.member():
+            await group.shared_as(4, 4)
+            async with group.member():
+                await group.shared_as(3, 3, 2)
+
+
+async def test_queues_of_a_member_that_leaves_are_taken_over_where_it_ended(cluster: ClientCluster) -> None:
+    """9.8 138: nothing is delivered twice, and nothing is left out."""
+    group = Group(cluster)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(group.member())
+        async with group.member():
+            await group.shared_as(4, 4)
+            await group.send(*range(200))
+            await group.until(lambda: len(group.deliveries) == 200)
+        await group.shared_as(8)
+        await group.send(*range(200, 400))
+        await group.until(lambda: len(group.deliveries) == 400)
+    assert max(group.deliveries.values()) == 1
+
+
+async def test_queues_of_a_member_that_is_killed_are_taken_over(cluster: ClientCluster, tmp_path: Path) -> None:
+    """9.8 139: its broker notices at once that the connection is gone."""
+    group = Group(cluster)
+    async with group.member():
+        await group.shared_as(8)
+        other = Watcher(own_client(tmp_path), cluster.name_server, group.topic, group.group, mode="concurrent")
+        try:
+            await asyncio.to_thread(other.wait_until_ready)
+            await group.shared_as(4)
+        finally:
+            await asyncio.to_thread(other.kill)
+        await group.shared_as(8)
+        await group.send(*range(50))
+        await group.until(lambda: len(group.deliveries) == 50)
