@@ -131,6 +131,10 @@ class Connections:
         gone = [self._remotes.pop(address) for address in addresses if address in self._remotes]
         await asyncio.gather(*(remote.close() for remote in gone))
 
+    def forget_unused(self) -> None:
+        """Keep nothing of addresses without a connection: brokers come and go, and their addresses with them."""
+        self._remotes = {address: remote for address, remote in self._remotes.items() if not remote.is_unused}
+
     async def close(self) -> None:
         """Close all. Whoever waits for an answer gets `ConnectionLostError`."""
         await self.drop(list(self._remotes))

@@ -342,8 +342,8 @@ class ClientRuntime:
         return await self._heartbeats.send(address)
 
     async def _look_after_brokers(self) -> None:
-        gone = self.routes.clean_offline()
-        await self.connections.drop(gone)
+        await self.connections.drop(self.routes.clean_offline())
+        self.connections.forget_unused()
         await self._heartbeats.send_all()
 
     def _connected(self, address: str) -> None:

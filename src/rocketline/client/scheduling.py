@@ -25,10 +25,14 @@ class Stoppable(Protocol):
 class Alarm:
     """A call that is due at some time. Made by `Timers.call_later`."""
 
-    __slots__ = ("action", "due_s")
+    __slots__ = ("action", "is_awaited")
 
-    def __init__(self, due_s: float, action: Callable[[], object] | None) -> None:
-        self.due_s, self.action = due_s, action
+    def __init__(self, action: Callable[[], object] | None, *, is_awaited: bool = False) -> None:
+        self.action, self.is_awaited = action, is_awaited
+
+    def ring(self) -> None:
+        if self.action is not None:
+            self.action()
 
     def cancel(self) -> None:
         self.action = None
@@ -44,7 +48,6 @@ class Timers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._alarms: list[tuple[float, int, Alarm]] = []
-        self._resting: set[asyncio.Future[None]] = set()
         self._count = itertools.count()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -64,54 +67,61 @@ class Timers:
             self._unlisten = listen(lambda: loop.call_soon_threadsafe(turned))
 
     def close(self) -> None:
+        """No call is made any more. Whoever waits gets `ClosedError`."""
         if self._unlisten is not None:
             self._unlisten()
         if self._wake is not None:
             self._wake.cancel()
-        self._alarms.clear()
-        for over in self._resting:
-            if not over.done():
-                over.set_exception(ClosedError("the client was closed during a wait"))
         self._loop = self._wake = self._unlisten = None
+        for _, _, alarm in self._alarms:
+            if alarm.is_awaited:
+                alarm.ring()
+        self._alarms.clear()
 
     def call_later(self, delay_s: float, action: Callable[[], object]) -> Alarm:
         """Call `action` on the loop once `delay_s` have passed on the clock. Raises `ClosedError`."""
-        if self._loop is None:
-            raise ClosedError("the client is not running")
-        alarm = Alarm(self._clock.monotonic() + delay_s, action)
-        heapq.heappush(self._alarms, (alarm.due_s, next(self._count), alarm))
-        if self._alarms[0][2] is alarm:
-            self._set_wake(self._loop)
-        return alarm
+        return self._set(delay_s, Alarm(action))
 
     async def sleep(self, delay_s: float) -> None:
         """Wait until `delay_s` have passed on the clock. Raises `ClosedError` if the timers close before."""
         if delay_s <= 0:
             await asyncio.sleep(0)
-        else:
-            await self._rest(asyncio.get_running_loop().create_future(), delay_s)
-
-    async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
-        """Wait until `event` is set, and say whether it is; not longer than `timeout_s` on the clock."""
-        if not event.is_set():
-            loop = asyncio.get_running_loop()
-            over: asyncio.Future[None] = loop.create_future()
-            waiting = loop.create_task(event.wait())
-            waiting.add_done_callback(lambda _: _finish(over))
-            try:
-                await self._rest(over, timeout_s)
-            finally:
-                waiting.cancel()
-        return event.is_set()
-
-    async def _rest(self, over: asyncio.Future[None], delay_s: float) -> None:
-        alarm = self.call_later(delay_s, lambda: _finish(over))
-        self._resting.add(over)
+            return
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        alarm = self._set(delay_s, Alarm(lambda: _finish(over), is_awaited=True))
         try:
             await over
         finally:
             alarm.cancel()
-            self._resting.discard(over)
+        self._check_open()
+
+    async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
+        """Wait until `event` is set, and say whether it is; not longer than `timeout_s` on the clock."""
+        if event.is_set():
+            return True
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(None) as limit:
+                alarm = self._set(timeout_s, Alarm(lambda: limit.reschedule(loop.time()), is_awaited=True))
+                try:
+                    await event.wait()
+                finally:
+                    alarm.cancel()
+        except TimeoutError:
+            self._check_open()
+        return event.is_set()
+
+    def _set(self, delay_s: float, alarm: Alarm) -> Alarm:
+        loop = self._check_open()
+        heapq.heappush(self._alarms, (self._clock.monotonic() + delay_s, next(self._count), alarm))
+        if self._alarms[0][2] is alarm:
+            self._set_wake(loop)
+        return alarm
+
+    def _check_open(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise ClosedError("the client is not running, or was closed during a wait")
+        return self._loop
 
     def _set_wake(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._wake is not None:
@@ -124,9 +134,8 @@ class Timers:
         if loop is None:
             return
         while self._alarms and (self._alarms[0][0] <= now_s or self._alarms[0][2].action is None):
-            alarm = heapq.heappop(self._alarms)[2]
-            if alarm.action is not None:
-                loop.call_soon(alarm.action)
+            # Each in a turn of its own: one that fails keeps none of the others, and one may still be cancelled.
+            loop.call_soon(heapq.heappop(self._alarms)[2].ring)
         if self._alarms:
             self._set_wake(loop)
 

@@ -74,6 +74,11 @@ class Remote:
         channel = self._channel
         return None if channel is None or channel.is_leaving or channel.is_closed else channel
 
+    @property
+    def is_unused(self) -> bool:
+        """There is no connection, and nobody is making one."""
+        return not len(self._channels) and not self._dialling.locked()
+
     async def request(self, command: Command, timeout_s: float) -> Command:
         """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
 
