@@ -14,7 +14,7 @@ from rocketline.client.allocation import AllocationStrategy, in_java_order, queu
 from rocketline.client.group_members import find_members
 from rocketline.client.offset_store import OffsetStore
 from rocketline.client.process_queue import ProcessQueue
-from rocketline.client.queue_locks import LOCK_PERIOD_S, QueueLocks
+from rocketline.client.queue_locks import QueueLocks
 from rocketline.client.subscriptions import Subscriptions
 from rocketline.logs import Log
 from rocketline.model.names import is_retry_topic
@@ -28,6 +28,8 @@ FIRST_PULL_S: Final = 0.5
 """How long a new queue rests, so that its last owner can finish and save how far it is. Java: 500 in RebalanceImpl."""
 _LOCK_AGAIN_S: Final = 0.5
 _CALLBACK_WAIT_S: Final = 0.5
+_UNLOCK_AFTER_S: Final = 20.0
+"""A dropped queue whose lock is older is unlocked though its callback still runs. Java: unlockDelayTimeMills."""
 
 _log = Log(__name__)
 
@@ -192,7 +194,7 @@ class Rebalancer:
 
     async def _is_free(self, process_queue: ProcessQueue[Any]) -> bool:
         """No callback works on it, or we need not care. Waits for half a second."""
-        if self._runtime.clock.monotonic() - process_queue.last_lock_s > LOCK_PERIOD_S:
+        if self._runtime.clock.monotonic() - process_queue.last_lock_s > _UNLOCK_AFTER_S:
             return True
         return await self._runtime.wait_for(process_queue.idle, _CALLBACK_WAIT_S)
 
