@@ -7,26 +7,31 @@ waiting, hooks or a signature goes the longer way round; both end in the same re
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from rocketline.client.queue_choice import Positions, QueueSelector
 from rocketline.client.receipts import SendReceipt
 from rocketline.client.routes import PublishInfo
 from rocketline.client.runtime import ClientRuntime
-from rocketline.client.send_attempts import Attempt, SendAttempts
+from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
-from rocketline.client.sending import Sending
+from rocketline.client.sending import ModeRules, Sending
 from rocketline.errors import RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Waiter
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
-_SEND_CODE = int(RequestCode.SEND_MESSAGE_V2)
+_SEND_CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
+_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 
 
 class Delivery:
     """The messages of one producer on their way."""
+
+    loop: asyncio.AbstractEventLoop
+    """Where it happens; known from the start on."""
 
     def __init__(self, runtime: ClientRuntime, sending: Sending) -> None:
         self._runtime, self._sending = runtime, sending
@@ -59,61 +64,65 @@ class Delivery:
     async def attempts(
         self,
         request: SendRequest,
-        mode: SendMode,
+        rules: ModeRules,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         started_s: float,
         timeout_s: float | None,
     ) -> SendAttempts:
-        """The attempts for a request that came at `started_s`."""
-        sending, positions = self._sending, self.positions
-        attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
+        """The attempts for a request that came at `started_s`; the topic's queues are asked for if need be."""
+        attempts = self._sending.attempts(request, rules, self.positions, queue, selector, started_s, timeout_s)
         if attempts is None:
             await self.publish_info(request.topic)
-            attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
+            attempts = self._sending.attempts(request, rules, self.positions, queue, selector, started_s, timeout_s)
             assert attempts is not None
         return attempts
 
     async def carry(
-        self, request: SendRequest, attempts: SendAttempts, mode: SendMode, attempt: Attempt | None = None
+        self, request: SendRequest, attempts: SendAttempts, mode: SendMode, queue: MessageQueue | None = None
     ) -> SendReceipt:
-        """Make one attempt after the other, beginning with `attempt` if one is due already."""
-        clock = self._clock
-        attempt = attempt or attempts.next(clock.monotonic())
-        while attempt is not None:
+        """Make one attempt after the other, beginning with `queue` if that was chosen already."""
+        monotonic = self._clock.monotonic
+        queue = queue or attempts.next(monotonic())
+        while queue is not None:
             try:
-                receipt = await self._try(request, attempt, mode)
+                waiter: asyncio.Future[Command] = self.loop.create_future()
+                address = self.begin(request, attempts, queue, waiter)
+                answer = None if address is None else await waiter
+                if answer is None or address is None or answer.code == _GO_AWAY:
+                    receipt = await self._try_slowly(request, attempts, queue, mode)
+                else:
+                    receipt = self._sending.receipt(answer, request, queue, address)
             except RocketlineError as error:
-                attempts.failed(error, clock.monotonic())
+                attempts.failed(error, monotonic())
             else:
-                if attempts.answered(receipt, clock.monotonic()):
+                if attempts.answered(receipt, monotonic()):
                     return receipt
-            attempt = attempts.next(clock.monotonic())
+            queue = attempts.next(monotonic())
         assert attempts.receipt is not None
         return attempts.receipt
 
     async def tell(self, request: SendRequest, attempts: SendAttempts) -> None:
         """Send without an answer to come, in the one attempt there is."""
-        attempt = attempts.next(self._clock.monotonic())
-        assert attempt is not None
-        address = await self.address(request, attempt.queue)
-        command = self._command(request, attempt.queue)
+        queue = attempts.next(self._clock.monotonic())
+        assert queue is not None
+        address = await self.address(request, queue)
+        command = self._command(request, queue)
         context = None
         if self._sending.hooks:
-            context = self._sending.context(request, attempt.queue, address, SendMode.ONEWAY)
+            context = self._sending.context(request, queue, address, SendMode.ONEWAY)
             self._sending.hooks.before(context)
-        await self._connections.send_oneway(address, command, attempt.timeout_s)
+        await self._connections.send_oneway(address, command, attempts.timeout_s)
         if context is not None:
             self._sending.hooks.after(context)
 
     # --- one attempt
 
-    def begin(self, request: SendRequest, attempt: Attempt, waiter: Waiter) -> str | None:
+    def begin(self, request: SendRequest, attempts: SendAttempts, queue: MessageQueue, waiter: Waiter) -> str | None:
         """Send it this instant, on a connection that is there; `waiter` gets the answer. None if that is not possible.
 
         Returns the broker's address.
         """
-        queue = attempt.queue
         broker_name = self._routes.broker_of(queue)
         address = self._routes.master(broker_name)
         if address is None or not self._is_plain:
@@ -125,32 +134,25 @@ class Delivery:
             return None
         frame, born_ms = self._sending.requests.frame, self._clock.wall_ms()
         channel.begin_encoded(
-            lambda opaque: frame(request, queue, broker_name, born_ms, opaque), _SEND_CODE, waiter, attempt.timeout_s
+            lambda opaque: frame(request, queue, broker_name, born_ms, opaque), _SEND_CODE, waiter, attempts.timeout_s
         )
         return address
 
-    async def _try(self, request: SendRequest, attempt: Attempt, mode: SendMode) -> SendReceipt:
-        waiter: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        end_s = self._clock.monotonic() + attempt.timeout_s
-        address = self.begin(request, attempt, waiter)
-        if address is not None:
-            answer = await waiter
-            if answer.code != ResponseCode.GO_AWAY:
-                return self._sending.receipt(answer, request, attempt.queue, address)
-        return await self._try_slowly(request, attempt.queue, end_s, mode)
-
-    async def _try_slowly(self, request: SendRequest, queue: MessageQueue, end_s: float, mode: SendMode) -> SendReceipt:
+    async def _try_slowly(
+        self, request: SendRequest, attempts: SendAttempts, queue: MessageQueue, mode: SendMode
+    ) -> SendReceipt:
         """The whole of an attempt: find the broker, dial, ask the hooks, sign, go elsewhere when sent away."""
         sending = self._sending
         address = await self.address(request, queue)
         command = self._command(request, queue)
+        left_s = max(attempts.due_s - self._clock.monotonic(), 0.0)
         if not sending.hooks:
-            answer = await self._connections.ask(address, command, end_s - self._clock.monotonic())
+            answer = await self._connections.ask(address, command, left_s)
             return sending.receipt(answer, request, queue, address)
         context = sending.context(request, queue, address, mode)
         sending.hooks.before(context)
         try:
-            answer = await self._connections.ask(address, command, end_s - self._clock.monotonic())
+            answer = await self._connections.ask(address, command, left_s)
             receipt = sending.receipt(answer, request, queue, address)
         except RocketlineError as error:
             sending.hooks.after(context, error=error)

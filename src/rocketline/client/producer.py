@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Final, Self, Unpack
+from typing import Final, NoReturn, Self, Unpack
 
 from rocketline.client.delivery import Delivery
 from rocketline.client.options import make_options
@@ -36,6 +36,7 @@ from rocketline.wire.headers import GetMaxOffsetRequestHeader
 _log = Log(__name__)
 _PROBE_ROUND_S: Final = 3.0
 _NEW, _RUNNING, _CLOSED = "new", "running", "closed"
+_SYNC: Final = SendMode.SYNC
 
 
 class Producer:
@@ -67,6 +68,7 @@ class Producer:
             routes=self.runtime.routes,
             clock=self.runtime.clock,
         )
+        self._clock = self.runtime.clock
         self.delivery = Delivery(self.runtime, self.sending)
         room = None
         if self.options.back_pressure:
@@ -74,6 +76,8 @@ class Producer:
         self._soon = SoonReceipts(self.runtime, self.sending, self.delivery, room)
         self._probing: Stoppable | None = None
         self._state = _NEW
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it runs; None before and after. One comparison tells whether it can be used."""
 
     def __repr__(self) -> str:
         return f"<Producer {self.group!r}>"
@@ -107,6 +111,7 @@ class Producer:
             await runtime.release()
             raise
         self._state = _RUNNING
+        self._loop = self.delivery.loop = asyncio.get_running_loop()
         for topic in self.options.topics:
             try:
                 await self.delivery.publish_info(runtime.with_namespace(topic))
@@ -122,6 +127,7 @@ class Producer:
             self._state = _CLOSED
             return
         self._state = _CLOSED
+        self._loop = None
         await self._soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()
@@ -141,9 +147,11 @@ class Producer:
                 else NotStartedError(repr(self))
             )
 
-    def _check(self) -> None:
+    def _refuse(self) -> NoReturn:
+        """Raise the error that tells why it cannot be used here and now."""
         self.check_running()
         self.runtime.check(repr(self))
+        raise AssertionError("a producer that runs has the loop of its runtime")
 
     # --- sending
 
@@ -166,11 +174,14 @@ class Producer:
         - `SendFailedError` when every attempt failed, `CallTimeoutError` when the time was over; the message may be
           stored all the same. With a queue given or selected, the `TransportError` of the one attempt
         """
-        self._check()
-        started_s = self.runtime.clock.monotonic()
-        request = self.sending.prepare(message)
-        attempts = await self.delivery.attempts(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
-        return await self.delivery.carry(request, attempts, SendMode.SYNC)
+        if asyncio.get_running_loop() is not self._loop:
+            self._refuse()
+        sending, delivery, started_s = self.sending, self.delivery, self._clock.monotonic()
+        request = sending.prepare(message)
+        attempts = sending.attempts(
+            request, sending.sync, delivery.positions, queue, selector, started_s, timeout_s
+        ) or await delivery.attempts(request, sending.sync, queue, selector, started_s, timeout_s)
+        return await delivery.carry(request, attempts, _SYNC)
 
     def send_soon(
         self,
@@ -186,9 +197,10 @@ class Producer:
         broker's refusal is not. Raises what is wrong with the message, and `OverloadedError` when
         `async_in_flight_max` messages are on their way already. With `back_pressure` it waits for room, in its time.
         """
-        self._check()
-        receipt: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-        started_s = self.runtime.clock.monotonic()
+        loop, started_s = asyncio.get_running_loop(), self._clock.monotonic()
+        if loop is not self._loop:
+            self._refuse()
+        receipt: asyncio.Future[SendReceipt] = loop.create_future()
         self._soon.send(self.sending.prepare(message), queue, selector, started_s, timeout_s, receipt)
         return receipt
 
@@ -200,15 +212,17 @@ class Producer:
         selector: QueueSelector | None = None,
     ) -> None:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
-        self._check()
-        started_s = self.runtime.clock.monotonic()
+        if asyncio.get_running_loop() is not self._loop:
+            self._refuse()
+        started_s = self._clock.monotonic()
         request = self.sending.prepare(message)
-        attempts = await self.delivery.attempts(request, SendMode.ONEWAY, queue, selector, started_s, None)
+        attempts = await self.delivery.attempts(request, self.sending.oneway, queue, selector, started_s, None)
         await self.delivery.tell(request, attempts)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""
-        self._check()
+        if asyncio.get_running_loop() is not self._loop:
+            self._refuse()
         info = await self.delivery.publish_info(self.runtime.with_namespace(topic))
         return [self.sending.bare_queue(queue) for queue in info.queues]
 

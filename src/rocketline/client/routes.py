@@ -104,7 +104,8 @@ class RouteTable:
 
     def broker_of(self, queue: MessageQueue) -> str:
         """The name of the broker that has the queue, also if it is one of a static topic."""
-        return self._endpoints.get(queue.topic, {}).get(queue, queue.broker_name)
+        endpoints = self._endpoints.get(queue.topic)
+        return queue.broker_name if endpoints is None else endpoints.get(queue, queue.broker_name)
 
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
         """Broker name → id → address. Java: brokerAddrTable."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from rocketline.client.producer_options import ProducerOptions
 from rocketline.client.queue_choice import BrokerFaults
@@ -27,13 +27,7 @@ from rocketline.model.queue import MessageQueue
 CONNECT_FAILED: Final = 10001
 TIMED_OUT: Final = 10002
 FAILED_HERE: Final = 10003
-
-
-class Attempt(NamedTuple):
-    """Send to this queue, and wait so long for the answer."""
-
-    queue: MessageQueue
-    timeout_s: float
+_SEND_OK: Final = SendStatus.SEND_OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +63,7 @@ def retry_rules(options: ProducerOptions, mode: SendMode, *, is_queue_given: boo
 class SendAttempts:
     """One message on its way. Whoever drives it asks for the `next` attempt and tells what became of it.
 
-        while (attempt := attempts.next(now)) is not None:
+        while (queue := attempts.next(now)) is not None:
             ... attempts.answered(receipt, now) or attempts.failed(error, now) ...
 
     `choose` gives a queue, of another broker than the one named if there is any.
@@ -85,7 +79,9 @@ class SendAttempts:
         "_queue",
         "_rules",
         "_started_s",
+        "due_s",
         "receipt",
+        "timeout_s",
     )
 
     def __init__(
@@ -103,11 +99,15 @@ class SendAttempts:
         self._made = 0
         self._queue: MessageQueue | None = None
         self._errors: list[tuple[str, Exception]] = []
+        self.timeout_s = timeout_s
+        """How much time the attempt under way was given."""
+        self.due_s = started_s
+        """When that is over."""
         self.receipt: SendReceipt | None = None
         """The last one that came, which may be for a message that is not safe yet."""
 
-    def next(self, now_s: float) -> Attempt | None:
-        """The attempt to make now; None if `receipt` is all there will be.
+    def next(self, now_s: float) -> MessageQueue | None:
+        """The queue to try now, for `timeout_s`; None if `receipt` is all there will be.
 
         Raises `CallTimeoutError` if the time is over and `SendFailedError` if all attempts were made.
         """
@@ -123,14 +123,15 @@ class SendAttempts:
             left_s = min(left_s, rules.attempt_timeout_s)
         last = self._queue
         self._queue = queue = self._choose(None if last is None else last.broker_name, now_s)
-        return Attempt(queue, left_s)
+        self.timeout_s, self.due_s = left_s, now_s + left_s
+        return queue
 
     def answered(self, receipt: SendReceipt, now_s: float) -> bool:
         """A receipt came. True: it is the last word; otherwise another attempt may bring a better one."""
         self.receipt = receipt
         if self._faults is not None:
             self._faults.note(self._broker, now_s - self._attempt_s, now_s)
-        return receipt.status is SendStatus.SEND_OK or not self._rules.retries_unsafe
+        return receipt.status is _SEND_OK or not self._rules.retries_unsafe
 
     def failed(self, error: Exception, now_s: float) -> None:
         """The attempt brought no receipt. Returns if another one may help; raises `error` otherwise."""

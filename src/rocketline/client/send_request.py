@@ -61,8 +61,8 @@ class SendRequest:
     batch_id: str | None
     """The id of a batch as a whole; None tells that it is none."""
     properties: str
-    moved: dict[str, str]
-    """Fields of the header that came as properties."""
+    moved: dict[str, str] | None
+    """Fields of the header that came as properties, of a message to a retry topic."""
     sys_flag: int
     flag: int
     body: bytes
@@ -75,24 +75,29 @@ class SendRequests:
         """`group` is the producer's as it is called on the wire."""
         self._group, self._options, self._namespace, self._ids = group, options, namespace, ids
         self._instance = f"{property_names.INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
-        self._topics: dict[str, tuple[str, str]] = {}
+        self._topics: dict[str, tuple[str, str, bool]] = {}
+        """By the application's name: the name on the wire, what begins the header, whether it is a retry topic."""
 
     def prepare(self, message: Message) -> SendRequest:
         """The request for a message. Raises `InvalidNameError` or `InvalidMessageError`."""
         options = self._options
         properties = message.properties
         request = SendRequest()
-        request.topic, request.head = self._topics.get(message.topic) or self._learn(message.topic)
+        request.topic, request.head, is_retry = self._topics.get(message.topic) or self._learn(message.topic)
         body = message.body
         is_plain = 0 < len(body) <= options.message_bytes_max and not message.flag
         if not is_plain or property_names.INNER_MULTI_DISPATCH in properties:
             check_message(message, options.message_bytes_max)
         request.messages, request.batch_id, request.flag = (message,), None, message.flag
-        request.moved = {}
-        if is_retry_topic(request.topic):
+        request.moved = None
+        if is_retry:
             properties, request.moved = _move_to_header(properties)
-        request.message_id = properties.get(property_names.UNIQ_KEY) or self._ids.make()
-        request.properties = self._format(message.topic, properties, request.message_id)
+        if properties:
+            request.message_id = properties.get(property_names.UNIQ_KEY) or self._ids.make()
+            request.properties = self._format(message.topic, properties, request.message_id)
+        else:
+            request.message_id = self._ids.make()
+            request.properties = f"UNIQ_KEY\x01{request.message_id}\x02{self._instance}"
         request.body, request.sys_flag = body, 0
         if len(body) >= options.compress_over_bytes:
             self._compress(request)
@@ -115,7 +120,7 @@ class SendRequests:
             request.body = encode_batch(members)
         except LocalProtocolError as error:
             raise InvalidMessageError(topic, str(error)) from None
-        request.topic, request.head = self._topics.get(topic) or self._learn(topic)
+        request.topic, request.head, _ = self._topics.get(topic) or self._learn(topic)
         if len(request.body) > options.message_bytes_max:
             raise InvalidMessageError(
                 topic,
@@ -123,14 +128,13 @@ class SendRequests:
             )
         wait = messages[0].properties.get(property_names.WAIT)
         shared = {} if wait is None else {property_names.WAIT: wait}
-        request.messages, request.sys_flag, request.flag, request.moved = tuple(messages), 0, 0, {}
+        request.messages, request.sys_flag, request.flag, request.moved = tuple(messages), 0, 0, None
         request.message_id = ",".join([member.properties[property_names.UNIQ_KEY] for member in members])
         request.batch_id = self._ids.make()
         request.properties = self._format(topic, shared, request.batch_id)
         return request
 
-    def _learn(self, topic: str) -> tuple[str, str]:
-        """The topic's name on the wire, and what begins the header of its messages."""
+    def _learn(self, topic: str) -> tuple[str, str, bool]:
         if not isinstance(topic, str):
             raise InvalidMessageError(str(topic), f"the topic is {type(topic).__name__}, not text")
         name = with_namespace(self._namespace, topic)
@@ -140,8 +144,8 @@ class SendRequests:
             f'"extFields":{{"a":{quote(self._group)},"b":{quote(name)},"c":{quote(options.create_topic_key)},'
             f'"d":"{options.default_topic_queue_nums}","k":"{_text(options.unit_mode)}",'
         )
-        self._topics[topic] = name, head
-        return name, head
+        learnt = self._topics[topic] = name, head, is_retry_topic(name)
+        return learnt
 
     def _format(self, topic: str, properties: dict[str, str], message_id: str) -> str:
         try:
@@ -185,7 +189,7 @@ class SendRequests:
             "j": "0",
             "m": _text(request.batch_id is not None),
             "n": broker_name,
-            **request.moved,
+            **(request.moved or {}),
         }
         return Command(code, ext, request.body)
 
@@ -194,10 +198,12 @@ class SendRequests:
     ) -> bytes:
         """The bytes that `frame.encode` makes of `command`, with this number and these flags and a JSON header."""
         code, is_batch = (310, "false") if request.batch_id is None else (320, "true")
-        moved = "".join([f'"{name}":{quote(value)},' for name, value in request.moved.items()]) or '"j":"0",'
+        counts = '"j":"0",'
+        if request.moved:
+            counts = "".join([f'"{name}":{quote(value)},' for name, value in request.moved.items()])
         header = (
             f'{{"code":{code},{request.head}"e":"{queue.queue_id}","f":"{request.sys_flag}","g":"{born_ms}",'
-            f'"h":"{request.flag}","i":{quote(request.properties)},{moved}"m":"{is_batch}","n":{quote(broker_name)}}},'
+            f'"h":"{request.flag}","i":{quote(request.properties)},{counts}"m":"{is_batch}","n":{quote(broker_name)}}},'
             f'"flag":{flag},"language":"PYTHON","opaque":{opaque},"serializeTypeCurrentRPC":"JSON",'
             f'"version":{CURRENT_VERSION}}}'
         ).encode("utf-8", "replace")

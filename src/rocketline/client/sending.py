@@ -9,14 +9,14 @@ import os
 import random
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketline.client.options import ClientOptions
 from rocketline.client.producer_options import ProducerOptions
 from rocketline.client.queue_choice import BrokerFaults, Positions, QueueSelector, choose, select
 from rocketline.client.receipts import SendReceipt, read_receipt
 from rocketline.client.routes import PublishInfo, RouteTable
-from rocketline.client.send_attempts import SendAttempts, retry_rules
+from rocketline.client.send_attempts import RetryRules, SendAttempts, retry_rules
 from rocketline.client.send_hooks import SendContext, SendHooks, SendMode
 from rocketline.client.send_request import SendRequest, SendRequests
 from rocketline.clock import Clock
@@ -35,6 +35,17 @@ from rocketline.wire.namespaces import with_namespace, without_namespace
 from rocketline.wire.unique_id import UniqueIdGenerator
 
 NO_ROUTE: Final = 10005
+
+
+class ModeRules(NamedTuple):
+    """The rules of one way to send: if any queue will do, and if one is given."""
+
+    any_queue: RetryRules
+    given_queue: RetryRules
+
+    @classmethod
+    def of(cls, options: ProducerOptions, mode: SendMode) -> ModeRules:
+        return cls(*(retry_rules(options, mode, is_queue_given=is_given) for is_given in (False, True)))
 
 
 class Sending:
@@ -60,11 +71,7 @@ class Sending:
         self.faults = BrokerFaults(options.latency_levels) if options.avoids_slow_brokers else None
         self.topics: set[str] = set()
         """Those that were asked for, found or not: their routes are kept up to date. Written on the loop alone."""
-        self._rules = {
-            (mode, is_given): retry_rules(options, mode, is_queue_given=is_given)
-            for mode in SendMode
-            for is_given in (False, True)
-        }
+        self.sync, self.soon, self.oneway = (ModeRules.of(options, mode) for mode in SendMode)
 
     def prepare(self, messages: Message | Sequence[Message]) -> SendRequest:
         """The request for a message or a batch. Raises `InvalidNameError` or `InvalidMessageError`."""
@@ -94,7 +101,7 @@ class Sending:
     def attempts(
         self,
         request: SendRequest,
-        mode: SendMode,
+        rules: ModeRules,
         positions: Positions,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
@@ -117,7 +124,7 @@ class Sending:
             queues = info.queues
             if selector is None:
                 return SendAttempts(
-                    self._rules[mode, False],
+                    rules.any_queue,
                     lambda last, now_s: choose(positions, topic, queues, last, faults, now_s),
                     started_s,
                     timeout_s,
@@ -127,7 +134,7 @@ class Sending:
         elif queue.topic != request.messages[0].topic:
             raise InvalidMessageError(request.messages[0].topic, f"the queue given is one of topic {queue.topic!r}")
         fixed = self._full_queue(queue)
-        return SendAttempts(self._rules[mode, True], lambda last, now_s: fixed, started_s, timeout_s, faults)
+        return SendAttempts(rules.given_queue, lambda last, now_s: fixed, started_s, timeout_s, faults)
 
     def no_address(self, broker_name: str) -> BrokerNotFoundError:
         return BrokerNotFoundError(broker_name, "no route that was read names its master")

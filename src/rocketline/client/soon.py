@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from rocketline.client.delivery import Delivery
 from rocketline.client.queue_choice import QueueSelector
 from rocketline.client.receipts import SendReceipt
 from rocketline.client.runtime import ClientRuntime
-from rocketline.client.send_attempts import Attempt, SendAttempts
+from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
@@ -20,6 +20,8 @@ from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, Ro
 from rocketline.model.queue import MessageQueue
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
+
+_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 
 
 class ReceiptFuture(Protocol):
@@ -35,10 +37,10 @@ class ReceiptFuture(Protocol):
 class _Soon:
     """One message on its way: waits for the broker's answer, and has `receipt` told."""
 
-    __slots__ = ("address", "attempt", "attempts", "is_over", "owner", "receipt", "request")
+    __slots__ = ("address", "attempts", "is_over", "owner", "queue", "receipt", "request")
 
     attempts: SendAttempts
-    attempt: Attempt
+    queue: MessageQueue
     address: str
 
     def __init__(self, owner: SoonReceipts, request: SendRequest, receipt: ReceiptFuture) -> None:
@@ -88,8 +90,8 @@ class SoonReceipts:
         self.check_count(1)
         attempts = None
         if self._room is None:
-            positions = self._delivery.positions
-            attempts = self._sending.attempts(request, SendMode.ASYNC, positions, queue, selector, started_s, timeout_s)
+            rules, positions = self._sending.soon, self._delivery.positions
+            attempts = self._sending.attempts(request, rules, positions, queue, selector, started_s, timeout_s)
         soon = _Soon(self, request, receipt)
         self._count += 1
         if attempts is None:
@@ -117,31 +119,31 @@ class SoonReceipts:
     def _attempt(self, soon: _Soon) -> None:
         """Make the next attempt, right now if the connection allows it."""
         try:
-            attempt = soon.attempts.next(self._clock.monotonic())
+            queue = soon.attempts.next(self._clock.monotonic())
         except RocketlineError as error:
             self._finish(soon, None, error)
             return
-        if attempt is None:
+        if queue is None:
             self._finish(soon, soon.attempts.receipt)
             return
-        soon.attempt = attempt
+        soon.queue = queue
         try:
-            address = self._delivery.begin(soon.request, attempt, soon)
+            address = self._delivery.begin(soon.request, soon.attempts, queue, soon)
         except RocketlineError as error:
             self.failed(soon, error)
             return
         if address is None:
-            self._carry(soon, attempt)
+            self._carry(soon, queue)
         else:
             soon.address = address
 
     def answered(self, soon: _Soon, answer: Command) -> None:
         """The broker has answered."""
-        if answer.code == ResponseCode.GO_AWAY:
-            self._carry(soon, soon.attempt)
+        if answer.code == _GO_AWAY:
+            self._carry(soon, soon.queue)
             return
         try:
-            receipt = self._sending.receipt(answer, soon.request, soon.attempt.queue, soon.address)
+            receipt = self._sending.receipt(answer, soon.request, soon.queue, soon.address)
         except RocketlineError as error:
             self.failed(soon, error)
             return
@@ -159,8 +161,8 @@ class SoonReceipts:
         else:
             self._carry(soon, None)
 
-    def _carry(self, soon: _Soon, attempt: Attempt | None) -> None:
-        self._later(soon, lambda: self._delivery.carry(soon.request, soon.attempts, SendMode.ASYNC, attempt))
+    def _carry(self, soon: _Soon, queue: MessageQueue | None) -> None:
+        self._later(soon, lambda: self._delivery.carry(soon.request, soon.attempts, SendMode.ASYNC, queue))
 
     def _later(self, soon: _Soon, work: Callable[[], Coroutine[Any, Any, SendReceipt]]) -> None:
         """Do what takes waiting in a task of the runtime's."""
@@ -202,7 +204,7 @@ class SoonReceipts:
         size = len(request.body)
         await self._take_room(size, self._sending.options.send_timeout_s if timeout_s is None else timeout_s)
         try:
-            attempts = await self._delivery.attempts(request, SendMode.ASYNC, queue, selector, started_s, timeout_s)
+            attempts = await self._delivery.attempts(request, self._sending.soon, queue, selector, started_s, timeout_s)
             return await self._delivery.carry(request, attempts, SendMode.ASYNC)
         finally:
             self._give_room(size)

@@ -14,11 +14,12 @@ Flow control, so that no peer can make us hold more than a bounded amount for it
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from rocketline.clock import Clock
 from rocketline.errors import (
@@ -33,11 +34,12 @@ from rocketline.net.entry import Entry
 from rocketline.net.tls import TlsLayer
 from rocketline.wire import frame
 from rocketline.wire.codes import ResponseCode, SerializeType
-from rocketline.wire.command import Command, response
-from rocketline.wire.connection import Answer, Connection
+from rocketline.wire.command import RESPONSE_FLAG, Command, response
+from rocketline.wire.connection import Connection
 
 _TURN_BYTES_MAX: Final = 256 * 1024
 _TURN_S_MAX: Final = 0.01
+_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _EXPIRY_S_MIN: Final = 0.02
 """Requests whose time is over are looked for no more often than this."""
 _FAIR_TIMEOUT_S: Final = 0.1
@@ -86,12 +88,8 @@ class Waiter(Protocol):
     def exception(self) -> object: ...
 
 
-class _Deadline(NamedTuple):
-    """Until when an answer is waited for, by the owner's clock."""
-
-    due_s: float
-    asked_s: float
-    code: int
+_Deadline: TypeAlias = tuple[float, float, int]
+"""Until when an answer is waited for and since when, by the owner's clock, and the code of the request."""
 
 
 class Owner(Protocol):
@@ -133,6 +131,7 @@ class Channel(asyncio.BufferedProtocol):
         "_drained",
         "_entry",
         "_expiry",
+        "_expiry_due_s",
         "_is_flush_due",
         "_is_handling",
         "_is_holding",
@@ -172,6 +171,7 @@ class Channel(asyncio.BufferedProtocol):
         self._drained: asyncio.Future[None] | None = None
         self._deadlines: dict[int, _Deadline] = {}
         self._expiry: asyncio.TimerHandle | None = None
+        self._expiry_due_s = math.inf
         self._reason: Exception | None = None
         self.established: asyncio.Future[None] | None = None
         """Set by whoever waits for the TLS handshake of a dialled connection."""
@@ -344,23 +344,27 @@ class Channel(asyncio.BufferedProtocol):
             self._flush()
 
     def _handle(self, whole: bytes) -> None:
-        event = self._connection.receive(frame.decode(whole))
-        if isinstance(event, Answer):
-            self._deadlines.pop(event.response.opaque, None)
-            if not event.waiter.done():
-                event.waiter.set_result(event.response)
-            if event.response.code == ResponseCode.GO_AWAY:
-                self.is_leaving = True
-            if self.is_leaving:
-                self._leave()
-        elif event is None:
-            pass  # an answer that nobody waits for any more
+        command = frame.decode(whole)
+        if command.flag & RESPONSE_FLAG:
+            self._handle_answer(command)
         elif self._is_full:
             self._reader.put_back(whole)
             self._is_holding = True
             self._stop()
         else:
-            self._handle_request(event)
+            self._handle_request(command)
+
+    def _handle_answer(self, answer: Command) -> None:
+        waiter = self._connection.waiter_of(answer)
+        if waiter is None:
+            return  # nobody waits for it any more
+        self._deadlines.pop(answer.opaque, None)
+        if not waiter.done():
+            waiter.set_result(answer)
+        if answer.code == _GO_AWAY:
+            self.is_leaving = True
+        if self.is_leaving:
+            self._leave()
 
     def _handle_request(self, request: Command) -> None:
         outcome = self._owner.dispatch(self, request)
@@ -475,33 +479,36 @@ class Channel(asyncio.BufferedProtocol):
 
     def _limit_wait(self, opaque: int, code: int, timeout_s: float) -> None:
         now_s = self._owner.clock.monotonic()
-        self._deadlines[opaque] = _Deadline(now_s + timeout_s, now_s, code)
-        if self._expiry is None or self._expiry.when() > asyncio.get_running_loop().time() + timeout_s + _EXPIRY_S_MIN:
+        due_s = now_s + timeout_s
+        self._deadlines[opaque] = due_s, now_s, code
+        if due_s < self._expiry_due_s - _EXPIRY_S_MIN:
             self._set_expiry(timeout_s)
 
     def expire(self) -> None:
         """Fail the requests whose time is over. This happens by itself; a clock that was turned by hand calls it."""
         now_s, is_silent = self._owner.clock.monotonic(), False
-        for opaque, deadline in [entry for entry in self._deadlines.items() if entry[1].due_s <= now_s]:
-            given_s = deadline.due_s - deadline.asked_s
-            is_silent |= self.read_s <= deadline.asked_s and given_s >= _FAIR_TIMEOUT_S
+        for opaque, (due_s, asked_s, code) in [entry for entry in self._deadlines.items() if entry[1][0] <= now_s]:
+            given_s = due_s - asked_s
+            is_silent |= self.read_s <= asked_s and given_s >= _FAIR_TIMEOUT_S
             waiter = self._forget(opaque)
             if waiter is not None and not waiter.done():
-                problem = f"no answer to request {deadline.code} in {given_s:g} s"
+                problem = f"no answer to request {code} in {given_s:g} s"
                 waiter.set_exception(RequestTimeoutError(self.peer, problem))
                 waiter.exception()  # marks it as seen: its owner may have been cancelled meanwhile
         if is_silent and self._owner.limits.closes_when_silent:
             self.abort()
         elif self._deadlines:
-            self._set_expiry(min(deadline.due_s for deadline in self._deadlines.values()) - now_s)
+            self._set_expiry(min(self._deadlines.values())[0] - now_s)
 
     def _set_expiry(self, delay_s: float) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
-        self._expiry = asyncio.get_running_loop().call_later(max(delay_s, _EXPIRY_S_MIN), self._look_for_expired)
+        delay_s = max(delay_s, _EXPIRY_S_MIN)
+        self._expiry = asyncio.get_running_loop().call_later(delay_s, self._look_for_expired)
+        self._expiry_due_s = self._owner.clock.monotonic() + delay_s
 
     def _look_for_expired(self) -> None:
-        self._expiry = None
+        self._expiry, self._expiry_due_s = None, math.inf
         self.expire()
 
     def _forget(self, opaque: int) -> Waiter | None:

@@ -19,10 +19,11 @@ from rocketline.client.producer import Producer as AsyncProducer
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
 from rocketline.client.queue_choice import Positions, QueueSelector
 from rocketline.client.receipts import SendReceipt
-from rocketline.client.send_attempts import Attempt, SendAttempts
+from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
+from rocketline.client.sending import ModeRules
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
 from rocketline.model.message import Message
@@ -130,10 +131,10 @@ class Producer:
         self._core.check_running()
         clock = self._clock
         request = self._sending.prepare(message)
-        attempts = self._attempts(request, SendMode.SYNC, queue, selector, timeout_s)
-        while (attempt := attempts.next(clock.monotonic())) is not None:
+        attempts = self._attempts(request, self._sending.sync, queue, selector, timeout_s)
+        while (queue := attempts.next(clock.monotonic())) is not None:
             try:
-                receipt = self._try(request, attempt)
+                receipt = self._try(request, queue, attempts.timeout_s)
             except RocketlineError as error:
                 attempts.failed(error, clock.monotonic())
             else:
@@ -176,17 +177,17 @@ class Producer:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         self._core.check_running()
         request = self._sending.prepare(message)
-        attempts = self._attempts(request, SendMode.ONEWAY, queue, selector, None)
-        attempt = attempts.next(self._clock.monotonic())
-        assert attempt is not None
-        address, command = self._address(request, attempt.queue), self._command(request, attempt.queue)
+        attempts = self._attempts(request, self._sending.oneway, queue, selector, None)
+        chosen = attempts.next(self._clock.monotonic())
+        assert chosen is not None
+        address, command = self._address(request, chosen), self._command(request, chosen)
         if self._is_plain:
-            self._connections.send_oneway(address, command, attempt.timeout_s)
+            self._connections.send_oneway(address, command, attempts.timeout_s)
             return
-        context = self._sending.context(request, attempt.queue, address, SendMode.ONEWAY)
+        context = self._sending.context(request, chosen, address, SendMode.ONEWAY)
         self._sending.hooks.before(context)
         self.runtime.core.prepare(command, address)
-        self._connections.send_oneway(address, command, attempt.timeout_s)
+        self._connections.send_oneway(address, command, attempts.timeout_s)
         self._sending.hooks.after(context)
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -199,38 +200,38 @@ class Producer:
     def _attempts(
         self,
         request: SendRequest,
-        mode: SendMode,
+        rules: ModeRules,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         timeout_s: float | None,
     ) -> SendAttempts:
         sending, positions, started_s = self._sending, self._turns.positions, self._clock.monotonic()
-        attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
+        attempts = sending.attempts(request, rules, positions, queue, selector, started_s, timeout_s)
         if attempts is None:
             self.runtime.portal.call(self._delivery.publish_info(request.topic))
-            attempts = sending.attempts(request, mode, positions, queue, selector, started_s, timeout_s)
+            attempts = sending.attempts(request, rules, positions, queue, selector, started_s, timeout_s)
             assert attempts is not None
         return attempts
 
-    def _try(self, request: SendRequest, attempt: Attempt) -> SendReceipt:
-        sending, queue = self._sending, attempt.queue
+    def _try(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> SendReceipt:
+        sending = self._sending
         address = self._address(request, queue)
         if not self._is_plain:
-            return self._try_with_hooks(request, attempt, address)
+            return self._try_with_hooks(request, queue, address, timeout_s)
         frame, broker_name, born_ms = sending.requests.frame, sending.routes.broker_of(queue), self._clock.wall_ms()
         answer = self._connections.request_frame(
-            address, lambda opaque: frame(request, queue, broker_name, born_ms, opaque), attempt.timeout_s
+            address, lambda opaque: frame(request, queue, broker_name, born_ms, opaque), timeout_s
         )
         return sending.receipt(answer, request, queue, address)
 
-    def _try_with_hooks(self, request: SendRequest, attempt: Attempt, address: str) -> SendReceipt:
-        sending, queue, core = self._sending, attempt.queue, self.runtime.core
+    def _try_with_hooks(self, request: SendRequest, queue: MessageQueue, address: str, timeout_s: float) -> SendReceipt:
+        sending, core = self._sending, self.runtime.core
         command = self._command(request, queue)
         context = sending.context(request, queue, address, SendMode.SYNC)
         sending.hooks.before(context)
         try:
             core.prepare(command, address)
-            answer = self._connections.request(address, command, attempt.timeout_s)
+            answer = self._connections.request(address, command, timeout_s)
             core.preparation.finish(command, address, answer)
             receipt = sending.receipt(answer, request, queue, address)
         except RocketlineError as error:

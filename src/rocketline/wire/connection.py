@@ -6,7 +6,7 @@ told by its flag, because the peer numbers its own requests independently and ma
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from rocketline.errors import OverloadedError
 from rocketline.wire import frame
@@ -16,13 +16,6 @@ from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 Waiter = TypeVar("Waiter")
 
 _OPAQUE_MAX = 2**31 - 1
-
-
-class Answer(NamedTuple, Generic[Waiter]):
-    """A response, with whatever was parked for it."""
-
-    waiter: Waiter
-    response: Command
 
 
 class Connection(Generic[Waiter]):
@@ -86,13 +79,10 @@ class Connection(Generic[Waiter]):
         response.flag = RESPONSE_FLAG
         return frame.encode(response)
 
-    def receive(self, command: Command) -> Command | Answer[Waiter] | None:
-        """What a decoded frame means: a request, the answer to one of ours, or None if nobody waits for it any more."""
-        if not command.flag & RESPONSE_FLAG:
-            return command
-        if command.opaque not in self._pending:
-            return None
-        return Answer(self._pending.pop(command.opaque), command)
+    def waiter_of(self, command: Command) -> Waiter | None:
+        """Who waits for `command`, from now on no more. None for a request of the peer's, whatever its number, and for
+        an answer that nobody waits for any more."""
+        return self._pending.pop(command.opaque, None) if command.flag & RESPONSE_FLAG else None
 
     def forget(self, opaque: int) -> Waiter | None:
         """Who waited for this answer, if anybody did. Should it still come, it is dropped."""

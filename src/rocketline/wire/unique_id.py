@@ -18,6 +18,8 @@ from rocketline.errors import LocalProtocolError
 from rocketline.model.ids import parse_hex_id
 
 _AFTER_IP = struct.Struct(">HIIH")
+_STEP_BACK_MS = 1_000_000
+"""A clock that goes back by less than this repeats times that ids have; until it has caught up, they keep the last."""
 
 
 class UniqueIdGenerator:
@@ -27,7 +29,7 @@ class UniqueIdGenerator:
     loader. `zone` is the machine's own unless given: an id counts from the first of the month, local time.
     """
 
-    __slots__ = ("_clock", "_counter", "_month_ms", "_prefix", "_zone")
+    __slots__ = ("_clock", "_counter", "_month_ms", "_prefix", "_stem", "_zone")
 
     def __init__(self, ip: bytes, pid: int, process_number: int, clock: Clock, zone: tzinfo | None = None) -> None:
         if len(ip) not in (4, 16):
@@ -37,14 +39,25 @@ class UniqueIdGenerator:
         self._zone = zone
         self._counter = itertools.count()
         self._month_ms = (0, 0)
+        self._stem = (-1, "")
 
     def make(self) -> str:
         """The next id. May be called from any thread."""
-        now_ms = self._clock.wall_ms()
+        count = next(self._counter)
+        now_ms, stem = self._clock.wall_ms(), self._stem
+        if now_ms > stem[0] or now_ms < stem[0] - _STEP_BACK_MS:
+            stem = self._stem = self._new_stem(now_ms)
+        elif not count & 0xFFFF:
+            # All counts of this time are used up, because the clock stands still or went back: time goes on here.
+            stem = self._stem = self._new_stem(stem[0] + 1)
+        return f"{stem[1]}{count & 0xFFFF:04X}"
+
+    def _new_stem(self, now_ms: int) -> tuple[int, str]:
+        """All but the count of the ids of one millisecond, and which one that is."""
         start_ms, end_ms = self._month_ms
         if not start_ms <= now_ms < end_ms:
             start_ms, _ = self._month_ms = month_span_ms(now_ms, self._zone)
-        return f"{self._prefix}{now_ms - start_ms:08X}{next(self._counter) & 0xFFFF:04X}"
+        return now_ms, f"{self._prefix}{now_ms - start_ms:08X}"
 
 
 def month_span_ms(wall_ms: int, zone: tzinfo | None = None) -> tuple[int, int]:

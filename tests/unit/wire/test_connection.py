@@ -8,7 +8,7 @@ from rocketline.errors import LocalProtocolError, OverloadedError
 from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode, SerializeType
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response
-from rocketline.wire.connection import Answer, Connection
+from rocketline.wire.connection import Connection
 
 
 def answer(opaque: int) -> Command:
@@ -19,37 +19,37 @@ def asked(connection: Connection[str], waiter: str) -> int:
     return frame.decode(connection.request(Command(105), waiter)).opaque
 
 
-def test_receive_when_answers_come_in_any_order_finds_each_waiter() -> None:
+def test_waiter_of_answers_in_any_order_is_whoever_asked() -> None:
     """H.1 4: answers are matched by opaque only."""
     connection: Connection[str] = Connection("127.0.0.1:9876")
     first, second = asked(connection, "first"), asked(connection, "second")
-    assert connection.receive(answer(second)) == Answer("second", answer(second))
-    assert connection.receive(answer(first)) == Answer("first", answer(first))
+    assert connection.waiter_of(answer(second)) == "second"
+    assert connection.waiter_of(answer(first)) == "first"
     assert connection.in_flight == 0
 
 
-def test_receive_when_answer_is_repeated_or_unasked_drops_it() -> None:
+def test_waiter_of_an_answer_that_is_repeated_or_unasked_is_nobody() -> None:
     connection: Connection[str] = Connection("127.0.0.1:9876")
     opaque = asked(connection, "waiter")
-    assert connection.receive(answer(opaque)) is not None
-    assert connection.receive(answer(opaque)) is None
-    assert connection.receive(answer(12345)) is None
+    assert connection.waiter_of(answer(opaque)) is not None
+    assert connection.waiter_of(answer(opaque)) is None
+    assert connection.waiter_of(answer(12345)) is None
 
 
-def test_receive_when_nobody_waits_any_more_drops_the_late_answer() -> None:
+def test_waiter_of_a_late_answer_is_nobody() -> None:
     connection: Connection[str] = Connection("127.0.0.1:9876")
     opaque = asked(connection, "waiter")
     connection.forget(opaque)
     connection.forget(opaque)
-    assert (connection.in_flight, connection.receive(answer(opaque))) == (0, None)
+    assert (connection.in_flight, connection.waiter_of(answer(opaque))) == (0, None)
 
 
-def test_receive_when_peer_asks_with_a_number_of_ours_is_a_request() -> None:
+def test_waiter_of_a_request_with_a_number_of_ours_is_nobody() -> None:
     """Both ends count for themselves: the response flag decides, not the number."""
     connection: Connection[str] = Connection("127.0.0.1:9876")
     opaque = asked(connection, "waiter")
     request = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=opaque)
-    assert connection.receive(request) is request
+    assert connection.waiter_of(request) is None
     assert connection.in_flight == 1
 
 
@@ -59,7 +59,7 @@ def test_request_when_too_many_wait_is_refused_until_one_is_answered() -> None:
     asked(connection, "b")
     with pytest.raises(OverloadedError, match=r"127\.0\.0\.1:9876: 2 requests are in flight already"):
         connection.request(Command(105), "c")
-    connection.receive(answer(first))
+    connection.waiter_of(answer(first))
     asked(connection, "c")
     assert connection.in_flight == 2
 

@@ -68,14 +68,26 @@ def test_time_at_the_end_of_a_long_month_needs_all_32_bits() -> None:
     assert UniqueIdParts.parse(made).month_ms == 31 * 86_400_000 - 1000 > 2**31
 
 
-def test_clock_set_back_into_the_last_month_still_gives_ids() -> None:
+def test_clock_set_far_back_into_the_last_month_still_gives_ids() -> None:
     clock = FakeClock(wall_ms=ms(2026, 12, 1))
     ids = UniqueIdGenerator(IPV4, 1, 2, clock, UTC)
     first = ids.make()
-    clock.advance(-1)
-    assert UniqueIdParts.parse(ids.make()).month_ms == 30 * 86_400_000 - 1000
-    clock.advance(1)
+    clock.advance(-3600)
+    assert UniqueIdParts.parse(ids.make()).month_ms == 30 * 86_400_000 - 3_600_000
+    clock.advance(3600)
     assert ids.make() != first
+
+
+def test_clock_set_back_a_little_repeats_no_id() -> None:
+    """9.14 228: more ids than the counter has, at a time that was before."""
+    clock = FakeClock(wall_ms=ms(2026, 12, 2))
+    ids = UniqueIdGenerator(IPV4, 1, 2, clock, UTC)
+    made = {ids.make() for _ in range(65_536)}
+    clock.advance(-10)
+    made |= {ids.make() for _ in range(70_000)}
+    clock.advance(10)
+    made |= {ids.make() for _ in range(1000)}
+    assert len(made) == 65_536 + 70_000 + 1000
 
 
 @pytest.mark.parametrize("ip", [b"", bytes(5), bytes(17)])
