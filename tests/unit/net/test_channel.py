@@ -419,3 +419,106 @@ async def test_answers_are_read_in_the_next_turn_too_while_the_peer_takes_nothin
     assert [c.opaque for c in transport.commands() if c.is_response] == [8, 9]
     await turn()
     assert transport.is_reading()
+
+
+async def test_requests_of_one_turn_leave_in_one_write(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    waiting = [channel.begin(Command(10), 3.0) for _ in range(100)]
+    await turn()
+    assert len(transport.written) == 1
+    asked = transport.commands()
+    assert len({command.opaque for command in asked}) == 100
+    feed(channel, b"".join(_answer(command.opaque) for command in reversed(asked)))
+    assert [future.result().opaque for future in waiting] == [command.opaque for command in asked]
+    assert channel.in_flight == 0
+
+
+async def test_begin_refuses_on_a_closed_connection_and_beyond_the_bound(clock: FakeClock) -> None:
+    channel, _ = connected(RecordingOwner(clock, limits=ChannelLimits(in_flight_max=2)))
+    waiting = [channel.begin(Command(10), 3.0) for _ in range(2)]
+    with pytest.raises(OverloadedError, match="2 requests are in flight already"):
+        channel.begin(Command(10), 3.0)
+    channel.abort()
+    await turn()
+    assert {type(future.exception()) for future in waiting} == {ConnectionLostError}
+    with pytest.raises(ConnectionLostError):
+        channel.begin(Command(10), 3.0)
+
+
+async def test_each_request_has_its_own_deadline(clock: FakeClock) -> None:
+    channel, _ = connected(RecordingOwner(clock))
+    long, short = channel.begin(Command(11), 30.0), channel.begin(Command(10), 3.0)
+    clock.advance(3.0)
+    channel.expire()
+    assert (long.done(), type(short.exception())) == (False, RequestTimeoutError)
+    clock.advance(27.0)
+    channel.expire()
+    assert isinstance(long.exception(), RequestTimeoutError)
+
+
+async def test_deadlines_pass_without_anybody_looking() -> None:
+    """On the machine's own clock; the shorter deadline comes after the longer one and is kept all the same."""
+    channel, _ = connected(RecordingOwner(SystemClock()))
+    long, short = channel.begin(Command(11), 3600.0), channel.begin(Command(10), 0.01)
+    with pytest.raises(RequestTimeoutError):
+        await short
+    assert not long.done()
+    channel.abort()
+    await turn()
+
+
+async def test_cancelled_request_is_forgotten(clock: FakeClock) -> None:
+    channel, _ = connected(RecordingOwner(clock))
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(channel.request(Command(10), 3.0))
+        await turn()
+        asking.cancel()
+    assert channel.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("closes_when_silent", "timeout_s", "is_spoken_to", "is_closed"),
+    [
+        (True, 3.0, False, True),
+        (True, 3.0, True, False),  # something came since: the way is open
+        (True, 0.05, False, False),  # too short a time to judge by
+        (False, 3.0, False, False),  # a server keeps clients that do not answer
+    ],
+)
+async def test_silent_connection_is_given_up_when_a_request_times_out(
+    clock: FakeClock, closes_when_silent: bool, timeout_s: float, is_spoken_to: bool, is_closed: bool
+) -> None:
+    owner = RecordingOwner(clock, limits=ChannelLimits(closes_when_silent=closes_when_silent))
+    channel, transport = connected(owner)
+    answer = channel.begin(Command(10), timeout_s)
+    clock.advance(timeout_s / 2)
+    if is_spoken_to:
+        feed(channel, request(7))
+    clock.advance(timeout_s)
+    channel.expire()
+    await turn()
+    assert isinstance(answer.exception(), RequestTimeoutError)
+    assert transport.closed == is_closed
+
+
+async def test_channel_that_was_sent_away_closes_with_its_last_answer(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    first, second, third = (channel.begin(Command(10), timeout_s) for timeout_s in (3.0, 3.0, 1.0))
+    await turn()
+    asked = [command.opaque for command in transport.commands()]
+    feed(channel, _answer(asked[0], ResponseCode.GO_AWAY))
+    assert first.result().code == ResponseCode.GO_AWAY
+    assert (channel.is_leaving, transport.closed) == (True, False)
+    feed(channel, _answer(asked[1]))
+    assert second.done()
+    assert not transport.closed
+    clock.advance(1.0)
+    channel.expire()
+    assert isinstance(third.exception(), RequestTimeoutError)
+    assert transport.closed
+
+
+def _answer(opaque: int, code: int = 0) -> bytes:
+    answer = response(code)
+    answer.opaque = opaque
+    return frame.encode(answer)
