@@ -208,4 +208,4 @@ def lag_view(group: str, parts: Iterable[ConsumeStats]) -> GroupLag:
         for queue, at in stats.offset_table.items()
     ]
     queues.sort(key=lambda lag: lag.queue)
-    return GroupLag(group, tuple(queues), sum(stats.consume_tps for stats in kept))
+    return GroupLag(group, tuple(queues), sum((stats.consume_tps for stats in kept), 0.0))

@@ -204,7 +204,8 @@ class Messages:
         reading = TopicReading(self._calls.runtime, topic, selector)
         found, positions = await self._last(reading, count)
         show(found)
-        await Follower(reading, self._calls.runtime, show, complain).run(positions.items())
+        follower = Follower(reading, self._calls.runtime, show, complain)
+        await follower.run(positions, lambda: self._topics.readable_queues(topic))
 
     async def _last(self, reading: TopicReading, count: int) -> tuple[list[ReceivedMessage], dict[MessageQueue, int]]:
         """The newest messages, and where each queue goes on after them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rocketline.client.pulling import PullPlan, PullQuery, PullResult, Pulls, PullStatus
@@ -20,6 +21,8 @@ GROUP: Final = "TOOLS_CONSUMER"
 END_OF_TIME_MS: Final = 2**63 - 1
 _PULL_COUNT: Final = 32
 _SUSPEND_S: Final = 15.0
+_LOOK_S: Final = 30.0
+"""How often a follower looks for new queues."""
 _PAUSE_S: Final = 1.0
 """After a pull that failed."""
 
@@ -70,7 +73,7 @@ class TopicReading:
 
 
 class Follower:
-    """Shows what comes to queues from given offsets on, until it is cancelled. All queues are waited for at once."""
+    """Shows what comes to a topic from given offsets on, until it is cancelled. All queues are waited for at once."""
 
     def __init__(
         self,
@@ -82,10 +85,27 @@ class Follower:
         """`complain` hears of each pull that failed; it is made again a second later."""
         self._reading, self._runtime, self._show, self._complain = reading, runtime, show, complain
 
-    async def run(self, positions: Iterable[tuple[MessageQueue, int]]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for queue, offset in positions:
-                group.create_task(self._follow(queue, offset), name=f"follow {queue}")
+    async def run(
+        self, positions: Mapping[MessageQueue, int], look: Callable[[], Awaitable[list[MessageQueue]]]
+    ) -> None:
+        """`look` tells the topic's queues; those that are new are followed from their beginning on."""
+        known: set[MessageQueue] = set()
+
+        def follow(queue: MessageQueue, offset: int) -> None:
+            known.add(queue)
+            group.create_task(self._follow(queue, offset), name=f"follow {queue}")
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for queue, offset in positions.items():
+                    follow(queue, offset)
+                while True:
+                    await self._runtime.sleep(_LOOK_S)
+                    with suppress(RocketlineError):  # a name server that is away will be back
+                        for queue in set(await look()) - known:
+                            follow(queue, 0)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None  # what `show` raised
 
     async def _follow(self, queue: MessageQueue, offset: int) -> None:
         while True:

@@ -10,7 +10,7 @@ from rocketline.admin.calls import Calls
 from rocketline.admin.views import BrokerAddress, Outcome, QueueStatus, TopicStatus
 from rocketline.client.routes import publish_info, queues_to_read, static_endpoints
 from rocketline.client.validation import check_topic
-from rocketline.errors import ClientError, InvalidNameError, RocketlineError
+from rocketline.errors import BrokerNotFoundError, ClientError, InvalidNameError, RocketlineError
 from rocketline.model.names import AUTO_CREATE_TOPIC, is_system_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import PERM_READ, PERM_WRITE, TopicRouteData
@@ -117,7 +117,9 @@ class Topics:
     ) -> Outcome:
         """Change who may use a topic: 4 to read, 2 to write, 6 both. The rest of it stays as it is on each broker."""
         chosen = await self._calls.brokers(cluster=cluster, broker=broker)
-        holders = set(await self._calls.holders(topic)) & set(chosen)
+        holders = sorted(set(await self._calls.holders(topic)) & set(chosen))
+        if not holders:
+            raise BrokerNotFoundError(broker or f"any of cluster {cluster}", f"topic {topic} is not there")
 
         async def change(target: BrokerAddress) -> None:
             config = await self._config(target, topic)
@@ -131,7 +133,7 @@ class Topics:
                 config.order,
             ))  # fmt: skip
 
-        return await self._calls.change(sorted(holders), change)
+        return await self._calls.change(holders, change)
 
     async def delete(self, topic: str, *, cluster: str | None = None) -> Outcome:
         """Delete a topic and its messages on every master of a cluster, or everywhere, and in all name servers."""
@@ -194,7 +196,7 @@ class Topics:
             for queue, held in table.offset_table.items()
         ]
         queues.sort(key=lambda status: status.queue)
-        return TopicStatus(topic, tuple(queues), sum(table.topic_put_tps for table in tables))
+        return TopicStatus(topic, tuple(queues), sum((table.topic_put_tps for table in tables), 0.0))
 
     async def groups(self, topic: str) -> list[str]:
         """The groups that subscribe to a topic or have offsets in it. Java: queryTopicConsumeByWho."""

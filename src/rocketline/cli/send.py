@@ -74,7 +74,9 @@ def send(
     clock = SystemClock()
     started_s = clock.monotonic()
     with (
-        Producer(connection.name_servers, group=group, **connection.options()) as producer,
+        Producer(
+            connection.name_servers, group=group, send_timeout_s=connection.timeout_s, **connection.options()
+        ) as producer,
         _progress(count) as advance,
     ):
         for content in _bodies(body, file, is_lines=is_lines, count=count):
