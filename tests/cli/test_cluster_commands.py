@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from rocketline.cli.commands import rocketline
 from rocketline.testing import Server
+from server_commands import running
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +205,33 @@ def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, serv
     assert len(rows(run("message", "find", "orders", "--key", "42", "--json"))) == 2
     status, told = fails("message", "find", "orders", "--key", "43")
     assert (status, told.startswith("rocketline: topic 'orders' has no message with the key '43'")) == (1, True)
+
+
+def test_follower_shows_what_comes_until_it_is_interrupted(run: Any, server: Server, tmp_path: Path) -> None:
+    server.create_topic("followed", queues=1)
+    run("send", "followed", "old")
+    arguments = ("tail", "followed", "--follow", "--body", "-n", server.address)
+    with running(tmp_path, *arguments) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "old\n"
+        run("send", "followed", "new")
+        assert process.stdout.readline() == "new\n"
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate()
+    assert (process.returncode, output, errors) == (0, "", "")
+
+
+def test_follower_ends_quietly_when_nobody_reads_on(run: Any, server: Server, tmp_path: Path) -> None:
+    server.create_topic("piped", queues=1)
+    run("send", "piped", "old")
+    with running(tmp_path, "tail", "piped", "--follow", "--body", "-n", server.address) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "old\n"
+        process.stdout.close()
+        run("send", "piped", "new")
+        assert process.stderr.read() == ""
+        assert process.wait() == 1
 
 
 def test_lines_of_a_pipe_are_messages_and_empty_ones_are_none(run: Any, server: Server) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
 
 from rocketline.admin.client import Admin
+from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import (
     BrokerNotFoundError,
     ClientError,
     InvalidNameError,
     NoMessageError,
     ResponseError,
+    RocketlineError,
     TopicNotFoundError,
 )
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -22,6 +25,7 @@ from rocketline.model.message import StoredMessage
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import BrokerData
 from rocketline.model.topic_config import DataVersion
+from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.bodies.connections import ClientConnection, ConsumerConnection
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
@@ -369,3 +373,59 @@ async def test_consume_directly_goes_to_the_broker_that_has_the_message(scene: S
     assert request.ext == {
         "consumerGroup": "billing", "clientId": "client", "msgId": str(offset_id), "topic": "orders",
     }  # fmt: skip
+
+
+# --- following
+
+
+async def test_follower_finds_queues_that_come_later_and_pulls_again_after_a_failure(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    peer.route("orders", queues=1)
+    shown: list[bytes] = []
+    problems: list[str] = []
+
+    def complain(queue: MessageQueue, error: RocketlineError) -> None:
+        problems.append(f"{queue.queue_id}: {error}")
+
+    async with Admin(peer.address, clock=clock) as admin, asyncio.TaskGroup() as group:
+        peer.broker.put("orders", b"old", b"new")
+        following = group.create_task(
+            admin.messages.follow(
+                "orders", lambda messages: shown.extend(each.body for each in messages), count=1, complain=complain
+            )
+        )
+        await peer.wait_for(RequestCode.PULL_MESSAGE, 2)  # the last message, and a pull that waits for the next
+        peer.on(RequestCode.PULL_MESSAGE).reply(code=1, remark="busy").default()
+        peer.broker.put("orders", b"newer")
+        await peer.wait_for(RequestCode.PULL_MESSAGE, 3)
+        while not problems:  # noqa: ASYNC110  # the answer is on its way
+            await asyncio.sleep(0)
+        peer.route("orders", queues=2)
+        peer.broker.put("orders", b"elsewhere", queue_id=1)
+        clock.advance(30)
+        await peer.wait_for(RequestCode.PULL_MESSAGE, 6)
+        while len(shown) < 3:  # noqa: ASYNC110  # the answer is on its way
+            await asyncio.sleep(0)
+        following.cancel()
+
+    assert shown == [b"new", b"newer", b"elsewhere"]
+    assert problems == [f"0: PULL_MESSAGE at {peer.address}: code 1: busy (the broker's log says more)"]
+
+
+async def test_follower_ends_with_what_its_listener_raises(peer: ScriptedPeer) -> None:
+    """A pipe that nobody reads any more, say."""
+    peer.route("orders", queues=2)
+
+    def show(messages: list[ReceivedMessage]) -> None:
+        if messages:
+            raise BrokenPipeError
+
+    async def feed() -> None:
+        await peer.wait_for(RequestCode.PULL_MESSAGE, 2)
+        peer.broker.put("orders", b"x")
+
+    async with Admin(peer.address) as admin, asyncio.TaskGroup() as group:
+        group.create_task(feed())
+        with pytest.raises(BrokenPipeError):
+            await admin.messages.follow("orders", show, count=0)

@@ -20,6 +20,7 @@ from rocketline.admin.name_servers import NameServers as AsyncNameServers
 from rocketline.admin.offsets import Offsets as AsyncOffsets
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
+from rocketline.clock import Clock
 from rocketline.sync.portal import Portal
 from rocketline.sync.runtime import ClientRuntime
 
@@ -165,10 +166,11 @@ class Admin:
         *,
         timeout_s: float = TIMEOUT_S,
         runtime: ClientRuntime | None = None,
+        clock: Clock | None = None,
         **options: Unpack[ClientKeywords],
     ) -> None:
         """`timeout_s` is for each request. With a `runtime`, its options and connections are used."""
-        self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options))
+        self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options), clock=clock)
         self._core = client.Admin(timeout_s=timeout_s, runtime=self._runtime.core)
         self._is_open = False
         core, portal = self._core, self._runtime.portal

@@ -15,6 +15,7 @@ from rocketline.admin.offsets import Offsets
 from rocketline.admin.topics import Topics
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime import ClientRuntime
+from rocketline.clock import Clock
 
 
 class Admin:
@@ -33,10 +34,11 @@ class Admin:
         *,
         timeout_s: float = TIMEOUT_S,
         runtime: ClientRuntime | None = None,
+        clock: Clock | None = None,
         **options: Unpack[ClientKeywords],
     ) -> None:
         """`timeout_s` is for each request. With a `runtime`, its options and connections are used."""
-        self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options))
+        self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options), clock=clock)
         self._is_open = False
         calls = Calls(self._runtime, timeout_s)
         self.topics = Topics(calls)
