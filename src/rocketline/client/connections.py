@@ -79,6 +79,7 @@ class Connections:
         self._remotes: dict[str, Remote] = {}
         self._read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._tls = tls
+        self._is_closed = False
         self._limits = ChannelLimits(in_flight_max=options.in_flight_max, closes_when_silent=True)
 
     def __len__(self) -> int:
@@ -136,12 +137,15 @@ class Connections:
         self._remotes = {address: remote for address, remote in self._remotes.items() if not remote.is_unused}
 
     async def close(self) -> None:
-        """Close all. Whoever waits for an answer gets `ConnectionLostError`."""
+        """Close all, and make no more. Whoever waits for an answer gets `ConnectionLostError`."""
+        self._is_closed = True
         await self.drop(list(self._remotes))
 
     def _remote(self, address: str) -> Remote:
         remote = self._remotes.get(address)
         if remote is None:
+            if self._is_closed:
+                raise ClosedError(f"the client was closed: nobody at {address} is asked any more")
             remote = self._remotes[address] = Remote(
                 address,
                 dispatch=self._dispatch,

@@ -11,6 +11,7 @@ from rocketline.client.routes import RouteTable
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
+from rocketline.model.names import INNER_PRODUCER_GROUP
 from rocketline.model.route import MASTER_ID
 from rocketline.wire import bodies, headers
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -81,12 +82,18 @@ class Heartbeats:
         """A new connection to `address` should begin with a heartbeat: it is a broker's, and none is on its way."""
         return bool(self._members) and address not in self._under_way and self._routes.is_known(address)
 
-    async def say_farewell(
-        self, client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None
-    ) -> None:
-        """UNREGISTER_CLIENT to every broker that is known, master or slave. A failure is logged."""
+    async def say_farewells(self, client_id: str) -> None:
+        """For every member that is still here and, at last, for the inner producer."""
+        await asyncio.gather(
+            *(self.say_farewell(client_id, producer=group) for group in self._members.producers),
+            *(self.say_farewell(client_id, consumer=group) for group in self._members.consumers),
+        )
+        await self.say_farewell(client_id, producer=INNER_PRODUCER_GROUP)
+
+    async def say_farewell(self, client_id: str, *, producer: str | None = None, consumer: str | None = None) -> None:
+        """UNREGISTER_CLIENT for one group, to every broker that is known, master or slave. A failure is logged."""
         header = headers.UnregisterClientRequestHeader(
-            client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
+            client_id=client_id, producer_group=producer, consumer_group=consumer
         )
         command = Command(RequestCode.UNREGISTER_CLIENT, headers.encode(header))
         targets = heartbeat_targets(self._routes.brokers(), has_consumers=True)

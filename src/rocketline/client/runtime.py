@@ -39,7 +39,6 @@ from rocketline.errors import (
     response_error,
 )
 from rocketline.logs import Log, Throttle
-from rocketline.model.names import INNER_PRODUCER_GROUP
 from rocketline.net.channel import Channel
 from rocketline.wire import headers
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -137,16 +136,18 @@ class ClientRuntime:
             await self.close()
 
     async def close(self) -> None:
-        """Say farewell to brokers, end all work, close all connections. Calls that wait fail with `ClosedError` or
+        """Say farewell for all members, end all work, close all connections. Calls that wait fail with `ClosedError` or
         `ConnectionLostError`. Closing again does nothing."""
-        if self.is_closed or self._loop is None:
-            self.is_closed = True
-            return
+        was_running = self._loop is not None and not self.is_closed
         self.is_closed = True
-        await self._heartbeats.say_farewell(self.client_id, producer_group=INNER_PRODUCER_GROUP)
-        await self._tasks.close()
-        self._timers.close()
-        await self.connections.close()
+        if not was_running:
+            return
+        try:
+            await self._heartbeats.say_farewells(self.client_id)
+        finally:
+            await self._tasks.close()
+            self._timers.close()
+            await self.connections.close()
 
     async def _start(self) -> None:
         options = self.options
@@ -206,13 +207,13 @@ class ClientRuntime:
 
     async def unregister_producer(self, group: str) -> None:
         """Forget it, and tell every known broker. If it was not registered nothing happens."""
-        if self._members.remove_producer(group):
-            await self._heartbeats.say_farewell(self.client_id, producer_group=group)
+        if self._members.remove_producer(group) and not self.is_closed:
+            await self._heartbeats.say_farewell(self.client_id, producer=group)
 
     async def unregister_consumer(self, group: str) -> None:
         """The same for a consumer."""
-        if self._members.remove_consumer(group):
-            await self._heartbeats.say_farewell(self.client_id, consumer_group=group)
+        if self._members.remove_consumer(group) and not self.is_closed:
+            await self._heartbeats.say_farewell(self.client_id, consumer=group)
 
     def wake_rebalance(self) -> None:
         """Rebalance all consumers soon."""
