@@ -181,13 +181,13 @@ class Bench:
 
     async def settle(self) -> None:
         """Let everything happen that can happen without the clock."""
-        for _ in range(20):
+        for _ in range(10):
             await asyncio.sleep(0.002)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for what threads and the loop bring about."""
         async with asyncio.timeout(10):
-            while not condition():
+            while not condition():  # noqa: ASYNC110  # threads tell nobody
                 await asyncio.sleep(0.001)
 
     async def advance(self, seconds: float) -> None:

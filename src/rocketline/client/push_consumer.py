@@ -90,7 +90,11 @@ class PushConsumer:
         Raises `GroupInUseError`, or `TransportError` if no name server can be reached; then nothing is left running.
         """
         if self._state is not _State.NEW:
-            raise ClosedError(f"{self!r}: make a new one") if self.is_closed else ClientError(f"{self!r} already")
+            raise (
+                ClosedError(f"{self!r}: make a new one")
+                if self.is_closed
+                else ClientError(f"{self!r} was started already")
+            )
         await self.runtime.lease()
         try:
             await self._member.join()

@@ -5,6 +5,7 @@ Java: DefaultMQPushConsumerImpl.sendMessageBack.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from rocketline.client.delivery import Delivery
@@ -51,6 +52,7 @@ class InnerProducer:
 
     async def send(self, message: Message) -> SendReceipt:
         """Raises like `Producer.send`."""
+        self._delivery.loop = asyncio.get_running_loop()
         request, sending = self._sending.prepare(message), self._sending
         attempts = await self._delivery.attempts(request, sending.sync, None, None, self._clock.monotonic(), None)
         return await self._delivery.carry(request, attempts, SendMode.SYNC)
