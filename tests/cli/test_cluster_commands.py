@@ -176,6 +176,35 @@ def test_group_without_members_says_so(run: Any) -> None:
     assert run("group", "producers", "nobody").stderr == "no producer is online\n"
 
 
+def test_consumer_that_runs_is_shown(run: Any, server: Server, tmp_path: Path) -> None:
+    server.create_topic("watched", queues=1)
+    run("send", "watched", "x", "--queue", "broker-a:0")
+    arguments = ("consume", "watched", "--group", "watchers", "--from", "first", "--body", "-n", server.address)
+    with running(tmp_path, *arguments) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "x\n"
+        (shown,) = rows(run("group", "connections", "watchers", "--json"))
+        (member,) = shown["members"]
+        assert (shown["subscriptions"], member["language"], member["version"]) == ({"watched": "*"}, "PYTHON", "5.5.0")
+        lines = run("group", "connections", "watchers").stdout.splitlines()
+        assert lines[1].startswith(member["client_id"])
+        assert lines[2:] == ["CONSUME_ACTIVELY, CLUSTERING", "  watched  *"]
+
+        (info,) = rows(run("group", "running", "watchers", member["client_id"], "--stacks", "--json"))
+        assert {(each["broker"], each["queue"]) for each in info["queues"]} == {("broker-a", 0), ("broker-b", 0)}
+        assert info["options"]["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        assert "watched" in run("group", "running", "watchers", member["client_id"]).stdout
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    assert rows(run("group", "connections", "watchers", "--json"))[0]["members"] == []
+
+
+def test_consumer_that_is_not_there_is_told(fails: Any) -> None:
+    status, told = fails("group", "running", "nobody", "nothing")
+    assert (status, len(told.splitlines())) == (1, 1)
+    assert told.startswith("rocketline: consumer 'nothing' of group 'nobody' does not answer: ")
+
+
 # --- messages
 
 

@@ -21,6 +21,7 @@ from rocketline.admin.offsets import Offsets as AsyncOffsets
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.clock import Clock
+from rocketline.errors import ClosedError, NotStartedError
 from rocketline.sync.portal import Portal
 from rocketline.sync.runtime import ClientRuntime
 
@@ -32,7 +33,8 @@ Result = TypeVar("Result")
 class Waiting(Generic[Area]):
     """One area of administration, on the loop of a portal."""
 
-    def __init__(self, portal: Portal, area: Area) -> None:
+    def __init__(self, portal: Callable[[], Portal], area: Area) -> None:
+        """`portal` raises if there is none to call through now."""
         self.portal, self.area = portal, area
 
 
@@ -43,7 +45,8 @@ def waits(
 
     @functools.wraps(operation)
     def call(self: Waiting[Area], /, *args: Parameters.args, **keywords: Parameters.kwargs) -> Result:
-        return self.portal.call(operation(self.area, *args, **keywords))
+        portal = self.portal()
+        return portal.call(operation(self.area, *args, **keywords))
 
     return call
 
@@ -172,8 +175,8 @@ class Admin:
         """`timeout_s` is for each request. With a `runtime`, its options and connections are used."""
         self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options), clock=clock)
         self._core = client.Admin(timeout_s=timeout_s, runtime=self._runtime.core)
-        self._is_open = False
-        core, portal = self._core, self._runtime.portal
+        self._is_open = self._is_closed = False
+        core, portal = self._core, self._open_portal
         self.topics = Topics(portal, core.topics)
         self.groups = Groups(portal, core.groups)
         self.offsets = Offsets(portal, core.offsets)
@@ -184,16 +187,26 @@ class Admin:
 
     def start(self) -> None:
         """Begin; `with` does it. Nobody is asked yet."""
+        if self._is_closed:
+            raise ClosedError("this Admin is closed: make a new one")
         self._runtime.lease()
         self._runtime.portal.call(self._core.start())
         self._is_open = True
 
     def close(self) -> None:
         """Close the connections, unless others use the runtime too. Closing again does nothing."""
+        self._is_closed = True
         if self._is_open:
             self._is_open = False
             self._runtime.portal.call(self._core.close())
             self._runtime.release()
+
+    def _open_portal(self) -> Portal:
+        if self._is_closed:
+            raise ClosedError("this Admin is closed: make a new one")
+        if not self._is_open:
+            raise NotStartedError("this Admin")
+        return self._runtime.portal
 
     def __enter__(self) -> Self:
         self.start()

@@ -32,20 +32,23 @@ def cluster() -> None:
 def show(connection: Connection, is_json: bool, name: str | None) -> None:
     """Show all brokers: their release, how much they do, how full they are."""
     columns = ["cluster", "broker", "broker_id", "address", "version", "in_per_s", "out_per_s", "in_today", "out_today",
-               "log_bytes", "disk_used_percent", "oldest_message_ms", "problem"]  # fmt: skip
+               "log_bytes", "disk_percent", "oldest_message_ms", "problem"]  # fmt: skip
     with connection.admin() as admin:
-        brokers = admin.brokers.status(cluster=name)
+        found = admin.brokers.status(cluster=name)
     rows = [
         [
             each.broker.cluster, each.broker.name, each.broker.broker_id, each.broker.address, each.version,
             each.puts.last_10_s, each.gets.last_10_s, each.put_today, each.get_today, each.log_bytes,
             round(100 * each.disk_used, 1), each.oldest_message_ms, each.problem,
         ]
-        for each in brokers
+        for each in found
     ]  # fmt: skip
-    if not is_json and not any(each.problem for each in brokers):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    if not is_json:  # people have less room
+        columns, rows = columns[:-2], [row[:-2] for row in rows]
     Output(is_json=is_json).table(columns, rows)
+    for each in found:
+        if each.problem is not None and not is_json:
+            click.echo(f"rocketline: {each.broker.name}: {each.problem}", err=True)
 
 
 @cluster.command(short_help="Which brokers there are.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocketline.cli.client_log import client_log
+
 if TYPE_CHECKING:
     from rocketline.admin.blocking import Admin
     from rocketline.client.options import ClientKeywords
@@ -83,7 +85,8 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_connection(**values: Any) -> Any:
         connection = Connection(**{field.name: values.pop(field.name) for field in fields(Connection)})
-        return command(connection=connection, **values)
+        with client_log():
+            return command(connection=connection, **values)
 
     for option in reversed(_OPTIONS):
         with_connection = option(with_connection)

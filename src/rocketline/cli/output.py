@@ -17,6 +17,8 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_NEVER_FOLDED = 24
+"""Characters of a cell that always stay on one line, however narrow the terminal."""
 NOTHING = "–"
 """Shown where there is no value."""
 
@@ -148,13 +150,15 @@ def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
 
 
 def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(header_style="bold")
-    for title, is_number in zip(titles, numbers, strict=True):
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for at, (title, is_number) in enumerate(zip(titles, numbers, strict=True)):
+        is_short = all(len(row[at]) <= _NEVER_FOLDED for row in rows)
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold", no_wrap=is_short)
     for row in rows:
         table.add_row(*map(Text, row))
     Console(highlight=False).print(table)
