@@ -270,7 +270,9 @@ class LitePullCore:
 
     async def committed(self, queue: MessageQueue) -> int:
         """The group's offset, or -1. Raises what the broker or the network says: then nobody knows."""
-        return await self._offsets.read(on_wire(self._runtime, queue), ReadFrom.MEMORY_THEN_STORE)
+        wanted = on_wire(self._runtime, queue)
+        is_mine = wanted in self.queues.queues()  # of others' queues our memory grows old
+        return await self._offsets.read(wanted, ReadFrom.MEMORY_THEN_STORE if is_mine else ReadFrom.STORE)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         return await self._bounds.min_offset(on_wire(self._runtime, queue))
@@ -327,7 +329,7 @@ class LitePullCore:
         return list(self._subscriptions.values())
 
     def on_route(self, topic: str, queues: Sequence[MessageQueue]) -> None:
-        self._runtime.wake_rebalance()
+        """The next rebalance finds it in the routes."""
 
     async def rebalance(self) -> bool:
         if self._mode is not _Mode.SUBSCRIBE or not self._is_running:
