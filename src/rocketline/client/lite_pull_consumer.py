@@ -168,8 +168,9 @@ class LitePullConsumer:
         return message
 
     async def _wait(self, timeout_s: float | None) -> bool:
-        """Until there may be something to take; False once it is closed."""
+        """Until there may be something to take; False once it is closed. Raises `WrongLoopError`, `ForkedError`."""
         if self._life.is_running:
+            self.runtime.check(repr(self))
             self._arrived.clear()
             if timeout_s is None:
                 await self._arrived.wait()
