@@ -17,8 +17,8 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_NEVER_FOLDED = 24
-"""Characters of a cell that always stay on one line, however narrow the terminal."""
+_WIDTH = 10_000
+"""Rich would cut or fold what does not fit; a terminal goes on in the next line, and copied text stays whole."""
 NOTHING = "–"
 """Shown where there is no value."""
 
@@ -155,13 +155,12 @@ def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[str]], numbers: S
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for at, (title, is_number) in enumerate(zip(titles, numbers, strict=True)):
-        is_short = all(len(row[at]) <= _NEVER_FOLDED for row in rows)
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold", no_wrap=is_short)
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for title, is_number in zip(titles, numbers, strict=True):
+        table.add_column(title, justify="right" if is_number else "left")
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=_WIDTH).print(table)
 
 
 def _title(name: str) -> str:
