@@ -45,6 +45,7 @@ def group(request: pytest.FixtureRequest, servers: ClientCluster) -> Iterator[Mi
 def test_members_of_three_languages_share_queues_through_joins_leaves_and_kills(
     group: MixedGroup, programs: dict[str, ClientProgram]
 ) -> None:
+    """137, 138, 139: each step ends when every queue has one owner again, and none has two."""
     ours, java, go = programs["Rocketline"], programs["Java"], programs["Go"]
     with group.sending():
         group.join(java)
@@ -56,10 +57,8 @@ def test_members_of_three_languages_share_queues_through_joins_leaves_and_kills(
         group.leave("Rocketline")
         group.join(ours)
         group.kill("Java")
-        group.join(java)
-        group.kill("Go")
     group.wait_for_all()
-    assert {member.name for member in group.members} == {"Rocketline", "Java"}
+    assert {member.name for member in group.members} == {"Rocketline", "Go"}
     time.sleep(PERSISTED_S)
     calm = group.send(200)
     group.wait_for_all()
