@@ -12,6 +12,7 @@ from client_clusters import ClientCluster
 from rocketline.aio import Admin
 from rocketline.client.producer import Producer
 from rocketline.client.push_consumer import PushConsumer
+from rocketline.client.receipts import SendReceipt
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import NoMessageError, ResponseError, TopicNotFoundError
 from rocketline.model.message import Message
@@ -39,12 +40,20 @@ async def eventually(ask: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def sent(cluster: ClientCluster, topic: str, *bodies: bytes, queue_id: int = 0, broker: str = "broker-a") -> None:
-    """Messages in one queue, each with its body as key and tag."""
+    """Messages in one queue, each with its body as key and tag; they can be read when this returns."""
     queue = MessageQueue(topic, broker, queue_id)
     async with Producer(cluster.name_server, group="scenario-producers") as producer:
         for body in bodies:
             name = body.decode()
-            await producer.send(Message(topic, body, tags=name, keys=[name], properties={"color": "red"}), queue=queue)
+            message = Message(topic, body, tags=name, keys=[name], properties={"color": "red"})
+            receipt = await producer.send(message, queue=queue)
+    async with Admin(cluster.name_server) as admin:
+        await eventually(lambda: _is_readable(admin, receipt))
+
+
+async def _is_readable(admin: Admin, receipt: SendReceipt) -> bool:
+    """Apache answers a send before the message is in its queue."""
+    return await admin.offsets.max(receipt.queue) > receipt.queue_offset
 
 
 @asynccontextmanager
@@ -335,6 +344,7 @@ async def test_message_is_sent_again_with_all_that_the_application_gave_it(
 
     receipt = await admin.messages.resend(topic, message.offset_message_id, to=other)
 
+    await eventually(lambda: _is_readable(admin, receipt))
     copy = await admin.messages.at(receipt.queue, receipt.queue_offset)
     assert (copy.topic, copy.body, copy.tags, copy.keys) == (other, b"tea", "tea", ("tea",))
     assert copy.properties["color"] == "red"
