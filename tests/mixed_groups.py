@@ -25,8 +25,8 @@ from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader
 QUEUES: Final = 4
 """On each of the two masters."""
 CONVERGED_S: Final = {"concurrent": 45.0, "orderly": 105.0}
-"""A killed consumer is noticed at once, since its connection closes, and whoever missed it looks every 20 s. But brokers
-keep its locks for 60 s."""
+"""A killed consumer is noticed at once, since its connection closes, and whoever missed it looks every 20 s. But
+brokers keep its locks for 60 s."""
 PERSISTED_S: Final = 6.0
 """By then every consumer has told brokers how far it is."""
 
