@@ -7,9 +7,9 @@ where it begins. So a message keeps the bytes of its pull, and its place in them
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
+from zlib import crc32
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.model import property_names
@@ -40,6 +40,7 @@ _QUEUE_ID, _FLAG, _LOG_OFFSET, _BORN_MS, _BORN_HOST, _STORE_MS, _STORE_HOST = 3,
 _RECONSUME_TIMES, _PREPARED_LOG_OFFSET = 14, 15
 _BODY_AT = tuple(fixed.size for fixed in _FIXED)
 """Where in a record its body begins."""
+_BODY_AT_IPV4 = _BODY_AT[0]
 _UNUSUAL = 0xF0
 """The flags of IPv6 hosts and inner batches."""
 _PORT_MAX = 65535
@@ -72,6 +73,7 @@ class ReceivedMessage:
     __slots__ = (
         "_body",
         "_body_crc",
+        "_body_start",
         "_fixed_fields",
         "_origin",
         "_properties",
@@ -84,10 +86,18 @@ class ReceivedMessage:
     )
 
     def __init__(
-        self, origin: PullOrigin, start: int, body_crc: int, queue_offset: QueueOffset, sys_flag: int, body_bytes: int
+        self,
+        origin: PullOrigin,
+        start: int,
+        body_start: int,
+        body_bytes: int,
+        body_crc: int,
+        queue_offset: QueueOffset,
+        sys_flag: int,
     ) -> None:
         self._origin = origin
         self._start = start
+        self._body_start = body_start
         self._body_crc = body_crc
         self._sys_flag = sys_flag
         self.queue_offset = queue_offset
@@ -110,8 +120,9 @@ class ReceivedMessage:
         """What was sent, expanded if it was compressed. Raises `RemoteProtocolError`, `MissingExtraError`."""
         body = self._body
         if body is None:
-            body = self.stored_body
-            if zlib.crc32(body) & 0x7FFFFFFF != self._body_crc:
+            start = self._body_start
+            body = self._origin.data[start : start + self.body_bytes]
+            if crc32(body) & 0x7FFFFFFF != self._body_crc:
                 raise RemoteProtocolError(f"{self._place}: the body's CRC is not the one that was stored with it")
             if self._sys_flag & COMPRESSED and body:
                 body = decompress(body, compression_type(self._sys_flag))
@@ -123,8 +134,7 @@ class ReceivedMessage:
         """The body as the broker has it: compressed or not, and unchecked."""
         if self._body is not None and not self._sys_flag & COMPRESSED:
             return self._body
-        start = self._start + _BODY_AT[self._sys_flag >> 4 & 3]
-        return self._origin.data[start : start + self.body_bytes]
+        return self._origin.data[self._body_start : self._body_start + self.body_bytes]
 
     @property
     def topic(self) -> str:
@@ -269,8 +279,7 @@ class ReceivedMessage:
         """Where the topic begins and ends, and where the record does."""
         data, start = self._origin.data, self._start
         size, magic = _PREFIX.unpack_from(data, start)
-        body_start = start + _BODY_AT[self._sys_flag >> 4 & 3]
-        end = start + size
+        body_start, end = self._body_start, start + size
         return *topic_span(data, start, magic, body_start, body_start + self.body_bytes, end), end
 
     def _host(self, place: int) -> HostAddress:
@@ -305,39 +314,38 @@ def decode_messages(
     """
     origin = PullOrigin(data, queue, broker_name, namespace, min_offset, max_offset)
     messages: list[ReceivedMessage] = []
-    unpack, end, at = _INDEX.unpack_from, len(data), 0
+    append, unpack, end, at = messages.append, _INDEX.unpack_from, len(data), 0
     while at < end:
         if end - at < RECORD_BYTES_MIN:
             raise RemoteProtocolError(f"stored message at {at}: {end - at} bytes are too few")
         size, magic, body_crc, queue_offset, sys_flag, body_bytes = unpack(data, at)
-        if not RECORD_BYTES_MIN <= size <= end - at or (magic != MAGIC_V1 and magic != MAGIC_V2):
-            _complain(data, at)
-        if sys_flag & _UNUSUAL:
-            body_bytes = _body_bytes(data, at, size, sys_flag)
-        elif not 0 <= body_bytes <= size - RECORD_BYTES_MIN:
-            _complain(data, at)
-        message = ReceivedMessage(origin, at, body_crc, queue_offset + offset_delta, sys_flag, body_bytes)
-        if sys_flag & _UNUSUAL and is_inner_batch(sys_flag):
-            messages += [inner for inner in _unwrapped(message) if inner.queue_offset >= first_offset]
+        is_usual = magic == MAGIC_V1 and not sys_flag & _UNUSUAL
+        if is_usual and 0 <= body_bytes <= size - RECORD_BYTES_MIN and size <= end - at:
+            append(ReceivedMessage(origin, at, at + _BODY_AT_IPV4, body_bytes, body_crc, queue_offset, sys_flag))
         else:
-            messages.append(message)
+            messages += _decode_unusual(origin, at, first_offset - offset_delta)
         at += size
+    if offset_delta:
+        for message in messages:
+            message.queue_offset = QueueOffset(message.queue_offset + offset_delta)
     return messages
 
 
-def _body_bytes(data: bytes, at: int, size: int, sys_flag: int) -> int:
-    """The length of the body of the record at `at`, whose hosts may be IPv6."""
-    body_at = _BODY_AT[sys_flag >> 4 & 3]
-    room_bytes = size - RECORD_BYTES_MIN - body_at + _BODY_AT[0]
-    body_bytes: int = _LENGTH.unpack_from(data, at + body_at - _LENGTH.size)[0] if room_bytes >= 0 else -1
+def _decode_unusual(origin: PullOrigin, at: int, first_offset: int) -> list[ReceivedMessage]:
+    """The same for one record of any kind: version 2, IPv6 hosts, inner batches; or broken."""
+    data = origin.data
+    size, magic, body_crc, queue_offset, sys_flag, _ = _INDEX.unpack_from(data, at)
+    body_start = at + _BODY_AT[sys_flag >> 4 & 3]
+    room_bytes = size - RECORD_BYTES_MIN + at + _BODY_AT_IPV4 - body_start
+    is_whole = magic in (MAGIC_V1, MAGIC_V2) and room_bytes >= 0 and size <= len(data) - at
+    body_bytes = _LENGTH.unpack_from(data, body_start - _LENGTH.size)[0] if is_whole else -1
     if not 0 <= body_bytes <= room_bytes:
-        _complain(data, at)
-    return body_bytes
-
-
-def _complain(data: bytes, at: int) -> NoReturn:
-    decode_record(data, at)  # raises the error that says what is wrong
-    raise AssertionError(f"the record at {at} was found broken by one decoder and sound by the other")
+        decode_record(data, at)  # raises the error that says what is wrong
+        raise AssertionError(f"the record at {at} was found broken by one decoder and sound by the other")
+    message = ReceivedMessage(origin, at, body_start, body_bytes, body_crc, queue_offset, sys_flag)
+    if not is_inner_batch(sys_flag):
+        return [message]
+    return [inner for inner in _unwrapped(message) if inner.queue_offset >= first_offset]
 
 
 def _unwrapped(batch: ReceivedMessage) -> list[ReceivedMessage]:
@@ -347,7 +355,9 @@ def _unwrapped(batch: ReceivedMessage) -> list[ReceivedMessage]:
     messages = []
     for index, inner in enumerate(decode_batch(batch.body, "")):
         offset = QueueOffset(batch.queue_offset + index)
-        message = ReceivedMessage(batch._origin, batch._start, 0, offset, batch._sys_flag, len(inner.body))
+        message = ReceivedMessage(
+            batch._origin, batch._start, batch._body_start, len(inner.body), 0, offset, batch._sys_flag
+        )
         message._topic, message._body, message._properties = batch.topic, inner.body, inner.properties
         message._fixed_fields = (*batch._fixed[:_FLAG], inner.flag, *batch._fixed[_FLAG + 1 :])
         messages.append(message)
