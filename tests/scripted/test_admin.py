@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -23,10 +23,12 @@ from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.ids import HostAddress, LogOffset, OffsetMessageId, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.queue import MessageQueue
-from rocketline.model.route import BrokerData
+from rocketline.model.route import BrokerData, QueueData, TopicRouteData
 from rocketline.model.topic_config import DataVersion
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.scripted_broker import Received
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire.bodies import encode_route
 from rocketline.wire.bodies.connections import ClientConnection, ConsumerConnection
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
 from rocketline.wire.bodies.lists import KVTable
@@ -42,6 +44,7 @@ from rocketline.wire.bodies.stats import (
     TopicStatsTable,
 )
 from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
 from rocketline.wire.headers import (
     GetAllSubscriptionGroupResponseHeader,
     GetEarliestMsgStoretimeResponseHeader,
@@ -118,6 +121,24 @@ async def test_create_topic_when_a_try_succeeds_is_not_tried_again(scene: Scene)
     assert [broker.name for broker in outcome.done] == ["a", "b"]
     assert len(scene.a.requests(RequestCode.UPDATE_AND_CREATE_TOPIC)) == 5
     assert len(scene.b.requests(RequestCode.UPDATE_AND_CREATE_TOPIC)) == 1
+
+
+async def test_create_topic_returns_when_the_name_server_tells_clients_of_it(scene: Scene) -> None:
+    for peer in (scene.a, scene.b):
+        peer.on(RequestCode.UPDATE_AND_CREATE_TOPIC).reply()
+    asked = scene.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    asked.reply(code=ResponseCode.TOPIC_NOT_EXIST).call(told_of("a")).default()
+    scene.name_server.route("made", {"a": scene.a, "b": scene.b})
+
+    await scene.admin.topics.create("made")
+
+    assert len(scene.name_server.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 3
+
+
+def told_of(broker: str) -> Callable[[Received], Command]:
+    """A route with this broker only."""
+    route = TopicRouteData([QueueData(broker, 8, 8, 6)], [BrokerData(CLUSTER, broker, {0: "127.0.0.1:1"})])
+    return lambda received: response(0, body=encode_route(route, strict=True))
 
 
 async def test_create_topic_when_all_masters_fail_raises(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from rocketline.admin import order_configuration
@@ -10,7 +11,7 @@ from rocketline.admin.calls import Calls
 from rocketline.admin.views import BrokerAddress, Outcome, QueueStatus, TopicStatus
 from rocketline.client.routes import publish_info, queues_to_read, static_endpoints
 from rocketline.client.validation import check_topic
-from rocketline.errors import BrokerNotFoundError, ClientError, InvalidNameError, RocketlineError
+from rocketline.errors import BrokerNotFoundError, ClientError, InvalidNameError, RocketlineError, TopicNotFoundError
 from rocketline.model.names import AUTO_CREATE_TOPIC, is_system_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import PERM_READ, PERM_WRITE, TopicRouteData
@@ -30,6 +31,7 @@ from rocketline.wire.headers import (
 )
 
 READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
+_TOLD_POLL_S: Final = 0.02
 _TRIES: Final = 5
 """To create a topic on one broker. Java: MQAdminImpl.createTopic."""
 
@@ -66,7 +68,8 @@ class Topics:
 
         `queue_count` is for writing, and for reading too unless that has its own. An attribute's name begins with +
         to set it and with - to remove it. Each broker is asked up to five times. Raises only if none could, and
-        `InvalidNameError` for a name that no broker takes.
+        `InvalidNameError` for a name that no broker takes. When this returns, clients find the topic, unless it took
+        the brokers longer than a request may take to tell the name server.
         """
         config = TopicConfig(
             topic,
@@ -89,7 +92,19 @@ class Topics:
             await order_configuration.extend(
                 self._calls, config.topic_name, {done.name: config.write_queue_nums for done in outcome.done}
             )
+        await self._wait_until_told(config.topic_name, {done.name for done in outcome.done})
         return outcome
+
+    async def _wait_until_told(self, topic: str, brokers: set[str]) -> None:
+        """Brokers answer first, and register what they made a moment later."""
+        runtime = self._calls.runtime
+        deadline_s = runtime.clock.monotonic() + self._calls.timeout_s
+        while runtime.clock.monotonic() < deadline_s:
+            with suppress(TopicNotFoundError):
+                route = await self._calls.route(topic)
+                if brokers <= {data.broker_name for data in route.queue_datas}:
+                    return
+            await runtime.sleep(_TOLD_POLL_S)
 
     async def _put(self, broker: BrokerAddress, config: TopicConfig) -> None:
         header = CreateTopicRequestHeader(
