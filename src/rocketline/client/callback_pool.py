@@ -207,6 +207,8 @@ class TaskPool(_Count, Generic[Job]):
         self._size, self._started = size, 0
         self._jobs: deque[Job | None] = deque()
         self._sleepers: deque[asyncio.Future[None]] = deque()
+        self._is_waking = False
+        """A task has been woken and has not run yet."""
         self._done: list[Job] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -249,11 +251,11 @@ class TaskPool(_Count, Generic[Job]):
         task.add_done_callback(self._tasks.discard)
 
     def _wake(self) -> None:
-        while self._sleepers:
+        while self._sleepers and not self._is_waking:
             sleeper = self._sleepers.popleft()
             if not sleeper.done():
                 sleeper.set_result(None)
-                return
+                self._is_waking = True
 
     async def _work(self) -> None:
         """Run jobs until one is None, and sleep while there are none."""
@@ -262,7 +264,10 @@ class TaskPool(_Count, Generic[Job]):
             while not jobs:
                 sleeper = asyncio.get_running_loop().create_future()
                 self._sleepers.append(sleeper)
-                await sleeper
+                try:
+                    await sleeper
+                finally:
+                    self._is_waking = False
             job = jobs.popleft()
             if jobs:
                 self._wake()

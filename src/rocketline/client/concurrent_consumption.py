@@ -91,18 +91,22 @@ class ConcurrentConsumption:
         self._unfinished.difference_update(slices)
         if self._is_closed:
             return
-        done: dict[MessageQueue, list[Slice]] = {}
+        done: dict[Queue, list[Slice]] = {}
         for part in slices:
-            if part.process_queue.is_dropped or part.started_s is None:
+            process_queue = part.process_queue
+            if process_queue.is_dropped or part.started_s is None:
                 continue  # whoever has the queue now gets the messages again
-            if part.result is ConsumeResult.SUCCESS and part.context is None:
-                done.setdefault(part.queue, []).append(part)
-            else:
+            if part.result is not ConsumeResult.SUCCESS or part.context is not None:
                 self._look_closer(part)
-        for queue, parts in done.items():
+            elif process_queue in done:
+                done[process_queue].append(part)
+            else:
+                done[process_queue] = [part]
+        for process_queue, parts in done.items():
+            queue = parts[0].queue
             messages = [message for part in parts for message in part.messages]
             count_consumed(self._around.stats, queue.topic, parts, ok=len(messages), failed=0)
-            self._remove(queue, parts[0].process_queue, messages)
+            self._remove(queue, process_queue, messages)
 
     def _look_closer(self, part: Slice) -> None:
         """A handler failed, or had something to say about the messages."""

@@ -80,24 +80,20 @@ class Slice:
         """None is Java's null: the handler returned something else."""
         self.error: BaseException | None = None
 
-    @property
-    def is_plain_success(self) -> bool:
-        """SUCCESS, and no wishes about it that anybody would have to look at."""
-        return self.result is ConsumeResult.SUCCESS and self.context is None
-
 
 class Calls:
     """Calls handlers. It is used from many threads at once and keeps no state of a call in itself."""
 
     def __init__(self, group: str, namespace: str, hooks: ConsumeHooks, clock: Clock, consume_timeout_s: float) -> None:
         self._group, self._namespace, self._hooks, self._timeout_s = group, namespace, hooks, consume_timeout_s
+        self._is_hooked = bool(hooks)
         self._now_s = clock.monotonic
 
     def call(self, part: Slice) -> None:
         """Call the handler with the messages, unless their queue has been dropped. Never raises."""
         if part.process_queue.is_dropped:
             return
-        hooked = self._before(part) if self._hooks else None
+        hooked = self._before(part) if self._is_hooked else None
         handler = part.handler
         argument = part.messages if handler.is_batch else part.messages[0]
         part.started_s = self._now_s()
@@ -116,7 +112,7 @@ class Calls:
         """The same for a handler that is a coroutine function."""
         if part.process_queue.is_dropped:
             return
-        hooked = self._before(part) if self._hooks else None
+        hooked = self._before(part) if self._is_hooked else None
         handler = part.handler
         argument = part.messages if handler.is_batch else part.messages[0]
         part.started_s = self._now_s()
