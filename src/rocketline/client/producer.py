@@ -135,8 +135,8 @@ class Producer:
         await self.runtime.release()
 
     @property
-    def is_closed(self) -> bool:
-        return self._state == _CLOSED
+    def is_running(self) -> bool:
+        return self._state == _RUNNING
 
     def check_running(self) -> None:
         """Raise `ClosedError` or `NotStartedError` unless it runs. From any thread."""

@@ -165,12 +165,13 @@ class SendAttempts:
         topic = self._queue.topic if self._queue is not None else ""
         if self._made < self._rules.attempts_max:
             what = f"sending to topic {topic!r}" if topic else "sending"
-            return CallTimeoutError(what, self._deadline_s - self._started_s, last)
+            return CallTimeoutError(what, round(self._deadline_s - self._started_s, 3), last)
         return SendFailedError(topic, _code(last), self._errors, now_s - self._started_s)
 
 
 def _is_curable(error: Exception) -> bool:
-    return isinstance(error, TransportError | ClientError)
+    """Another broker may do better; but not if the client is used where it cannot be, which are the RuntimeErrors."""
+    return isinstance(error, TransportError | ClientError) and not isinstance(error, RuntimeError)
 
 
 def _code(error: Exception | None) -> int:

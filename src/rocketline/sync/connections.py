@@ -202,6 +202,10 @@ class BlockingConnections:
         self._is_closed = False
         self._pid = os.getpid()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def request(self, address: str, command: Command, timeout_s: float) -> Command:
         """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
 

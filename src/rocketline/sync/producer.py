@@ -25,7 +25,7 @@ from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
 from rocketline.client.sending import ModeRules
 from rocketline.clock import Clock
-from rocketline.errors import RocketlineError
+from rocketline.errors import ClosedError, RocketlineError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.sync.connections import BlockingConnections
@@ -90,7 +90,13 @@ class Producer:
 
     def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `GroupInUseError`, or `ClientError` if started."""
-        self.runtime.portal.call(self._start())
+        if self._connections.is_closed:
+            raise ClosedError(f"{self!r} is closed: make a new one")
+        try:
+            self.runtime.portal.call(self._start())
+        except BaseException:
+            self._end_thread()
+            raise
 
     async def _start(self) -> None:
         await self._core.start()
@@ -102,8 +108,12 @@ class Producer:
     def close(self) -> None:
         """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
         self._connections.close()
-        if not self._core.is_closed:
+        if self._core.is_running:
             self.runtime.portal.call(self._core.close())
+        self._end_thread()
+
+    def _end_thread(self) -> None:
+        """The background thread goes with the last client of the runtime."""
         if self.runtime.core.is_closed:
             self.runtime.portal.close()
 

@@ -1,0 +1,184 @@
+"""What a producer does in its time, on a clock that the test turns: timeouts, slow brokers, probes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+
+import pytest
+
+from client_members import settled, until
+from rocketline.aio import Producer
+from rocketline.client.receipts import SendReceipt
+from rocketline.errors import CallTimeoutError, RocketlineError
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire.codes import RequestCode
+
+SEND, PROBE = RequestCode.SEND_MESSAGE_V2, RequestCode.GET_MAX_OFFSET
+MESSAGE = Message("T", b"body")
+
+
+@pytest.fixture
+async def other(clock: FakeClock, peer: ScriptedPeer) -> AsyncIterator[ScriptedPeer]:
+    """A second broker of topic T."""
+    async with ScriptedPeer(broker_name="broker-b", clock=clock) as other:
+        peer.route("T", {"broker-a": peer, "broker-b": other})
+        yield other
+
+
+async def test_call_ends_after_exactly_its_three_seconds(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.4 67: between 3.0 and 3.6 s, after one attempt."""
+    peer.on(SEND).never()
+    async with Producer(peer.address, group="P", clock=clock) as producer, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(_outcome(producer.send(MESSAGE)))
+        await peer.wait_for(SEND)
+        clock.advance(2.9)
+        await settled()
+        assert not sending.done()
+        clock.advance(0.11)
+        assert isinstance(await sending, CallTimeoutError)
+    assert len(peer.requests(SEND)) == 1
+
+
+async def test_nobody_waits_longer_for_a_message_sent_without_waiting(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.4 76: with a timeout of 1 s the outcome comes before 3.2 s; here, at once."""
+    peer.on(SEND).never()
+    async with Producer(peer.address, group="P", clock=clock) as producer:
+        soon = producer.send_soon(MESSAGE, timeout_s=1)
+        await peer.wait_for(SEND)
+        clock.advance(1.01)
+        assert isinstance(await _outcome(soon), CallTimeoutError)
+
+
+async def test_limit_for_one_attempt_divides_the_time(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.4 68: 0.5 s, 0.5 s and the rest of the three seconds."""
+    peer.on(SEND).never()
+    async with Producer(peer.address, group="P", clock=clock, attempt_timeout_s=0.5) as producer:
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(_outcome(producer.send(MESSAGE)))
+            for count, seconds in ((1, 0.51), (2, 0.51), (3, 2.0)):
+                await peer.wait_for(SEND, count)
+                clock.advance(seconds)
+        assert isinstance(sending.result(), RocketlineError)
+    assert len(peer.requests(SEND)) == 3
+
+
+class TestSlowBrokers:
+    async def test_slow_one_is_left_alone_for_two_seconds(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
+    ) -> None:
+        """9.5 94: it took 600 ms."""
+        script = peer.on(SEND).hold(times=1).default()
+        async with Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True) as producer:
+            async with asyncio.TaskGroup() as tasks:
+                slow = tasks.create_task(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-a")))
+                await peer.wait_for(SEND)
+                clock.advance(0.6)
+                script.release()
+            assert slow.result().is_ok
+            assert await _brokers(producer, 20) == {"broker-b"}
+            clock.advance(1.9)
+            assert await _brokers(producer, 20) == {"broker-b"}
+            clock.advance(0.2)
+            assert await _brokers(producer, 20) == {"broker-a", "broker-b"}
+
+    async def test_lost_one_is_left_alone_for_ten_seconds(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
+    ) -> None:
+        """9.5 95."""
+        peer.on(SEND).drop().default()
+        async with Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True) as producer:
+            await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-a")))
+            clock.advance(9.9)
+            assert await _brokers(producer, 20) == {"broker-b"}
+            clock.advance(0.2)
+            assert await _brokers(producer, 20) == {"broker-a", "broker-b"}
+
+    async def test_messages_go_out_though_all_are_left_alone(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
+    ) -> None:
+        """9.5 96."""
+        async with Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True) as producer:
+            for broker in (peer, other):
+                broker.on(SEND).drop().default()
+            for name in ("broker-a", "broker-b"):
+                await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, name)))
+            assert await _brokers(producer, 4)
+
+    async def test_failed_one_is_asked_whether_it_is_back(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
+    ) -> None:
+        """9.5 97: about every 3 s."""
+        async with _cautious(peer, clock) as producer:
+            other.on(SEND).drop().default()
+            other.on(PROBE).never()
+            await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-b")))
+            for count in (1, 2, 3):
+                clock.advance(3.01)
+                await other.wait_for(PROBE, count)
+                clock.advance(0.21)
+                await settled()
+        assert not peer.requests(PROBE)
+        assert all(received.header.queue_id == 0 for received in other.requests(PROBE))
+
+    async def test_one_that_cannot_be_reached_comes_last(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
+    ) -> None:
+        """2.6: all are left alone, one of them also does not answer probes; once it does, it is like the other."""
+        async with _cautious(peer, clock) as producer:
+            faults = producer.sending.faults
+            assert faults is not None
+            other.on(SEND).drop().default()
+            await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-b")))
+            faults.note("broker-a", 20.0, clock.monotonic())
+            assert await _brokers(producer, 10) == {"broker-a"}
+            clock.advance(3.01)
+            await until(lambda: faults.is_reachable("broker-b"))
+            assert await _brokers(producer, 20) == {"broker-a", "broker-b"}
+
+    async def test_without_the_option_a_failed_one_has_its_turn(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
+    ) -> None:
+        """9.5 98."""
+        peer.on(SEND).drop().default()
+        async with Producer(peer.address, group="P", clock=clock) as producer:
+            await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-a")))
+            assert await _brokers(producer, 8) == {"broker-a", "broker-b"}
+
+
+async def test_topic_sent_to_is_asked_for_every_30_seconds(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.2 27: also one that was not found."""
+    route = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+    def asked(topic: str) -> int:
+        return sum(received.header.topic == topic for received in peer.requests(route))
+
+    async with Producer(peer.address, group="P", clock=clock) as producer:
+        await producer.send(MESSAGE)
+        await _outcome(producer.send(Message("missing", b"x")))
+        before = asked("T"), asked("missing")
+        clock.advance(30)
+        await until(lambda: (asked("T"), asked("missing")) == (before[0] + 1, before[1] + 1))
+
+
+def _cautious(peer: ScriptedPeer, clock: FakeClock) -> Producer:
+    return Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True, probes_brokers=True)
+
+
+async def _outcome(sending: Awaitable[SendReceipt]) -> object:
+    try:
+        return await sending
+    except RocketlineError as error:
+        return error
+
+
+async def _queue_of(producer: Producer, broker_name: str) -> MessageQueue:
+    return next(queue for queue in await producer.queues("T") if queue.broker_name == broker_name)
+
+
+async def _brokers(producer: Producer, count: int) -> set[str]:
+    """The brokers that so many messages went to."""
+    return {(await producer.send(MESSAGE)).queue.broker_name for _ in range(count)}
