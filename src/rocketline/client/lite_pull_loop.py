@@ -58,7 +58,7 @@ class LitePullLoops:
     def end(self, assigned: AssignedQueue) -> None:
         if assigned in self._tasks:
             self._tasks.pop(assigned).cancel()
-        self._pulls.plan.forget_suggestion(assigned.queue)
+        self._pulls.plan.forget(assigned.queue)
 
     async def close(self) -> None:
         """End all, and wait until they have."""

@@ -12,7 +12,8 @@ It is no member of its group: others do not make room for it. The group's name i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, Unpack
+from functools import lru_cache
+from typing import Final, Self, Unpack
 
 from rocketline.client.lifecycle import Lifecycle
 from rocketline.client.offset_store import NO_OFFSET, BrokerOffsets
@@ -26,9 +27,12 @@ from rocketline.client.subscriptions import MessageSelector, parse_subscription
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
+from rocketline.model.subscription import SubscriptionData
 
-COUNT_MAX = 32
+COUNT_MAX: Final = 32
 """What Apache's brokers give at most, by default."""
+_SUBSCRIPTIONS_MAX: Final = 256
+"""So many expressions are remembered: the same one in the next pull need not be parsed, and keeps its version."""
 
 
 class PullConsumer:
@@ -65,6 +69,7 @@ class PullConsumer:
         self.pulls = Pulls(self.runtime, plan)
         self._offsets = BrokerOffsets(self.runtime, name)
         self._bounds = QueueBounds(self.runtime)
+        self._subscription = lru_cache(_SUBSCRIPTIONS_MAX)(self._parse)
         self._life = Lifecycle(repr(self))
 
     def __repr__(self) -> str:
@@ -154,15 +159,17 @@ class PullConsumer:
         if offset < 0 or count_max <= 0:
             raise ValueError(f"pull of {count_max} messages at offset {offset}: at least one, at 0 or above")
         wanted = on_wire(self.runtime, queue)
-        version = self.runtime.clock.wall_ms()
         return PullQuery(
             wanted,
             offset,
-            parse_subscription(wanted.topic, selector, sub_version=version),
+            self._subscription(wanted.topic, selector),
             count_max,
             suspend_s=self.options.suspend_s if waits else None,
             with_subscription=True,
         )
+
+    def _parse(self, topic: str, selector: MessageSelector | str | None) -> SubscriptionData:
+        return parse_subscription(topic, selector, sub_version=self.runtime.clock.wall_ms())
 
     def timeout_s(self, given_s: float | None, *, waits: bool) -> float:
         """How long a pull may take."""

@@ -93,9 +93,12 @@ class RawPull:
     """To add to each record's queue offset, for static topics."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PullQuery:
-    """What is asked of one queue. Topic names are those on the wire."""
+    """What is asked of one queue. Topic names are those on the wire.
+
+    Not frozen, because one is made for every pull; by habit nobody changes one that has been handed on.
+    """
 
     queue: MessageQueue
     offset: int
@@ -140,6 +143,14 @@ class FilterHook(Protocol):
     def filter_messages(self, context: FilterContext) -> None: ...
 
 
+class _Written(NamedTuple):
+    """The fields of a queue's last pull, and what they were written for."""
+
+    subscription: SubscriptionData
+    shape: tuple[object, ...]
+    ext: dict[str, str]
+
+
 class PullPlan:
     """The decisions of all pulls of one consumer. Nothing here waits, and each call takes and leaves whole values, so
     any thread may call it."""
@@ -157,6 +168,7 @@ class PullPlan:
         self._routes, self._group, self._namespace, self._unit_mode = routes, group, namespace, unit_mode
         self._filter_hooks = tuple(filter_hooks)
         self._suggested: dict[MessageQueue, int] = {}
+        self._written: dict[MessageQueue, _Written] = {}
 
     # --- before
 
@@ -171,30 +183,41 @@ class PullPlan:
     def command(self, query: PullQuery, node: PullNode) -> Command:
         """The request. Raises `ClientError` if the broker is too old for the expression."""
         queue, subscription = query.queue, query.subscription
-        is_tag_type = subscription.expression_type == TAG
-        if not is_tag_type and 0 < self._routes.broker_version(node.address) < _FILTERS_SINCE:
+        if subscription.expression_type != TAG and 0 < self._routes.broker_version(node.address) < _FILTERS_SINCE:
             raise ClientError(
                 f"broker {queue.broker_name!r} at {node.address} is older than 4.1.0 and knows no "
                 f"{subscription.expression_type} expressions: subscribe to {queue.topic!r} by tags"
             )
-        header = PullMessageRequestHeader(
+        # From one pull of a queue to the next only three fields change: the others are not written anew each time.
+        shape = query.count_max, query.bytes_max, query.suspend_s, query.is_lite, query.with_subscription
+        written = self._written.get(queue)
+        if written is None or written.subscription is not subscription or written.shape != shape:
+            written = self._written[queue] = _Written(subscription, shape, headers.encode(self._header(query)))
+        ext = written.ext.copy()
+        ext["queueOffset"] = str(query.offset)
+        ext["commitOffset"] = str(query.commit_offset or 0)
+        ext["sysFlag"] = str(_sys_flag(query, node))
+        return Command(RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE, ext)
+
+    def _header(self, query: PullQuery) -> PullMessageRequestHeader:
+        queue, subscription = query.queue, query.subscription
+        # A subscription by tags that travels with its pull needs no version: the broker has no other to compare.
+        has_version = not query.with_subscription or subscription.expression_type != TAG
+        return PullMessageRequestHeader(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=query.offset,
             max_msg_nums=query.count_max,
-            sys_flag=_sys_flag(query, node),
-            commit_offset=query.commit_offset or 0,
+            sys_flag=0,
+            commit_offset=0,
             suspend_timeout_millis=round(1000 * (query.suspend_s or 0)),
             subscription=subscription.sub_string if query.with_subscription else None,
-            # A subscription by tags that travels with its pull needs no version: the broker has no other to compare.
-            sub_version=0 if query.with_subscription and is_tag_type else subscription.sub_version,
+            sub_version=subscription.sub_version if has_version else 0,
             expression_type=subscription.expression_type,
             max_msg_bytes=query.bytes_max,
             target_broker=queue.broker_name,
         )
-        code = RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE
-        return Command(code, headers.encode(header))
 
     # --- after
 
@@ -216,9 +239,13 @@ class PullPlan:
         )
 
     def forget_suggestion(self, queue: MessageQueue) -> None:
-        """Ask the master next: nobody answered, and a node that is gone would be asked for ever; or the queue is
-        somebody else's now."""
+        """Ask the master next: nobody answered, and a node that is gone would be asked for ever."""
         self._suggested.pop(queue, None)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue is somebody else's now."""
+        self._suggested.pop(queue, None)
+        self._written.pop(queue, None)
 
     def result(self, query: PullQuery, raw: RawPull) -> PullResult:
         """The messages in an answer, as far as they are wanted. Raises `RemoteProtocolError`."""
