@@ -40,7 +40,7 @@ def test_keywords_are_the_options() -> None:
 def test_bounds_are_javas(name: str, wrong: tuple[float, ...]) -> None:
     for value in wrong:
         with pytest.raises(ConfigError, match=name):
-            PushOptions(**{name: value})
+            PushOptions(**{name: value})  # type: ignore[arg-type]
 
 
 def test_a_wrong_keyword_names_the_nearest() -> None:
