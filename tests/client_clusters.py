@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from broker_questions import BrokerQuestions
 from rocketline.testing import Server, setting_up
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release, running
 from rocketline.testing.server_process import ServerProcess
@@ -49,9 +50,11 @@ class ClientCluster:
         setting_up.create_topic(self.name_server, where, topic, queues=queues, perm=perm, order=order)
 
     def group(self, name: str = "group", *, retry_max_times: int = 16) -> str:
-        """Make a consumer group on both masters."""
+        """Make a consumer group on both masters, with the topic for its retries."""
         group = f"{name}-{next(_numbers)}"
-        setting_up.create_group(self.brokers, group, retry_max_times=retry_max_times)
+        for address in self.brokers:
+            with BrokerQuestions(address) as broker:
+                broker.create_group(group, retry_max_times=retry_max_times)
         return group
 
 

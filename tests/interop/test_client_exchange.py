@@ -42,7 +42,7 @@ def programs(release: Release, tmp_path: Path) -> dict[str, ClientProgram]:
 
 
 PAIRS = [("Rocketline", "Java"), ("Java", "Rocketline"), ("Rocketline", "Go"), ("Go", "Rocketline")]
-pairs = pytest.mark.parametrize(("sender", "receiver"), PAIRS, ids="→".join)
+pairs = pytest.mark.parametrize(("sender", "receiver"), PAIRS)
 
 
 def kinds(sender: ClientProgram, receiver: ClientProgram) -> list[str]:
@@ -91,7 +91,7 @@ def test_ordered_messages_come_in_order_and_tags_are_respected(
     assert Counter(one.number for one in odd) == Counter(range(1, EACH, 2))
 
 
-@pytest.mark.parametrize(("sender", "receiver"), PAIRS[:2], ids="→".join)
+@pytest.mark.parametrize(("sender", "receiver"), PAIRS[:2])
 def test_lite_pull_and_broadcasting_consumers_read_everything(
     servers: ClientCluster, programs: dict[str, ClientProgram], sender: str, receiver: str
 ) -> None:

@@ -115,7 +115,7 @@ def _send(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _send_portion(producer: Producer, kind: str, topic: str, numbers: range, failures: int, sent: _Sent) -> None:
-    messages = [_message(topic, number, failures, delay_level=kind == "delayed") for number in numbers]
+    messages = [_message(topic, number, failures, delay_level=int(kind == "delayed")) for number in numbers]
     queues = producer.queues(topic)
     if kind == "batch":
         for start in range(0, len(messages), _BATCH):
