@@ -198,7 +198,7 @@ class Admin:
         self._is_closed = True
         if self._is_open:
             self._is_open = False
-            self._runtime.portal.call(self._core.close())
+            self._runtime.portal.call_closing(self._core.close())
             self._runtime.release()
 
     def _open_portal(self) -> Portal:

@@ -139,12 +139,12 @@ class Producer:
         return self._state == _RUNNING
 
     def check_running(self) -> None:
-        """Raise `ClosedError` or `NotStartedError` unless it runs. From any thread."""
-        if self._state != _RUNNING:
+        """Raise `ClosedError` or `NotStartedError` unless it and its runtime run. From any thread."""
+        if self._state != _RUNNING or self.runtime.is_closed:
             raise (
-                ClosedError(f"{self!r} is closed: make a new one")
-                if self._state == _CLOSED
-                else NotStartedError(repr(self))
+                NotStartedError(repr(self))
+                if self._state == _NEW
+                else ClosedError(f"{self!r} is closed: make a new one")
             )
 
     def _refuse(self) -> NoReturn:

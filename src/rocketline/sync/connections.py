@@ -319,6 +319,8 @@ class BlockingConnections:
 
     def close(self) -> None:
         """Close all that are idle; those in use are closed after their call, and no new call begins."""
+        if self._pid != os.getpid():
+            return  # the connections are the parent's, which would not expect our farewell on them
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, {}

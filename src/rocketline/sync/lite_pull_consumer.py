@@ -110,7 +110,7 @@ class LitePullConsumer:
         and `poll` end. Again: does nothing."""
         if self._life.close():
             try:
-                self._portal.call(self._core.close())
+                self._portal.call_closing(self._core.close())
             finally:
                 self._end_thread()
 

@@ -83,6 +83,12 @@ class Portal:
         finally:
             waiting.cancel()
 
+    def call_closing(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work`, which closes something on the loop, and wait for it. Where the loop is gone, and with it all that
+        lived there, nothing is left to do: it was closed before, or a fork left it in the parent."""
+        with suppress(ClosedError, ForkedError):
+            self.call(work)
+
     def post(self, action: Callable[..., object], *arguments: object) -> None:
         """Call `action` on the loop, soon. Nobody waits for it; after `close` it is dropped."""
         with suppress(ClosedError, RuntimeError):  # the latter is what a loop that was just closed gives

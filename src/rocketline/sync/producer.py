@@ -109,7 +109,7 @@ class Producer:
         """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
         self._connections.close()
         if self._core.is_running:
-            self.runtime.portal.call(self._core.close())
+            self.runtime.portal.call_closing(self._core.close())
         self._end_thread()
 
     def _end_thread(self) -> None:

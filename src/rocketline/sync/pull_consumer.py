@@ -99,7 +99,7 @@ class PullConsumer:
         """Leave the runtime. Pulls of other threads that are under way end as they would. Again: does nothing."""
         self._connections.close()
         if self._core.is_running:
-            self.runtime.portal.call(self._close())
+            self.runtime.portal.call_closing(self._close())
         if self.runtime.core.is_closed:
             self.runtime.portal.close()
 

@@ -24,7 +24,6 @@ from rocketline.client.push_options import PushKeywords, PushOptions
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.subscriptions import MessageSelector
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 from rocketline.sync.runtime import ClientRuntime
@@ -94,8 +93,7 @@ class PushConsumer:
             self.runtime.portal.post(self._close_behind)
             return
         if self._is_started and not self._closed.is_set():
-            with suppress(ClosedError):  # its runtime was closed before, and with it everything
-                self.runtime.portal.call(self._core.close())
+            self.runtime.portal.call_closing(self._core.close())
         self._end()
 
     def _close_behind(self) -> None:

@@ -8,7 +8,6 @@ from typing import Self, Unpack
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime import ClientRuntime as AsyncClientRuntime
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError
 from rocketline.sync.portal import Portal
 
 
@@ -49,15 +48,13 @@ class ClientRuntime:
 
     def release(self) -> None:
         """Use it no more; whoever is last closes it."""
-        self.portal.call(self.core.release())
+        self.portal.call_closing(self.core.release())
         if self.core.is_closed:
             self.portal.close()
 
     def close(self) -> None:
         """Say farewell to brokers, close all connections, end the thread. Closing again does nothing."""
         try:
-            self.portal.call(self.core.close())
-        except ClosedError:
-            pass
+            self.portal.call_closing(self.core.close())
         finally:
             self.portal.close()
