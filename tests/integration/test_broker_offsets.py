@@ -126,7 +126,6 @@ async def test_nothing_committed_in_a_young_queue_is_offset_0_unless_the_client_
     ("field", "code"),
     [
         ("consumerGroup", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ("topic", ResponseCode.TOPIC_NOT_EXIST),
         ("queueId", ResponseCode.INVALID_PARAMETER),
         ("commitOffset", ResponseCode.INVALID_PARAMETER),
     ],

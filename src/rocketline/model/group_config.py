@@ -54,7 +54,7 @@ class SimpleSubscriptionData:
 class SubscriptionGroupConfig:
     """One consumer group as its broker has it. Java: SubscriptionGroupConfig."""
 
-    group_name: str
+    group_name: str = field(metadata={"absent": ""})
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True

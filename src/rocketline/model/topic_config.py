@@ -20,7 +20,7 @@ class DataVersion:
 class TopicConfig:
     """One topic as its broker has it. Java: TopicConfig."""
 
-    topic_name: str
+    topic_name: str = field(metadata={"absent": ""})
     read_queue_nums: Int32 = 16
     write_queue_nums: Int32 = 16
     perm: Int32 = 6

@@ -47,7 +47,7 @@ class ClientCallHandlers:
 
     def _get_status(self, channel: Channel, request: Command) -> Outcome:
         """The offsets that the group's clients have in their memory, of one or of all."""
-        asked = headers.decode(headers.GetConsumerStatusRequestHeader, request.ext)
+        asked = headers.read(headers.GetConsumerStatusRequestHeader, request.ext)
         info = self._consumers.info(asked.group)
         if info is None:
             return response(ResponseCode.SYSTEM_ERROR, f"no consumer of the group {asked.group} is online")
@@ -59,13 +59,13 @@ class ClientCallHandlers:
         return self._calls.ask_status(channel, request, wanted, asked.topic, asked.group)
 
     def _get_running_info(self, channel: Channel, request: Command) -> Outcome:
-        asked = headers.decode(headers.GetConsumerRunningInfoRequestHeader, request.ext)
+        asked = headers.read(headers.GetConsumerRunningInfoRequestHeader, request.ext)
         call = Command(RequestCode.GET_CONSUMER_RUNNING_INFO, dict(request.ext), request.body)
         return self._relay(channel, request, asked.consumer_group, asked.client_id, call)
 
     def _consume_directly(self, channel: Channel, request: Command) -> Outcome:
         """The client gets the message itself, which we hold and it perhaps never saw."""
-        asked = headers.decode(headers.ConsumeMessageDirectlyResultRequestHeader, request.ext)
+        asked = headers.read(headers.ConsumeMessageDirectlyResultRequestHeader, request.ext)
         if asked.msg_id is None:
             return response(ResponseCode.SYSTEM_ERROR, "the field msgId is missing: which message is meant?")
         record = self._store.record_at(OffsetMessageId.parse(asked.msg_id).log_offset)

@@ -35,14 +35,14 @@ class ConnectionHandlers:
 
     def _list_consumer_ids(self, channel: Channel, request: Command) -> Command:
         """What the members of a group share out its queues by."""
-        asked = headers.decode(headers.GetConsumerListByGroupRequestHeader, request.ext)
+        asked = headers.read(headers.GetConsumerListByGroupRequestHeader, request.ext)
         client_ids = self._consumers.client_ids(asked.consumer_group)
         if not client_ids:
             return response(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {asked.consumer_group}")
         return response(ResponseCode.SUCCESS, body=encode(ConsumerList(client_ids)))
 
     def _list_consumers(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetConsumerConnectionListRequestHeader, request.ext)
+        asked = headers.read(headers.GetConsumerConnectionListRequestHeader, request.ext)
         info = self._consumers.info(asked.consumer_group)
         if info is None:
             return response(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{asked.consumer_group}] not online")
@@ -56,7 +56,7 @@ class ConnectionHandlers:
         return response(ResponseCode.SUCCESS, body=encode(body))
 
     def _list_producers(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetProducerConnectionListRequestHeader, request.ext)
+        asked = headers.read(headers.GetProducerConnectionListRequestHeader, request.ext)
         clients = self._producers.clients(asked.producer_group)
         if not clients:
             return response(ResponseCode.SYSTEM_ERROR, f"the producer group {asked.producer_group} is not online")

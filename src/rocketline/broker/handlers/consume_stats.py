@@ -32,7 +32,7 @@ class ConsumeStatsHandlers:
         }
 
     def _of_group(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetConsumeStatsRequestHeader, request.ext)
+        asked = headers.read(headers.GetConsumeStatsRequestHeader, request.ext)
         listed = [topic for topic in (asked.topic_list or "").split(";") if topic]
         if listed:
             topics = listed
@@ -43,12 +43,12 @@ class ConsumeStatsHandlers:
         return response(ResponseCode.SUCCESS, body=encode(self._progress.of_group(asked.consumer_group, topics)))
 
     def _of_all_groups(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetConsumeStatsInBrokerHeader, request.ext)
+        asked = headers.read(headers.GetConsumeStatsInBrokerHeader, request.ext)
         stats = self._progress.of_all_groups(order_only=asked.is_order, address=self._address)
         return response(ResponseCode.SUCCESS, body=encode(stats))
 
     def _time_spans(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.QueryConsumeTimeSpanRequestHeader, request.ext)
+        asked = headers.read(headers.QueryConsumeTimeSpanRequestHeader, request.ext)
         config = self._topics.get(asked.topic)
         if config is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic}] not exist")

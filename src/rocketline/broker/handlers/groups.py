@@ -67,7 +67,7 @@ class GroupHandlers:
         return response(ResponseCode.SUCCESS)
 
     def _get_all(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetAllSubscriptionGroupRequestHeader, request.ext)
+        asked = headers.read(headers.GetAllSubscriptionGroupRequestHeader, request.ext)
         config = self._settings.value
         table = dict(self._groups.all())
         header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(table))
@@ -84,7 +84,7 @@ class GroupHandlers:
 
     def _get(self, channel: Channel, request: Command) -> Command:
         """Like most questions about a group, this one makes it, if the settings allow that."""
-        asked = headers.decode(headers.GetSubscriptionGroupConfigRequestHeader, request.ext)
+        asked = headers.read(headers.GetSubscriptionGroupConfigRequestHeader, request.ext)
         config = self._groups.find(asked.group)
         if config is None:
             remark = f"group {asked.group} does not exist on this broker"
@@ -92,7 +92,7 @@ class GroupHandlers:
         return response(ResponseCode.SUCCESS, body=encode(config))
 
     def _delete(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.DeleteSubscriptionGroupRequestHeader, request.ext)
+        asked = headers.read(headers.DeleteSubscriptionGroupRequestHeader, request.ext)
         self._groups.delete(asked.group_name)
         if asked.clean_offset:
             self._offsets.remove_group(asked.group_name)
@@ -101,7 +101,7 @@ class GroupHandlers:
 
     def _forbid(self, channel: Channel, request: Command) -> Command:
         """Change whether the group may read the topic, if the request says so; tell it in any case."""
-        asked = headers.decode(headers.UpdateGroupForbiddenRequestHeader, request.ext)
+        asked = headers.read(headers.UpdateGroupForbiddenRequestHeader, request.ext)
         if asked.readable is not None:
             self._groups.set_forbidden(asked.group, asked.topic, is_forbidden=not asked.readable)
         is_readable = not self._groups.is_forbidden(asked.group, asked.topic)

@@ -127,7 +127,7 @@ class HeartbeatHandlers:
 
     def _unregister(self, channel: Channel, request: Command) -> Command:
         """The others are told even if this client was no member."""
-        asked = headers.decode(headers.UnregisterClientRequestHeader, request.ext)
+        asked = headers.read(headers.UnregisterClientRequestHeader, request.ext)
         if asked.producer_group is not None:
             self._producers.unregister(asked.producer_group, channel)
         if asked.consumer_group is not None:

@@ -65,7 +65,7 @@ class OffsetHandlers:
 
     def _query(self, channel: Channel, request: Command) -> Command:
         """Where the group goes on. A new group begins at 0 if the queue still has all of its messages at hand."""
-        asked = headers.decode(headers.QueryConsumerOffsetRequestHeader, request.ext)
+        asked = headers.read(headers.QueryConsumerOffsetRequestHeader, request.ext)
         offset = self._offsets.query(asked.consumer_group, asked.topic, asked.queue_id)
         if offset < 0:
             if asked.set_zero_if_not_found is False or not self._is_young(asked.topic, asked.queue_id):
@@ -79,16 +79,17 @@ class OffsetHandlers:
         return self._store.min_offset(topic, queue_id) <= 0 and self._store.is_in_memory(topic, queue_id, 0)
 
     def _update(self, channel: Channel, request: Command) -> Command:
-        group, topic = request.ext.get("consumerGroup", ""), request.ext.get("topic", "")
+        asked = headers.read(headers.UpdateConsumerOffsetRequestHeader, request.ext)
+        group, topic = asked.consumer_group, asked.topic
         if (problem := self._unknown(group, topic)) is not None:
             return problem
         try:
-            asked = headers.decode(headers.UpdateConsumerOffsetRequestHeader, request.ext)
+            queue_id, offset = asked.queue_id, asked.commit_offset
         except RemoteProtocolError as error:
             return response(ResponseCode.INVALID_PARAMETER, str(error))
-        if self._offsets.pending_reset(group, topic, asked.queue_id) is not None:
+        if self._offsets.pending_reset(group, topic, queue_id) is not None:
             return response(ResponseCode.SUCCESS, "not kept: this queue was reset, and no pull has been told so yet")
-        self._offsets.commit(group, topic, asked.queue_id, asked.commit_offset)
+        self._offsets.commit(group, topic, queue_id, offset)
         return response(ResponseCode.SUCCESS)
 
     def _unknown(self, group: str, topic: str) -> Command | None:
@@ -103,7 +104,7 @@ class OffsetHandlers:
 
     def _clone(self, channel: Channel, request: Command) -> Command:
         """Topics that are gone, or that the source group is online for and no longer reads, are left out."""
-        asked = headers.decode(headers.CloneGroupOffsetRequestHeader, request.ext)
+        asked = headers.read(headers.CloneGroupOffsetRequestHeader, request.ext)
         one_topic = (asked.topic or "").strip()
         for topic in [one_topic] if one_topic else self._offsets.topics_of(asked.src_group):
             info = self._consumers.info(asked.src_group)
@@ -114,7 +115,7 @@ class OffsetHandlers:
 
     def _query_correction(self, channel: Channel, request: Command) -> Command:
         """How far behind the slowest group is, where one is behind the group to compare with."""
-        asked = headers.decode(headers.QueryCorrectionOffsetHeader, request.ext)
+        asked = headers.read(headers.QueryCorrectionOffsetHeader, request.ext)
         without = (asked.filter_groups or "").split(",")
         found = self._offsets.smallest(asked.topic, partial(self._store.min_offset, asked.topic), without)
         for queue_id, offset in self._offsets.offsets_of(asked.compare_group, asked.topic).items():

@@ -48,7 +48,7 @@ class PullHandlers:
         return {RequestCode.PULL_MESSAGE: self._pull, RequestCode.LITE_PULL_MESSAGE: self._pull}
 
     def _pull(self, channel: Channel, request: Command) -> Outcome:
-        asked = headers.decode(PullMessageRequestHeader, request.ext)
+        asked = headers.read(PullMessageRequestHeader, request.ext)
         admitted = self._admit(channel, request, asked)
         if isinstance(admitted, Command):
             return admitted
@@ -80,7 +80,7 @@ class PullHandlers:
 
     def _answer_woken(self, channel: Channel, request: Command) -> Command:
         """Everything is looked at anew: much may have changed while the pull waited."""
-        asked = headers.decode(PullMessageRequestHeader, request.ext)
+        asked = headers.read(PullMessageRequestHeader, request.ext)
         admitted = self._admit(channel, request, asked)
         if isinstance(admitted, Command):
             return admitted

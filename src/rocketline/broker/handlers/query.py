@@ -34,7 +34,7 @@ class QueryHandlers:
         return {RequestCode.QUERY_MESSAGE: self._query, RequestCode.VIEW_MESSAGE_BY_ID: self._view}
 
     def _query(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(QueryMessageRequestHeader, request.ext)
+        asked = headers.read(QueryMessageRequestHeader, request.ext)
         max_count = self._settings.value.store.default_query_max_num if asked.is_unique_key_query else asked.max_num
         if max_count < 0:
             return response(ResponseCode.SYSTEM_ERROR, f"maxNum is {max_count}: a number from 0 on is needed")
@@ -61,7 +61,7 @@ class QueryHandlers:
         return f"nothing found for {key} in that topic and time"
 
     def _view(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(ViewMessageRequestHeader, request.ext)
+        asked = headers.read(ViewMessageRequestHeader, request.ext)
         record = self._store.record_at(asked.offset)
         if record is None:
             return response(ResponseCode.SYSTEM_ERROR, f"there is no message at the log offset {asked.offset}")

@@ -44,23 +44,23 @@ class QueueBoundHandlers:
         }
 
     def _search(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.SearchOffsetRequestHeader, request.ext)
+        asked = headers.read(headers.SearchOffsetRequestHeader, request.ext)
         boundary = asked.boundary_type or BoundaryType.LOWER
         offset = self._store.offset_at_time(asked.topic, asked.queue_id, asked.timestamp, boundary)
         return response(ResponseCode.SUCCESS, ext=headers.encode(headers.SearchOffsetResponseHeader(offset=offset)))
 
     def _get_max(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetMaxOffsetRequestHeader, request.ext)
+        asked = headers.read(headers.GetMaxOffsetRequestHeader, request.ext)
         offset = self._store.max_offset(asked.topic, asked.queue_id)
         return response(ResponseCode.SUCCESS, ext=headers.encode(headers.GetMaxOffsetResponseHeader(offset=offset)))
 
     def _get_min(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetMinOffsetRequestHeader, request.ext)
+        asked = headers.read(headers.GetMinOffsetRequestHeader, request.ext)
         offset = self._store.min_offset(asked.topic, asked.queue_id)
         return response(ResponseCode.SUCCESS, ext=headers.encode(headers.GetMinOffsetResponseHeader(offset=offset)))
 
     def _get_earliest_time(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetEarliestMsgStoretimeRequestHeader, request.ext)
+        asked = headers.read(headers.GetEarliestMsgStoretimeRequestHeader, request.ext)
         header = headers.GetEarliestMsgStoretimeResponseHeader(
             timestamp=self._store.earliest_store_ms(asked.topic, asked.queue_id)
         )

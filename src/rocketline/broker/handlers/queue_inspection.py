@@ -30,7 +30,7 @@ class QueueInspectionHandlers:
         return {RequestCode.QUERY_CONSUME_QUEUE: self._query}
 
     def _query(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.QueryConsumeQueueRequestHeader, request.ext)
+        asked = headers.read(headers.QueryConsumeQueueRequestHeader, request.ext)
         topic = asked.topic or ""
         name = f"{asked.queue_id}@{topic}"
         queue = self._store.queue(topic, asked.queue_id)

@@ -49,7 +49,7 @@ class ResetHandlers:
         return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._reset}
 
     def _reset(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(ResetOffsetRequestHeader, request.ext)
+        asked = headers.read(ResetOffsetRequestHeader, request.ext)
         topic = self._topics.get(asked.topic)
         if topic is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic {asked.topic} does not exist")

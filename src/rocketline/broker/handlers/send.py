@@ -91,9 +91,9 @@ class SendHandlers:
 
     def _send(self, channel: Channel, request: Command) -> Outcome:
         asked = (
-            headers.decode(SendMessageRequestHeader, request.ext)
+            headers.read(SendMessageRequestHeader, request.ext)
             if request.code == RequestCode.SEND_MESSAGE
-            else send_header_v1(headers.decode(SendMessageRequestHeaderV2, request.ext))
+            else send_header_v1(headers.read(SendMessageRequestHeaderV2, request.ext))
         )
         try:
             topic = self._checked(asked)

@@ -52,7 +52,7 @@ class SendBackHandlers:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
 
     def _send_back(self, channel: Channel, request: Command) -> Outcome:
-        asked = headers.decode(ConsumerSendMsgBackRequestHeader, request.ext)
+        asked = headers.read(ConsumerSendMsgBackRequestHeader, request.ext)
         config = self._settings.value
         group = self._groups.find(asked.group)
         if group is None:
@@ -104,4 +104,6 @@ class SendBackHandlers:
             return response(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.problem}")
         topic = message.properties[property_names.RETRY_TOPIC]
         self._stats.add(SNDBCK_PUT_NUMS, f"{topic}@{group}", 1)
+        if message.topic == names.SCHEDULE_TOPIC:
+            self._stats.put(message.topic, message.queue_id, 1, result.size)
         return response(ResponseCode.SUCCESS)

@@ -30,7 +30,7 @@ class StatsHandlers:
         }
 
     def _view(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.ViewBrokerStatsDataRequestHeader, request.ext)
+        asked = headers.read(headers.ViewBrokerStatsDataRequestHeader, request.ext)
         data = self._stats.data(asked.stats_name, asked.stats_key)
         if data is None:
             problem = f"The stats <{asked.stats_name}> <{asked.stats_key}> not exist"
@@ -38,7 +38,7 @@ class StatsHandlers:
         return response(ResponseCode.SUCCESS, body=encode(data))
 
     def _topic(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetTopicStatsInfoRequestHeader, request.ext)
+        asked = headers.read(headers.GetTopicStatsInfoRequestHeader, request.ext)
         config = self._topics.get(asked.topic)
         if config is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic}] not exist")

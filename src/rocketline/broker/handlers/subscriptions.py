@@ -31,17 +31,17 @@ class SubscriptionHandlers:
         }
 
     def _groups_of_topic(self, channel: Channel, request: Command) -> Command:
-        topic = headers.decode(headers.QueryTopicConsumeByWhoRequestHeader, request.ext).topic
+        topic = headers.read(headers.QueryTopicConsumeByWhoRequestHeader, request.ext).topic
         groups = dict.fromkeys([*self._consumers.groups_subscribed_to(topic), *self._offsets.groups_of(topic)])
         return response(ResponseCode.SUCCESS, body=encode(GroupList(list(groups))))
 
     def _topics_of_group(self, channel: Channel, request: Command) -> Command:
-        group = headers.decode(headers.QueryTopicsByConsumerRequestHeader, request.ext).group
+        group = headers.read(headers.QueryTopicsByConsumerRequestHeader, request.ext).group
         return response(
             ResponseCode.SUCCESS, body=encode(TopicList(self._offsets.topics_of(group), self._broker_address))
         )
 
     def _subscription(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.QuerySubscriptionByConsumerRequestHeader, request.ext)
+        asked = headers.read(headers.QuerySubscriptionByConsumerRequestHeader, request.ext)
         found = self._consumers.subscription(asked.group, asked.topic or "")
         return response(ResponseCode.SUCCESS, body=encode(GroupSubscription(asked.group, asked.topic, found)))

@@ -66,7 +66,7 @@ class TopicHandlers:
         }
 
     def _update(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.CreateTopicRequestHeader, request.ext)
+        asked = headers.read(headers.CreateTopicRequestHeader, request.ext)
         config = TopicConfig(
             topic_name=asked.topic,
             read_queue_nums=asked.read_queue_nums,
@@ -118,7 +118,7 @@ class TopicHandlers:
         return self._settings.value.validate_system_topic_when_update_topic and self._topics.is_system(topic)
 
     def _get_all(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetAllTopicConfigRequestHeader, request.ext)
+        asked = headers.read(headers.GetAllTopicConfigRequestHeader, request.ext)
         config = self._settings.value
         table = dict(self._topics.all())
         header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(table))
@@ -130,7 +130,7 @@ class TopicHandlers:
         return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=encode(body))
 
     def _get(self, channel: Channel, request: Command) -> Command:
-        asked = headers.decode(headers.GetTopicConfigRequestHeader, request.ext)
+        asked = headers.read(headers.GetTopicConfigRequestHeader, request.ext)
         config = self._topics.get(asked.topic)
         if config is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic {asked.topic} does not exist on this broker")

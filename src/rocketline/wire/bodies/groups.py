@@ -23,7 +23,7 @@ class SubscriptionGroupTable:
 class SubscriptionGroupList:
     """The groups to create with one command. Java: SubscriptionGroupList."""
 
-    group_config_list: list[SubscriptionGroupConfig] = field(default_factory=list)
+    group_config_list: list[SubscriptionGroupConfig]
 
 
 @dataclass(frozen=True, slots=True)

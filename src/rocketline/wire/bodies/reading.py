@@ -72,7 +72,9 @@ def _keys(field: Field[Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def _default(field: Field[Any]) -> Callable[[], Any] | None:
-    """What makes the value of a field that is not there; None if it must be."""
+    """What makes the value of a field that is not there; None if it must be. Its metadata may say so under "absent"."""
+    if "absent" in field.metadata:
+        return lambda: field.metadata["absent"]
     if field.default_factory is not MISSING:
         return field.default_factory
     return None if field.default is MISSING else lambda: field.default

@@ -24,4 +24,4 @@ class TopicConfigTable:
 class TopicConfigList:
     """The topics to create with one command; attribute names begin with + or -. Java: CreateTopicListRequestBody."""
 
-    topic_config_list: list[TopicConfig] = field(default_factory=list)
+    topic_config_list: list[TopicConfig]

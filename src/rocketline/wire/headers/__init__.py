@@ -71,6 +71,7 @@ from rocketline.wire.headers.fields import (
     TopicRequestHeader,
     decode,
     encode,
+    read,
 )
 from rocketline.wire.headers.name_server import (
     AddWritePermOfBrokerRequestHeader,
@@ -284,6 +285,7 @@ __all__ = [
     "WipeWritePermOfBrokerResponseHeader",
     "decode",
     "encode",
+    "read",
     "send_header_v1",
     "send_header_v2",
 ]

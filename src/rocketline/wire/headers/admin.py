@@ -132,7 +132,7 @@ class GetConsumeStatsRequestHeader(TopicRequestHeader):
 class GetConsumeStatsInBrokerHeader(Header):
     """GET_BROKER_CONSUME_STATS (317)."""
 
-    is_order: bool
+    is_order: bool = wire(absent=False)
 
 
 @header
@@ -162,7 +162,7 @@ class QueryConsumeTimeSpanRequestHeader(TopicRequestHeader):
     """QUERY_CONSUME_TIME_SPAN (303)."""
 
     topic: str
-    group: str
+    group: str = wire(absent="")
 
 
 @header
@@ -192,7 +192,7 @@ class QueryCorrectionOffsetHeader(TopicRequestHeader):
 
     filter_groups: str | None = None
     """Joined by commas."""
-    compare_group: str
+    compare_group: str = wire(absent="")
     topic: str
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rocketline.model.integers import Int32
 from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, header, wire
 
@@ -24,7 +26,7 @@ class HeartbeatResponseHeader(Header):
 class UnregisterClientRequestHeader(RpcRequestHeader):
     """UNREGISTER_CLIENT (35)."""
 
-    client_id: str = wire("clientID")
+    client_id: str = wire("clientID", absent="")
     producer_group: str | None = None
     consumer_group: str | None = None
 
@@ -57,13 +59,14 @@ class NotifyConsumerIdsChangedRequestHeader(RpcRequestHeader):
 class ResetOffsetRequestHeader(TopicRequestHeader):
     """INVOKE_BROKER_TO_RESET_OFFSET (222) and, from the broker, RESET_CONSUMER_CLIENT_OFFSET (220)."""
 
-    group: str
+    is_guarded: ClassVar = True
+    group: str = wire(absent="")
     topic: str
     queue_id: Int32 = -1
     offset: int | None = None
     timestamp: int
     """-1: the largest offset."""
-    is_force: bool
+    is_force: bool = wire(absent=False)
 
 
 @header

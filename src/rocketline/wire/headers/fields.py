@@ -43,6 +43,8 @@ class _Reading(NamedTuple):
     """Sets the slot. A frozen dataclass refuses assignment, its slots do not, and they are faster than its __init__."""
     default: Any
     expected: str
+    absent: Any
+    """What `read` takes for a required one that is missing, if anything will do."""
 
 
 class _Writing(NamedTuple):
@@ -61,9 +63,15 @@ class Header:
     classes took four fifths of the time to import this package.
     """
 
-    __slots__ = ()
+    __slots__ = ("given",)
+    given: Mapping[str, str]
+    """What `read` was given, if it could not read all of it."""
     reading: ClassVar[tuple[_Reading, ...]] = ()
     writing: ClassVar[tuple[_Writing, ...]] = ()
+    is_exact: ClassVar = False
+    """A number that cannot be read spoils the whole header, also in Apache's broker. Java: FastCodesHeader."""
+    is_guarded: ClassVar = False
+    """A number that cannot be read never gets its default: something else would be changed than was meant."""
 
     def __init__(self, **values: Any) -> None:
         for read, write in zip(self.reading, self.writing, strict=True):
@@ -76,6 +84,13 @@ class Header:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __getattr__(self, name: str) -> Any:
+        """Only called for what is not there: a field that `read` could not read."""
+        for read, write in zip(self.reading, self.writing, strict=True):
+            if write.attribute == name:
+                raise _unreadable(type(self), read, self.given)
+        raise AttributeError(f"{type(self).__name__} has no field {name}")
 
     def __delattr__(self, name: str) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
@@ -90,16 +105,19 @@ class Header:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        pairs = zip(self.writing, self._values(), strict=True)
-        return f"{type(self).__name__}({', '.join(f'{write.attribute}={value!r}' for write, value in pairs)})"
+        names = [write.attribute for write in self.writing if has(self, write.attribute)]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
 AnyHeader = TypeVar("AnyHeader", bound=Header)
 
 
-def wire(name: str, **options: Any) -> Any:
-    """A field whose name on the wire is not its attribute in camelCase. `options` are those of `dataclasses.field`."""
-    return dataclasses.field(metadata={"wire": name}, **options)
+def wire(name: str | None = None, *, absent: Any = _REQUIRED, **options: Any) -> Any:
+    """A field whose name on the wire is not its attribute in camelCase, or which is not missed by `read`.
+
+    `absent` is what it takes a required field for that is missing. `options` are those of `dataclasses.field`.
+    """
+    return dataclasses.field(metadata={"wire": name, "absent": absent}, **options)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
@@ -108,7 +126,14 @@ def header(cls: type[AnyHeader]) -> type[AnyHeader]:
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True, match_args=False)(cls)
     fields = [(field, _wire_name(field), _field_type(field)) for field in dataclasses.fields(made)]
     made.reading = tuple(
-        _Reading(name, kind.parse, getattr(made, field.name).__set__, field.default, kind.expected)
+        _Reading(
+            name,
+            kind.parse,
+            getattr(made, field.name).__set__,
+            field.default,
+            kind.expected,
+            field.metadata.get("absent", _REQUIRED),
+        )
         for field, name, kind in fields
     )
     made.writing = tuple(_Writing(field.name, name, kind.format, kind.expected) for field, name, kind in fields)
@@ -136,11 +161,12 @@ def decode(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
     """
     made = object.__new__(cls)
     get = ext.get
-    for name, parse, put, default, expected in cls.reading:
+    for field in cls.reading:
+        name, parse, put, default, _, _ = field
         text = get(name)
         if text is None:
             if default is _REQUIRED:
-                raise RemoteProtocolError(f"{cls.__name__}: the field {name} is missing")
+                raise _unreadable(cls, field, ext)
             put(made, default)
         elif parse is None:
             put(made, text)
@@ -148,9 +174,73 @@ def decode(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
             try:
                 put(made, parse(text))
             except ValueError:
-                shown = text if len(text) <= 80 else text[:80] + "…"
-                raise RemoteProtocolError(f"{cls.__name__}: the field {name} is {shown!r}, not {expected}") from None
+                raise _unreadable(cls, field, ext) from None
     return made
+
+
+def read(cls: type[AnyHeader], ext: Mapping[str, str]) -> AnyHeader:
+    """The same, as forgiving as Apache's broker: only who asks for a field that is missing gets to know.
+
+    A number that cannot be read is as good as missing, unless the class is exact. A missing field has its default; a
+    required one raises `RemoteProtocolError` when it is asked for, so nobody ever works with what is not there.
+
+    >>> from rocketline.wire.headers import GetMaxOffsetRequestHeader
+    >>> asked = read(GetMaxOffsetRequestHeader, {"topic": "T"})
+    >>> asked.topic
+    'T'
+    >>> asked.queue_id
+    Traceback (most recent call last):
+    rocketline.errors.RemoteProtocolError: GetMaxOffsetRequestHeader: the field queueId is missing
+    """
+    made = object.__new__(cls)
+    get = ext.get
+    for field in cls.reading:
+        name, parse, put, default, _, absent = field
+        text = get(name)
+        if text is not None:
+            try:
+                put(made, text if parse is None else parse(text))
+                continue
+            except ValueError:
+                if cls.is_exact:
+                    raise _unreadable(cls, field, ext) from None
+        if default is not _REQUIRED and (text is None or not cls.is_guarded):
+            put(made, default)
+        elif absent is not _REQUIRED:
+            put(made, absent)
+        else:
+            object.__setattr__(made, "given", ext)
+    return made
+
+
+def converted(cls: type[AnyHeader], other: Header) -> AnyHeader:
+    """A header of class `cls` with what `other` has of it; what could not be read there cannot be read here."""
+    made, known = object.__new__(cls), {field.attribute for field in other.writing}
+    for field, (attribute, *_) in zip(cls.reading, cls.writing, strict=True):
+        if attribute not in known:
+            field.put(made, field.default)
+        elif has(other, attribute):
+            field.put(made, getattr(other, attribute))
+        else:
+            object.__setattr__(made, "given", other.given)
+    return made
+
+
+def has(header: Header, attribute: str) -> bool:
+    """Whether the field could be read."""
+    try:
+        getattr(header, attribute)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+def _unreadable(cls: type[Header], field: _Reading, ext: Mapping[str, str]) -> RemoteProtocolError:
+    text = ext.get(field.name)
+    if text is None:
+        return RemoteProtocolError(f"{cls.__name__}: the field {field.name} is missing")
+    shown = text if len(text) <= 80 else text[:80] + "…"
+    return RemoteProtocolError(f"{cls.__name__}: the field {field.name} is {shown!r}, not {field.expected}")
 
 
 def encode(header: Header) -> dict[str, str]:

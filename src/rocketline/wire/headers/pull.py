@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rocketline.model.integers import Int32
 from rocketline.wire.headers.fields import BoundaryType, Header, TopicRequestHeader, header, wire
 
@@ -10,6 +12,7 @@ from rocketline.wire.headers.fields import BoundaryType, Header, TopicRequestHea
 class PullMessageRequestHeader(TopicRequestHeader):
     """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361)."""
 
+    is_exact: ClassVar = True
     consumer_group: str
     topic: str
     lite_topic: str | None = None
@@ -45,7 +48,7 @@ class PullMessageResponseHeader(Header):
 class QueryConsumerOffsetRequestHeader(TopicRequestHeader):
     """QUERY_CONSUMER_OFFSET (14)."""
 
-    consumer_group: str
+    consumer_group: str = wire(absent="")
     topic: str
     queue_id: Int32
     set_zero_if_not_found: bool | None = None
@@ -62,7 +65,7 @@ class QueryConsumerOffsetResponseHeader(Header):
 class UpdateConsumerOffsetRequestHeader(TopicRequestHeader):
     """UPDATE_CONSUMER_OFFSET (15)."""
 
-    consumer_group: str
+    consumer_group: str = wire(absent="")
     topic: str
     queue_id: Int32
     commit_offset: int
@@ -136,8 +139,8 @@ class GetEarliestMsgStoretimeResponseHeader(Header):
 class QueryMessageRequestHeader(TopicRequestHeader):
     """QUERY_MESSAGE (12)."""
 
-    topic: str
-    key: str
+    topic: str = wire(absent="")
+    key: str = wire(absent="")
     max_num: Int32
     begin_timestamp: int
     end_timestamp: int

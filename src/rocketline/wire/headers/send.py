@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rocketline.model.integers import Int32
-from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, header, wire
+from rocketline.wire.headers.fields import Header, RpcRequestHeader, TopicRequestHeader, converted, header, wire
 
 
 @header
@@ -31,6 +33,7 @@ class SendMessageRequestHeader(TopicRequestHeader):
 class SendMessageRequestHeaderV2(Header):
     """SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) and SEND_REPLY_MESSAGE_V2 (325): one letter for a name."""
 
+    is_exact: ClassVar = True
     producer_group: str = wire("a")
     topic: str = wire("b")
     default_topic: str = wire("c")
@@ -47,17 +50,14 @@ class SendMessageRequestHeaderV2(Header):
     target_broker: str | None = wire("n", default=None)
 
 
-_V2_ATTRIBUTES = tuple(field.attribute for field in SendMessageRequestHeaderV2.writing)
-
-
 def send_header_v2(v1: SendMessageRequestHeader) -> SendMessageRequestHeaderV2:
     """The same with short names. What only the long form has is dropped, as Java does: ns, nsd, oway, lo."""
-    return SendMessageRequestHeaderV2(**{name: getattr(v1, name) for name in _V2_ATTRIBUTES})
+    return converted(SendMessageRequestHeaderV2, v1)
 
 
 def send_header_v1(v2: SendMessageRequestHeaderV2) -> SendMessageRequestHeader:
     """The same with names in full."""
-    return SendMessageRequestHeader(**{name: getattr(v2, name) for name in _V2_ATTRIBUTES})
+    return converted(SendMessageRequestHeader, v2)
 
 
 @header

@@ -1,0 +1,115 @@
+"""Must hold 8 of the broker: to thousands of bad requests ours and Apache's answer with the same code.
+
+Where they do not, `EXPECTED` has the reason, and `docs/differences.md` tells it to users. A difference that is not
+expected fails, and so does an expected one that is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from broker_bad_requests import SERVED, USUAL, bad_requests
+from broker_questions import BrokerQuestions
+from rocketline.model.message import Message
+from rocketline.testing.apache import ApacheBroker, Release
+from rocketline.testing.broker import BrokerProcess
+from rocketline.testing.exchange import Exchange
+from rocketline.testing.server_process import ServerProcess
+from rocketline.wire.command import Command
+from rocketline.wire.headers import REQUEST_HEADERS
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
+
+SETTINGS = {"waitTimeMillsInSendQueue": "10000", "mappedFileSizeCommitLog": str(1 << 24)}
+
+
+class Case(NamedTuple):
+    """A request code, what is bad about the request, and how Apache's broker and ours answer it."""
+
+    code: int
+    what: str
+    theirs: int
+    ours: int
+
+
+EXPECTED = {
+    # Nobody can say whose offset, lock, name or client it would be: a null would become one.
+    Case(34, "body", 0, 1): 4,
+    Case(41, "body", 0, 1): 4,
+    Case(314, "no destGroup", 0, 1): 1,
+    Case(353, "no topic", 0, 1): 1,
+    # All queues would be reset, or to another place than was meant.
+    Case(222, "no timestamp", 0, 1): 1,
+    Case(222, "bad timestamp", 0, 1): 6,
+    Case(222, "bad queueId", 0, 1): 8,
+    Case(222, "bad offset", 0, 1): 6,
+    # To ask for the bounds of a queue makes it.
+    Case(321, "bad queueId", 0, 1): 1,
+    Case(321, "bad topic", 0, 1): 1,
+    # Its requests make groups that do not exist.
+    Case(222, "bad group", 0, 26): 6,
+    # Bodies that are nothing, or refer to themselves, or have an object for a text.
+    Case(46, "body", 0, 1): 2,
+    Case(200, "body", 0, 1): 1,
+    Case(200, "body", 29, 1): 1,
+    Case(401, "body", 17, 1): 1,
+    # A batch whose first message has no bytes at all is stored, and cannot be read.
+    Case(10, "bad batch, m", 0, 1): 1,
+    Case(310, "bad batch, m", 0, 1): 1,
+    Case(320, "bad batch, m", 0, 1): 1,
+    # Numbers of queues that no broker can have.
+    Case(17, "bad readQueueNums", 0, 29): 3,
+    Case(17, "bad writeQueueNums", 0, 29): 3,
+    # Parts of lists without a sequence number are an exception; so is what lacks a topic that is not needed.
+    Case(21, "bad dataVersion", 1, 0): 17,
+    Case(21, "bad maxTopicNum", 1, 0): 3,
+    Case(201, "bad dataVersion", 1, 0): 17,
+    Case(201, "bad maxGroupNum", 1, 0): 3,
+    Case(36, "bad delayLevel", 1, 0): 2,
+    Case(36, "bad maxReconsumeTimes", 1, 0): 2,
+    Case(345, "no topic", 1, 0): 1,
+}
+
+
+def what_is_bad(request: Command) -> str:
+    header = REQUEST_HEADERS.get(request.code)
+    usual = {field.name: USUAL[field.name] for field in header.reading if field.name in USUAL} if header else {}
+    missing = [name for name in usual if name not in request.ext]
+    odd = [name for name, text in request.ext.items() if usual.get(name) != text]
+    return f"no {', '.join(missing)}" if missing else f"bad {', '.join(odd)}" if odd else "body"
+
+
+def prepare(address: str, code: int) -> None:
+    """Each kind of request finds a topic, two groups and a message. A connection of its own: it becomes a client's."""
+    with BrokerQuestions(address, timeout_s=20) as broker:
+        broker.create_topic("T", queues=2)
+        broker.create_group("g", retry_max_times=3)
+        broker.create_group("h", retry_max_times=3)
+        broker.send(Message.of("T", b"good", {"UNIQ_KEY": f"{code:032X}", "KEYS": "k"}), 0)
+
+
+def answers(process: ServerProcess) -> list[tuple[int, str, int]]:
+    """Of every bad request its code, what was bad, and the code of the answer."""
+    found: list[tuple[int, str, int]] = []
+    with process, Exchange(process.address, timeout_s=20) as broker:
+        for code in SERVED:
+            prepare(process.address, code)
+            found += [(code, what_is_bad(request), broker.ask(request).code) for request in bad_requests(code)]
+        process.close(timeout_s=60)
+    return found
+
+
+def test_bad_requests_get_the_code_that_apache_gives(release: Release, tmp_path: Path) -> None:
+    theirs = answers(ApacheBroker(release, tmp_path / "apache", name_servers=(), settings=SETTINGS))
+    ours = answers(BrokerProcess(tmp_path / "ours", name_servers=(), settings=SETTINGS))
+    assert len(theirs) == len(ours) > 7000
+    differing = Counter(
+        Case(code, what, their_code, our_code)
+        for (code, what, their_code), (_, _, our_code) in zip(theirs, ours, strict=True)
+        if their_code != our_code
+    )
+    assert dict(differing) == EXPECTED
