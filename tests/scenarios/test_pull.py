@@ -11,6 +11,7 @@ from rocketline.client.received_message import decode_messages
 from rocketline.model.message import Message
 from rocketline.sync.producer import Producer
 from rocketline.sync.pull_consumer import PullConsumer
+from rocketline.testing import setting_up
 
 COUNT = 100
 
@@ -58,6 +59,25 @@ def test_wait_at_the_end_of_a_queue_is_over_in_time(cluster: ClientCluster) -> N
     with PullConsumer(cluster.name_server, group=group, suspend_s=1.0) as consumer:
         (queue,) = consumer.queues(topic)
         assert consumer.pull(queue, 1, waits=True).status is PullStatus.NO_NEW_MESSAGE
+
+
+def test_inner_batches_are_unwrapped_with_consecutive_offsets(cluster: ClientCluster) -> None:
+    """9.9 168: the broker keeps each batch as one record."""
+    topic, group = f"{cluster.topic()}-batches", cluster.group()
+    setting_up.create_topic(cluster.name_server, cluster.brokers[:1], topic, queues=1, attributes="+queue.type=BatchCQ")
+    with Producer(cluster.name_server, group="senders", send_timeout_s=30) as producer:
+        producer.send([Message(topic, b"0", tags="a"), Message(topic, b"1", tags="b"), Message(topic, b"2", tags="a")])
+        producer.send(Message(topic, b"3", tags="a"))
+        producer.send([Message(topic, b"4", tags="b"), Message(topic, b"5", tags="a")])
+    with PullConsumer(cluster.name_server, group=group) as consumer:
+        (queue,) = consumer.queues(topic)
+        found, offset = [], 0
+        while offset < consumer.max_offset(queue):
+            result = consumer.pull(queue, offset)
+            found += [(message.queue_offset, message.body, message.tags) for message in result.messages]
+            offset = result.next_offset
+        assert found == [(0, b"0", "a"), (1, b"1", "b"), (2, b"2", "a"), (3, b"3", "a"), (4, b"4", "b"), (5, b"5", "a")]
+        assert consumer.pull(queue, 1).messages[0].queue_offset == 1
 
 
 async def test_raw_pulls_of_one_queue_are_under_way_together(cluster: ClientCluster) -> None:
