@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from rocketline.client.options import Credentials as Credentials
     from rocketline.client.options import RpcHook as RpcHook
     from rocketline.client.options import Tls as Tls
+    from rocketline.client.pulling import PullResult as PullResult
+    from rocketline.client.pulling import PullStatus as PullStatus
+    from rocketline.client.pulling import RawPull as RawPull
+    from rocketline.client.queue_choice import by_hash as by_hash
     from rocketline.client.receipts import SendReceipt as SendReceipt
+    from rocketline.client.receipts import SendStatus as SendStatus
     from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
+    from rocketline.client.subscriptions import by_sql as by_sql
     from rocketline.model.message import Message as Message
     from rocketline.model.queue import MessageQueue as MessageQueue
     from rocketline.model.subscription import ConsumeFromWhere as ConsumeFromWhere
@@ -44,11 +50,17 @@ _PLACES = {
     "MessageQueue": "rocketline.model.queue",
     "Producer": "rocketline.sync.producer",
     "PullConsumer": "rocketline.sync.pull_consumer",
+    "PullResult": "rocketline.client.pulling",
+    "PullStatus": "rocketline.client.pulling",
     "PushConsumer": "rocketline.sync.push_consumer",
+    "RawPull": "rocketline.client.pulling",
     "ReceivedMessage": "rocketline.client.received_message",
     "RpcHook": "rocketline.client.options",
     "SendReceipt": "rocketline.client.receipts",
+    "SendStatus": "rocketline.client.receipts",
     "Tls": "rocketline.client.options",
+    "by_hash": "rocketline.client.queue_choice",
+    "by_sql": "rocketline.client.subscriptions",
 }
 
 __all__ = [
@@ -65,11 +77,17 @@ __all__ = [
     "MessageQueue",
     "Producer",
     "PullConsumer",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
+    "RawPull",
     "ReceivedMessage",
     "RpcHook",
     "SendReceipt",
+    "SendStatus",
     "Tls",
+    "by_hash",
+    "by_sql",
 ]
 
 

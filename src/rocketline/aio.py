@@ -9,10 +9,16 @@ from rocketline.client.options import RpcHook as RpcHook
 from rocketline.client.options import Tls as Tls
 from rocketline.client.producer import Producer as Producer
 from rocketline.client.pull_consumer import PullConsumer as PullConsumer
+from rocketline.client.pulling import PullResult as PullResult
+from rocketline.client.pulling import PullStatus as PullStatus
+from rocketline.client.pulling import RawPull as RawPull
 from rocketline.client.push_consumer import PushConsumer as PushConsumer
+from rocketline.client.queue_choice import by_hash as by_hash
 from rocketline.client.receipts import SendReceipt as SendReceipt
+from rocketline.client.receipts import SendStatus as SendStatus
 from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
 from rocketline.client.runtime import ClientRuntime as ClientRuntime
+from rocketline.client.subscriptions import by_sql as by_sql
 from rocketline.model.message import Message as Message
 from rocketline.model.queue import MessageQueue as MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere as ConsumeFromWhere

@@ -6,8 +6,11 @@ import contextlib
 import io
 import re
 import shlex
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import click
 import pytest
@@ -17,7 +20,13 @@ from markdown_pages import PAGES, ROOT, Block, blocks, name
 from rocketline.broker.config import load_settings as load_broker
 from rocketline.cli.commands import rocketline
 from rocketline.nameserver.config import load_settings as load_name_server
+from rocketline.testing import Server
 
+DOCUMENTED = "127.0.0.1:9876"
+"""Where the pages have their server. The tests put another one in its place."""
+UNTIL_INTERRUPTED = "# until Ctrl-C"
+PATIENCE_S = 60
+CLIENT_COMMANDS = {"topic", "group", "message", "cluster", "send", "tail", "consume"}
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
@@ -27,16 +36,82 @@ def _at_home_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
-def test_python_examples_run_in_order_and_print_what_is_shown(page: Path) -> None:
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks(page, "python"):
-        # The line numbers of the page, for whoever reads the traceback.
-        code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+PYTHON_PAGES = [page for page in PAGES if blocks(page, "python")]
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=name)
+def test_python_examples_run_in_order_and_print_what_is_shown(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server_of(page, monkeypatch) as address:
+        namespace: dict[str, object] = {"__name__": "__main__"}
+        for block in blocks(page, "python", "sh"):
+            shown = block.shown.replace(DOCUMENTED, address)
+            if block.language == "python":
+                # The line numbers of the page, for whoever reads the traceback.
+                text = "\n" * (block.line - 1) + block.text.replace(DOCUMENTED, address)
+                code = compile(text, str(page), "exec", dont_inherit=True)
+                assert output(code, namespace, block, shown) == shown, f"{name(page)}:{block.line}"
+            else:
+                run_client_commands(block)
+
+
+@contextlib.contextmanager
+def server_of(page: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server for pages that have one at `DOCUMENTED`; there is none for the others."""
+    if not any(DOCUMENTED in block.text for block in blocks(page, "python")):
+        yield DOCUMENTED
+        return
+    with Server() as server:
+        monkeypatch.setenv("NAMESRV_ADDR", server.address)
+        yield server.address
+
+
+def output(code: CodeType, namespace: dict[str, object], block: Block, shown: str) -> str:
+    """What the example prints. One that goes on until Ctrl-C gets that once it has printed what is shown."""
+    if UNTIL_INTERRUPTED not in block.text:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(code, namespace)
-        assert printed.getvalue() == block.shown, f"{name(page)}:{block.line}"
+        return printed.getvalue()
+    awaited = Awaited(shown)
+    reader = threading.Thread(target=awaited.interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with contextlib.redirect_stdout(awaited), contextlib.suppress(KeyboardInterrupt):
+            reader.start()
+            try:
+                exec(code, namespace)
+            finally:  # an example that failed still gets its Ctrl-C here, and not in the middle of the next test
+                reader.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return awaited.getvalue()
+
+
+class Awaited(io.StringIO):
+    """Collects what is printed, and knows what should be."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__()
+        self._shown, self._is_complete = shown, threading.Event()
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if len(self.getvalue()) >= len(self._shown):
+            self._is_complete.set()
+        return written
+
+    def interrupt(self) -> None:
+        self._is_complete.wait(PATIENCE_S)
+        signal.raise_signal(signal.SIGINT)
+
+
+def run_client_commands(block: Block) -> None:
+    """Those that talk to a server and end by themselves."""
+    for line in block.text.splitlines():
+        words = shlex.split(line, comments=True)
+        is_client = words[:1] == ["rocketline"] and words[1] in CLIENT_COMMANDS
+        if is_client and not {"--follow", "--help"} & {*words} and "until Ctrl-C" not in line:
+            result = CliRunner().invoke(rocketline, words[1:], catch_exceptions=False)
+            assert result.exit_code == 0, f"{name(block.page)}:{block.line}: {line}\n{result.output}"
 
 
 def commands(program: str) -> Iterator[tuple[str, list[str]]]:
