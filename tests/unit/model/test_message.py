@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from rocketline.errors import InvalidMessageError
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
 
@@ -24,3 +27,47 @@ def test_messages_do_not_share_properties() -> None:
     one, other = Message("T", b""), Message("T", b"")
     one.properties["a"] = "b"
     assert other.properties == {}
+
+
+def test_message_has_what_it_was_made_of() -> None:
+    message = Message("T", bytearray(b"x"), tags="a", keys=["k1", "k2"], properties={"p": "v"}, sharding_key="s")
+    assert (message.body, message.tags, message.keys, message.delay_level) == (b"x", "a", ["k1", "k2"], 0)
+    assert message.properties == {"p": "v", "TAGS": "a", "KEYS": "k1 k2", "__SHARDINGKEY": "s"}
+    assert message.user_properties == {"p": "v"}
+    assert Message("T", b"x", keys="k1 k2").keys == ["k1", "k2"]
+    assert message == Message("T", b"x", tags="a", keys="k1 k2", properties={"p": "v"}, sharding_key="s")
+
+
+def test_message_waits_for_the_store_unless_told_otherwise() -> None:
+    assert Message("T", b"x").waits_for_store
+    assert "WAIT" not in Message("T", b"x").properties
+    assert not Message("T", b"x", waits_for_store=False).waits_for_store
+
+
+@pytest.mark.parametrize("name", ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "TRACE_ON"])
+def test_property_names_of_rocketmq_are_refused(name: str) -> None:
+    """9.4 88."""
+    with pytest.raises(InvalidMessageError, match="RocketMQ's own") as caught:
+        Message("T", b"x", properties={name: "value"})
+    assert caught.value.code == 13
+
+
+@pytest.mark.parametrize(("name", "value"), [("", "v"), (" ", "v"), ("n", ""), ("n", " "), ("n", 3), (3, "v")])
+def test_blank_or_odd_properties_are_refused(name: str, value: str) -> None:
+    """9.4 88."""
+    with pytest.raises(InvalidMessageError, match="property"):
+        Message("T", b"x", properties={name: value})
+
+
+@pytest.mark.parametrize("body", ["text", None, 3])
+def test_body_that_is_no_bytes_is_refused(body: bytes) -> None:
+    """9.4 82."""
+    with pytest.raises(InvalidMessageError, match="not bytes"):
+        Message("T", body)
+
+
+def test_keys_with_blanks_and_negative_delays_are_refused() -> None:
+    with pytest.raises(InvalidMessageError, match="blanks"):
+        Message("T", b"x", keys=["a b"])
+    with pytest.raises(InvalidMessageError, match="levels count from 1"):
+        Message("T", b"x", delay_level=-1)

@@ -1,0 +1,306 @@
+"""Blocking connections against a server of our own in another thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from rocketline.errors import (
+    ClosedError,
+    ConnectError,
+    ConnectionLostError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+    ResponseError,
+)
+from rocketline.net.config import TlsConfig
+from rocketline.net.tls import ServerTls, TlsLayer, client_context
+from rocketline.sync.connections import BlockingConnections
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.server_process import free_port
+from rocketline.wire import frame
+from rocketline.wire.codes import ResponseCode
+from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
+
+Say = Callable[[Command], bytes | None]
+
+
+def answer(request: Command, code: int = 0, body: bytes = b"") -> bytes:
+    return frame.encode(Command(code, {}, body, request.opaque, RESPONSE_FLAG))
+
+
+class Server:
+    """Answers each request with what `say` makes of it; None closes the connection."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self.requests: list[Command] = []
+        self.accepted: list[socket.socket] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self.accepted.append(connection)
+            self._threads.append(threading.Thread(target=self._serve, args=(connection,)))
+            self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        reader = frame.FrameReader()
+        with connection:
+            while True:
+                try:
+                    data = connection.recv(65536)
+                except OSError:
+                    return
+                if not data:
+                    return
+                reader.feed(data)
+                while (whole := reader.take()) is not None:
+                    request = frame.decode(whole)
+                    self.requests.append(request)
+                    if request.flag & RESPONSE_FLAG:
+                        continue
+                    said = self._say(request)
+                    if said is None:
+                        return
+                    connection.sendall(said)
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for connection in self.accepted:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+        for thread in self._threads:
+            thread.join()
+
+
+@contextmanager
+def serving(say: Say = answer) -> Iterator[Server]:
+    server = Server(say)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[BlockingConnections]:
+    pool = BlockingConnections()
+    yield pool
+    pool.close()
+
+
+def test_one_caller_uses_one_connection(pool: BlockingConnections) -> None:
+    with serving() as server:
+        for number in range(5):
+            assert pool.request(server.address, Command(100 + number), 3).code == 0
+        pool.send_oneway(server.address, Command(7), 3)
+        pool.request(server.address, Command(8), 3)
+    assert len(server.accepted) == 1
+    assert [request.code for request in server.requests] == [100, 101, 102, 103, 104, 7, 8]
+    assert server.requests[5].flag == ONEWAY_FLAG
+
+
+def test_calls_at_once_have_a_connection_each(pool: BlockingConnections) -> None:
+    gate = threading.Barrier(4)
+
+    def say(request: Command) -> bytes:
+        gate.wait(5)
+        return answer(request, body=request.body)
+
+    with serving(say) as server:
+        heard: list[bytes] = []
+
+        def ask(body: bytes) -> None:
+            heard.append(pool.request(server.address, Command(1, {}, body), 3).body)
+
+        threads = [threading.Thread(target=ask, args=(b"%d" % number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(server.accepted) == 4
+    assert sorted(heard) == [b"0", b"1", b"2", b"3"]
+
+
+def test_answer_in_pieces_is_put_together(pool: BlockingConnections) -> None:
+    with serving(lambda request: answer(request, body=bytes(3_000_000))) as server:
+        assert len(pool.request(server.address, Command(1), 3).body) == 3_000_000
+
+
+def test_servers_own_requests_and_stray_answers_do_not_confuse(pool: BlockingConnections) -> None:
+    def say(request: Command) -> bytes:
+        asks = frame.encode(Command(40, opaque=request.opaque))
+        tells = frame.encode(Command(41, opaque=9, flag=ONEWAY_FLAG))
+        stray = frame.encode(Command(0, {}, b"stray", request.opaque + 1000, RESPONSE_FLAG))
+        return asks + tells + stray + answer(request, body=b"mine")
+
+    with serving(say) as server:
+        assert pool.request(server.address, Command(1), 3).body == b"mine"
+        assert pool.request(server.address, Command(1), 3).body == b"mine"
+    refusals = [request for request in server.requests if request.flag & RESPONSE_FLAG]
+    assert [refusal.code for refusal in refusals] == [ResponseCode.REQUEST_CODE_NOT_SUPPORTED] * len(refusals)
+    assert refusals
+
+
+def test_late_answer_goes_to_nobody(pool: BlockingConnections) -> None:
+    """A connection whose answer did not come in time is closed: its next bytes belong to a call that is over."""
+    silent = threading.Event()
+
+    def say(request: Command) -> bytes:
+        return b"" if not silent.is_set() else answer(request, body=b"second")
+
+    with serving(say) as server:
+        with pytest.raises(RequestTimeoutError, match=r"no answer in 0\.1"):
+            pool.request(server.address, Command(1), 0.1)
+        silent.set()
+        assert pool.request(server.address, Command(2), 3).body == b"second"
+        assert len(server.accepted) == 2
+
+
+def test_sent_away_twice_is_an_error(pool: BlockingConnections) -> None:
+    with serving(lambda request: answer(request, ResponseCode.GO_AWAY)) as server:
+        with pytest.raises(ResponseError) as caught:
+            pool.request(server.address, Command(1), 3)
+        assert caught.value.code == ResponseCode.GO_AWAY
+        assert len(server.accepted) == 2
+
+
+def test_lost_connection_takes_the_idle_ones_with_it() -> None:
+    pool = BlockingConnections(clock=FakeClock())  # time stands still, so idle ones are not looked at
+    with serving(lambda request: answer(request) if request.code < 9 else None) as server:
+        first, second = (pool._take(server.address, 3)[0] for _ in range(2))
+        pool._give_back(first)
+        pool._give_back(second)
+        with pytest.raises(ConnectionLostError):
+            pool.request(server.address, Command(9), 3)
+        pool.request(server.address, Command(1), 3)
+        assert len(server.accepted) == 3
+    pool.close()
+
+
+def test_connection_closed_by_the_peer_meanwhile_is_not_used() -> None:
+    clock = FakeClock()
+    pool = BlockingConnections(clock=clock)
+    with serving() as server:
+        pool.request(server.address, Command(1), 3)
+        server.accepted[0].shutdown(socket.SHUT_RDWR)
+        clock.advance(2)
+        assert pool.request(server.address, Command(2), 3).code == 0
+    pool.close()
+
+
+def test_idle_connection_is_closed_after_two_minutes() -> None:
+    """9.14 223."""
+    clock = FakeClock()
+    pool = BlockingConnections(clock=clock)
+    with serving() as server:
+        pool.request(server.address, Command(1), 3)
+        clock.advance(119)
+        pool.close_idle()
+        pool.request(server.address, Command(1), 3)
+        assert len(server.accepted) == 1
+        clock.advance(120)
+        pool.close_idle()
+        pool.request(server.address, Command(1), 3)
+        assert len(server.accepted) == 2
+    pool.close()
+
+
+def test_nobody_there_is_told(pool: BlockingConnections) -> None:
+    with pytest.raises(ConnectError, match="refused"):
+        pool.request(f"127.0.0.1:{free_port()}", Command(1), 3)
+    with pytest.raises(RequestTimeoutError, match="no time is left"):
+        pool.request("127.0.0.1:1", Command(1), 0)
+
+
+def test_peer_that_speaks_something_else_loses_its_connection(pool: BlockingConnections) -> None:
+    with serving(lambda request: b"HTTP/1.1 400 Bad Request\r\n\r\n") as server, pytest.raises(RemoteProtocolError):
+        pool.request(server.address, Command(1), 3)
+    assert not pool._idle
+
+
+def test_closed_pool_takes_no_calls() -> None:
+    pool = BlockingConnections()
+    with serving() as server:
+        pool.request(server.address, Command(1), 3)
+        pool.close()
+        with pytest.raises(ClosedError):
+            pool.request(server.address, Command(1), 3)
+
+
+class TestTls:
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> tuple[trustme.CA, TlsConfig]:
+        authority = trustme.CA()
+        issued = authority.issue_cert("127.0.0.1")
+        issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+        issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+        config = TlsConfig(
+            server_cert_path=str(tmp_path / "cert.pem"),
+            server_key_path=str(tmp_path / "key.pem"),
+            client_trust_cert_path=str(tmp_path / "ca.pem"),
+        )
+        return authority, config
+
+    def test_encrypted_calls_work_like_others(self, authority: tuple[trustme.CA, TlsConfig]) -> None:
+        _, config = authority
+        with tls_echo(config) as address:
+            pool = BlockingConnections(tls=client_context(config))
+            for size in (3, 300_000):
+                assert len(pool.request(address, Command(1, {}, bytes(size)), 3).body) == size
+            pool.close()
+
+    def test_stranger_is_not_trusted(self, authority: tuple[trustme.CA, TlsConfig]) -> None:
+        _, config = authority
+        with tls_echo(config) as address:
+            pool = BlockingConnections(tls=client_context(TlsConfig()))
+            with pytest.raises(ConnectError, match="certificate is not accepted"):
+                pool.request(address, Command(1), 3)
+            pool.close()
+
+
+@contextmanager
+def tls_echo(config: TlsConfig) -> Iterator[str]:
+    """One connection in TLS whose requests are answered with their own bodies."""
+    context = ServerTls(config).context()
+    assert context is not None
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        layer, reader = TlsLayer(context), frame.FrameReader()
+        with connection:
+            while data := connection.recv(65536):
+                try:
+                    plain = layer.receive(data)
+                except RemoteProtocolError:
+                    return
+                connection.sendall(layer.take_output())
+                reader.feed(plain)
+                while (whole := reader.take()) is not None:
+                    request = frame.decode(whole)
+                    connection.sendall(layer.send(answer(request, body=request.body)))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"127.0.0.1:{listening.getsockname()[1]}"
+    thread.join()
+    listening.close()
