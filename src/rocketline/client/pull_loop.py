@@ -105,7 +105,7 @@ class PullLoop:
                     await self._pull()
                 except RocketlineError as error:
                     await self._rest_after(error)
-        desk.pulls.forget(self.queue)
+        desk.pulls.plan.forget(self.queue)
 
     def wake(self) -> None:
         """Messages are done with, or the consumer was resumed: a rest that waits for this need not go on."""

@@ -8,14 +8,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from rocketline.client.pull_frames import PullFrames, frame
 from rocketline.client.received_message import ReceivedMessage, decode_messages
 from rocketline.client.subscriptions import TAG
 from rocketline.errors import BrokerNotFoundError, ClientError, TransportError, response_error
@@ -299,7 +296,6 @@ class Pulls:
     def __init__(self, runtime: ClientRuntime, plan: PullPlan) -> None:
         self.plan = plan
         self._runtime = runtime
-        self._frames = PullFrames(plan)
 
     async def pull(self, query: PullQuery, timeout_s: float = TIMEOUT_S) -> PullResult:
         """Ask, and decode what is wanted. Raises like `pull_raw`, and `RemoteProtocolError` for broken records."""
@@ -311,36 +307,18 @@ class Pulls:
         Raises `BrokerNotFoundError` if not even a new route tells where the queue is, `TransportError`, `ResponseError`
         for a refusal (`FlowControlError`: later), `ClientError` for an expression that the broker does not know.
         """
-        plan, queue = self.plan, query.queue
+        plan, queue, connections = self.plan, query.queue, self._runtime.connections
         node = plan.node(queue) or await self.search(queue)
         try:
-            at_once = self._begin(query, node, timeout_s)
-            answer = None if at_once is None else await at_once
+            channel, answer = connections.channel(node.address), None
+            if channel is not None and not channel.is_congested:  # the usual way, which takes fewer steps
+                answer = await connections.begin(channel, node.address, plan.command(query, node), timeout_s)
             if answer is None or answer.code == ResponseCode.GO_AWAY:
                 answer = await self._runtime.ask(node.address, plan.command(query, node), timeout_s=timeout_s)
         except TransportError:
             plan.forget_suggestion(queue)
             raise
         return plan.answered(query, node, answer)
-
-    def _begin(self, query: PullQuery, node: PullNode, timeout_s: float) -> asyncio.Future[Command] | None:
-        """The usual way, which makes no command; None if there is no connection, or hooks want to see a command."""
-        runtime = self._runtime
-        channel = runtime.connections.channel(node.address)
-        if channel is None or channel.is_congested or runtime.preparation.is_needed:
-            return None
-        pattern = self._frames.pattern(query, node)
-        if pattern is None:
-            return None
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        code = RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE
-        channel.begin_encoded(partial(frame, pattern, query), code, answer, timeout_s)
-        return answer
-
-    def forget(self, queue: MessageQueue) -> None:
-        """The queue is somebody else's now."""
-        self.plan.forget_suggestion(queue)
-        self._frames.forget(queue)
 
     async def search(self, queue: MessageQueue) -> PullNode:
         """Whom to ask, by a new route. Raises `BrokerNotFoundError`, and what asking for the route raises."""
