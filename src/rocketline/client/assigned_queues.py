@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.pulling import PullResult, PullStatus
@@ -23,6 +23,7 @@ PAUSED_S: Final = 1.0
 FLOW_CONTROL_S: Final = 0.05
 """How long a queue waits whose cache is full. Java: PULL_TIME_DELAY_MILLS_WHEN_CACHE_FLOW_CONTROL."""
 NOWHERE: Final = -1
+Result = TypeVar("Result")
 _MIB: Final = 1024 * 1024
 
 
@@ -107,6 +108,11 @@ class AssignedQueues:
         with self._changed:
             return {queue: assigned.cache for queue, assigned in self._queues.items()}
 
+    def look(self, read: Callable[[Mapping[MessageQueue, ProcessQueue[ReceivedMessage]]], Result]) -> Result:
+        """What `read` makes of the caches, none of which changes meanwhile."""
+        with self._changed:
+            return read({queue: assigned.cache for queue, assigned in self._queues.items()})
+
     def find(self, queue: MessageQueue) -> AssignedQueue:
         """Raises `ClientError` for a queue that is not assigned."""
         assigned = self._queues.get(queue)
@@ -131,12 +137,13 @@ class AssignedQueues:
         limits, cache = self._limits, assigned.cache
         if assigned.is_paused:
             return PAUSED_S
-        is_full = (
-            self._waiting_count > limits.all_count
-            or cache.message_count > limits.queue_count
-            or cache.body_bytes // _MIB > limits.queue_mib
-            or cache.span > limits.queue_span
-        )
+        with self._changed:
+            is_full = (
+                self._waiting_count > limits.all_count
+                or cache.message_count > limits.queue_count
+                or cache.body_bytes // _MIB > limits.queue_mib
+                or cache.span > limits.queue_span
+            )
         return FLOW_CONTROL_S if is_full else 0.0
 
     def put(self, assigned: AssignedQueue, seeks: int, result: PullResult) -> None:

@@ -349,14 +349,16 @@ class LitePullCore:
             "PROP_CONSUME_TYPE": self.consume_type.name,
             "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in self._runtime.name_servers),
         }
-        return running_info(
-            self._runtime,
-            properties,
-            self.subscriptions(),
-            self.queues.caches(),
-            self._offsets,
-            {},
-            is_with_stacks=is_with_stacks,
+        return self.queues.look(
+            lambda caches: running_info(
+                self._runtime,
+                properties,
+                self.subscriptions(),
+                caches,
+                self._offsets,
+                {},
+                is_with_stacks=is_with_stacks,
+            )
         )
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:

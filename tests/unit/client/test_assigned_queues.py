@@ -206,3 +206,27 @@ def test_waiting_ends_in_time_and_with_the_consumer() -> None:
     queues.close()
     assert queues.wait(30.0)
     assert queues.queues() == set()
+
+
+def test_one_thread_may_pull_while_another_takes() -> None:
+    """Both look at the ends of the cache, which drops what is gone there."""
+    queues = AssignedQueues(CacheLimits(queue_count=50))
+    (a,) = assigned(queues, A)
+    count = 5_000
+    taken_offsets: list[int] = []
+
+    def pull() -> None:
+        offset = 0
+        while offset < count:
+            if not queues.pause_s(a):
+                put(queues, a, *range(offset, offset + 10))
+                offset += 10
+
+    pulling = threading.Thread(target=pull)
+    pulling.start()
+    while len(taken_offsets) < count:
+        if queues.wait(10.0):
+            taken_offsets += taken(queues)
+            assert queues.look(lambda caches: caches[A].span) <= 70
+    pulling.join()
+    assert taken_offsets == list(range(count))
