@@ -269,3 +269,19 @@ async def test_notification_leads_to_a_question_for_the_members(peer: ScriptedPe
         await settled()
         clock.advance(1)
         await peer.wait_for(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+
+
+async def test_topic_that_cannot_be_rebalanced_does_not_keep_the_others(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.14 229: a hundred topics, and the broker of one of them is down."""
+    topics = [f"T{number}" for number in range(100)]
+    for topic in topics[1:]:
+        peer.route(topic, queues=1)
+    peer.route(topics[0], {"broker-gone": nowhere()}, queues=1)
+    consumer = PushConsumer(peer.address, group="C", clock=clock)
+    for topic in topics:
+        consumer.subscribe(topic, "*", take)
+    async with consumer:
+        await until(lambda: len(consumer.queues) >= 99)
+        clock.advance(0.5)
+        pulls = await peer.wait_for(RequestCode.PULL_MESSAGE, 99)
+        assert {pull.header.topic for pull in pulls} >= set(topics[1:])
