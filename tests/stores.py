@@ -11,6 +11,7 @@ from rocketline.model.ids import LogOffset
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.config import FlushDiskType, StoreConfig
+from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
@@ -82,6 +83,13 @@ def flush_queues(store: MessageStore, *, is_thorough: bool = True) -> None:
     except OSError as failure:
         error = failure
     store.finish_queue_flush(job, error)
+
+
+def plain_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> ConsumeQueue:
+    """A queue with a unit for each message."""
+    queue = store.queues.make(topic, queue_id)
+    assert isinstance(queue, ConsumeQueue)
+    return queue
 
 
 def fill(

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from rocketline.store.consume_queue import record_topic
+from rocketline.store.consume_queue import is_gap, record_topic
 from rocketline.store.segments import OpenFiles, Segments
 
 BATCH_UNIT_BYTES: Final = 46
@@ -123,10 +123,14 @@ class BatchConsumeQueue:
         """The unit of a record found in the log, after those of all records before it.
 
         A record that begins the queue anew, because its topic was deleted and made again, takes the place of the older
-        ones. Records before it that this broker does not have leave nothing: units need no neighbours.
+        ones. Records before it that this broker does not have leave nothing: units need no neighbours. Any other offset
+        is damage: the record gets the next place.
         """
-        if unit.first < self.max_offset:
-            self._cut(self._search(lambda other: other.end > unit.first))
+        if unit.first != self.max_offset:
+            if not unit.first:
+                self._cut(self._first)
+            elif not is_gap(self, unit.first, unit.log_offset):
+                unit = unit._replace(first=self.max_offset)
         self._append(unit)
         self.next_offset = self.max_offset
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
+from rocketline.logs import Log
 from rocketline.store.segments import OpenFiles, Segments
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2
+
+_log = Log(__name__)
 
 UNIT_BYTES: Final = 20
 UNIT = struct.Struct(">qiq")
@@ -26,6 +29,8 @@ _NEAR_UNITS: Final = 200
 """Four kilobytes that a reader of older messages will ask for next."""
 _SCAN_BYTES: Final = 64 * 1024 - 64 * 1024 % UNIT_BYTES
 _TOPIC_BYTES_MAX_V1: Final = 127
+_MESSAGE_BYTES_MIN: Final = 22
+"""In the log. A record has more, but may be a batch of such."""
 
 
 def record_topic(topic: str) -> tuple[int, bytes]:
@@ -34,6 +39,24 @@ def record_topic(topic: str) -> tuple[int, bytes]:
     if len(name) <= _TOPIC_BYTES_MAX_V1:
         return MAGIC_V1, len(name).to_bytes(1, "big") + name
     return MAGIC_V2, len(name).to_bytes(2, "big") + name
+
+
+class QueueEnd(Protocol):
+    """Where a queue ends, and where the record of its last unit does."""
+
+    topic: str
+    queue_id: int
+    max_offset: int
+    max_log_offset: int
+
+
+def is_gap(queue: QueueEnd, offset: int, log_offset: int) -> bool:
+    """Whether a record in the log may follow on others that are gone: so many must once have had room before it."""
+    missing = offset - queue.max_offset
+    if 0 < missing * _MESSAGE_BYTES_MIN <= log_offset - max(queue.max_log_offset, 0):
+        return True
+    _log.error("queue offset is damaged", queue=str(queue), found=offset, log_offset=log_offset)
+    return False
 
 
 class ConsumeQueue:
@@ -140,12 +163,14 @@ class ConsumeQueue:
 
         A record whose predecessors this broker does not have leaves pre-blank units for them; Java puts the unit in
         the wrong place then, unless the queue is new. A record that begins the queue anew, because its topic was
-        deleted and made again, takes the place of the older ones; Java takes it for one that is there already.
+        deleted and made again, takes the place of the older ones; Java takes it for one that is there already. Any
+        other offset is damage, which no check sum tells: the record gets the next place, which it had.
         """
-        if offset < self.max_offset:
-            self._cut(offset)
-        elif offset > self.max_offset:
-            self._skip_to(offset)
+        if offset != self.max_offset:
+            if not offset:
+                self._cut(offset)
+            elif is_gap(self, offset, log_offset):
+                self._skip_to(offset)
         self.append(log_offset, size, tags_code)
         self.next_offset = self.max_offset
 

@@ -59,13 +59,14 @@ def log_offsets(queue: BatchConsumeQueue) -> list[int]:
 def test_units_have_the_bytes_that_java_writes(files: MemoryFileSystem) -> None:
     """store.md 11.5"""
     queue = made(files)
-    queue.derive(BatchUnit(0, 187, 2598919, 1_700_000_000_123, 100, 10))
+    queue.max_offset = queue.next_offset = 100
+    queue.extend([0, 187, 2598919, 1_700_000_000_123, 10])
     queue.write_behind()
     data = files.read_file(FIRST_FILE)
     assert data is not None
     expected = "0000000000000000000000bb000000000027a8070000018bcfe5687b0000000000000064000affffffff00000000"
     assert data[:BATCH_UNIT_BYTES] == bytes.fromhex(expected)
-    assert (queue.min_offset, queue.max_offset, queue.next_offset, queue.max_log_offset) == (100, 110, 110, 187)
+    assert (queue.min_offset, queue.max_offset, queue.max_log_offset) == (100, 110, 187)
 
 
 def test_units_of_a_real_broker_are_read(files: MemoryFileSystem) -> None:
@@ -169,9 +170,20 @@ def test_topic_made_anew_begins_its_queue_anew(files: MemoryFileSystem) -> None:
 
 def test_record_whose_predecessors_are_missing_keeps_its_offset(files: MemoryFileSystem) -> None:
     queue = filled(files, 1)
-    queue.derive(BatchUnit(700, 100, 0, 7000, 50, 2))
+    queue.derive(BatchUnit(7000, 100, 0, 7000, 50, 2))
     assert (queue.max_offset, queue.next_offset) == (52, 52)
-    assert queue.unit(20) == (700, 100, 0)
+    assert queue.unit(20) == (7000, 100, 0)
+
+
+@pytest.mark.parametrize("damaged", [1, 5, 9, 11, 1 << 20, 1 << 62])
+def test_record_with_a_damaged_offset_keeps_its_place(
+    files: MemoryFileSystem, damaged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = filled(files, 4)
+    queue.derive(BatchUnit(400, 100, 0, 4000, damaged, 3))
+    queue.derive(BatchUnit(500, 100, 0, 5000, 15, 3))
+    assert [(unit.first, unit.log_offset) for unit in queue.units(12, 9)] == [(12, 400), (15, 500)]
+    assert "damaged" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ class TestTable:
     def test_queues_are_found_in_their_folders_and_other_things_are_not_touched(self, files: MemoryFileSystem) -> None:
         table = self.table(files)
         for topic, queue_id in [("T", 0), ("T", 3), ("%RETRY%g", 0)]:
-            table.make(topic, queue_id).append(0, 100, 0)
+            table.make(topic, queue_id).extend([0, 100, 0])
             table.touched([table.make(topic, queue_id)])
         table.write_behind()
         files.make_folder(self.ROOT / "T" / "lost+found")
@@ -259,7 +259,7 @@ class TestTable:
         table = self.table(files)
         queue = table.make("T", 0)
         for number in range(6):
-            queue.append(number * 100, 100, 0)
+            queue.extend([number * 100, 100, 0])
             table.touched([queue])
         assert not queue.is_behind
         assert len(table.take_unsynced()) == 2
@@ -270,13 +270,13 @@ class TestTable:
     ) -> None:
         table = self.table(files)
         old = table.make("T", 0)
-        old.append(0, 100, 0)
+        old.extend([0, 100, 0])
         table.touched([old])
         table.write_behind()
         table.remove("T")
         assert not files.exists(self.ROOT / "T")
         assert table.take_unsynced() == []
-        old.append(100, 100, 0)
+        old.extend([100, 100, 0])
         table.touched([old])
         table.write_behind()
         assert not files.exists(self.ROOT / "T")

@@ -13,7 +13,7 @@ from rocketline.store.reading import ReadResult, ReadStatus
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_records
-from stores import fill, flush, flush_queues, memory, message, open_store
+from stores import fill, flush, flush_queues, memory, message, open_store, plain_queue
 
 LOWER, UPPER = BoundaryType.LOWER, BoundaryType.UPPER
 
@@ -66,7 +66,7 @@ def test_an_offset_before_the_first_message_is_too_small(clock: FakeClock) -> No
     """store.md 11.8: a queue that begins at 3."""
     store = opened(clock)
     for offset in (3, 4, 5):
-        store.queues.make("T", 0).derive(offset, 0, 100, 0)
+        plain_queue(store).derive(offset, offset * 100, 100, 0)
     result = read(store, 0)
     assert (result.status, result.next_offset, result.min_offset) == (ReadStatus.OFFSET_TOO_SMALL, 3, 3)
     store.close()
@@ -154,7 +154,7 @@ def test_units_with_an_address_for_a_tags_code_pass_every_filter(clock: FakeCloc
     store = opened(clock)
     stored = store.append(message("T"))
     [unit] = store.units("T", 0, 0, 1)
-    store.queues.make("T", 0).derive(0, stored.log_offset, unit[1], -(1 << 63))
+    plain_queue(store).derive(0, stored.log_offset, unit[1], -(1 << 63))
     assert offsets(read(store, 0, 32, "A")) == [0]
     store.close()
 

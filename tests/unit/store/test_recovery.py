@@ -237,6 +237,23 @@ def test_a_record_that_has_lost_the_end_of_its_properties_is_torn(files: MemoryF
     store.close()
 
 
+@pytest.mark.parametrize("bit", range(64))
+def test_a_flipped_bit_in_a_queue_offset_moves_no_message(
+    files: MemoryFileSystem, clock: FakeClock, bit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No check sum covers it. Java gives such a record the next place, too, if the offset is too large."""
+    store = opened(files, clock, mapped_file_size_commit_log=8192)
+    sent = fill(store, 9)
+    die(store)
+    file, at = files.open(log_file(0)), sent[5].log_offset + 20 + 7 - bit // 8
+    file.write_at(at, bytes([file.read_at(at, 1)[0] ^ 1 << bit % 8]))
+    store = opened(files, clock, mapped_file_size_commit_log=8192)
+    assert [unit[0] for unit in store.units("T", 0, 0, 99)] == [message.log_offset for message in sent]
+    assert "queue offset is damaged" in caplog.text
+    assert store.append(message("T")).queue_offset == 9
+    store.close()
+
+
 def test_a_zero_file_that_apache_made_ahead_is_removed(files: MemoryFileSystem, clock: FakeClock) -> None:
     """store.md 2.1, 11.8"""
     store = opened(files, clock)
