@@ -14,7 +14,7 @@ from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, Consume
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Let the loop turn until something has come about on it that nobody tells of."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not is_so():  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.001)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from rocketline.client.options import ClientOptions
+from rocketline.client.requests import command_of
 from rocketline.client.routes import RouteTable
-from rocketline.client.runtime import ClientRuntime, command_of
+from rocketline.client.runtime import ClientRuntime
 from rocketline.errors import response_error
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import BrokerData, QueueData, TopicRouteData

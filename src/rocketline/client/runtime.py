@@ -25,6 +25,7 @@ from rocketline.client.members import ProducerMember as ProducerMember
 from rocketline.client.name_servers import NameServers, discover, discovery_url
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.rebalance_service import RebalanceService
+from rocketline.client.requests import checked, command_of
 from rocketline.client.route_updates import RouteUpdates
 from rocketline.client.routes import RouteTable
 from rocketline.client.scheduling import Alarm, OwnedTasks, Stoppable, Timers, repeat
@@ -36,14 +37,11 @@ from rocketline.errors import (
     NotStartedError,
     RocketlineError,
     WrongLoopError,
-    response_error,
 )
 from rocketline.logs import Log, Throttle
 from rocketline.net.channel import Channel
-from rocketline.wire import headers
-from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
-from rocketline.wire.headers import REQUEST_HEADERS, Header
+from rocketline.wire.headers import Header
 from rocketline.wire.namespaces import with_namespace, without_namespace
 
 _log = Log(__name__)
@@ -267,7 +265,7 @@ class ClientRuntime:
         """The answer of `address`. Raises the error of its code unless that is success; `TransportError`."""
         command = command_of(header, body)
         answer = await self.ask(address, command, timeout_s=timeout_s, vip=vip)
-        return _checked(answer, command, address)
+        return checked(answer, command, address)
 
     async def send_oneway(
         self, address: str, header: Header | Command, body: bytes = b"", *, timeout_s: float, vip: bool = False
@@ -354,34 +352,3 @@ class ClientRuntime:
     async def _greet(self, address: str) -> None:
         if await self._heartbeats.send(address):
             self.wake_rebalance()
-
-
-_CODES: Final[dict[type[Header], RequestCode]] = {}
-
-
-def command_of(header: Header | Command, body: bytes = b"") -> Command:
-    """The request with this header. Some headers serve several requests: of these make the command yourself.
-
-    >>> command_of(headers.GetRouteInfoRequestHeader(topic="T")).code
-    <RequestCode.GET_ROUTEINFO_BY_TOPIC: 105>
-    """
-    if isinstance(header, Command):
-        return header
-    if not _CODES:
-        _CODES.update(_unique_codes())
-    return Command(_CODES[type(header)], headers.encode(header), body)
-
-
-def _unique_codes() -> dict[type[Header], RequestCode]:
-    kinds = list(REQUEST_HEADERS.values())
-    return {kind: RequestCode(code) for code, kind in REQUEST_HEADERS.items() if kinds.count(kind) == 1}
-
-
-def _checked(answer: Command, request: Command, address: str) -> Command:
-    if answer.code == ResponseCode.SUCCESS:
-        return answer
-    try:
-        name = RequestCode(request.code).name
-    except ValueError:
-        name = f"request {request.code}"
-    raise response_error(answer.code, answer.remark, request=name, address=address)
