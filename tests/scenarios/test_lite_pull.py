@@ -95,10 +95,13 @@ async def test_asyncio_consumer_iterates_and_commits(cluster: ClientCluster) -> 
 def test_iteration_ends_when_another_thread_closes(cluster: ClientCluster) -> None:
     topic, group = cluster.topic(queues=1), cluster.group()
     send(cluster, topic, numbered(3))
+    messages: list[ReceivedMessage] = []
     with consuming(cluster, group, topic) as consumer:
-        closing = threading.Timer(3.0, consumer.close)
-        closing.start()
-        messages = list(consumer)
+        closing = threading.Thread(target=consumer.close)
+        for message in consumer:
+            messages.append(message)
+            if len(messages) == 3:
+                closing.start()
         closing.join()
     assert bodies_of(messages) == numbered(3)
 
@@ -166,15 +169,14 @@ def test_seek_goes_to_offsets_ends_and_times(cluster: ClientCluster) -> None:
 def test_paused_queue_comes_again_after_resume(cluster: ClientCluster) -> None:
     """9.13 210"""
     topic, group = cluster.topic(queues=1), cluster.group()
-    with consuming(cluster, group, topic, suspend_s=1.0) as consumer:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not consumer.assignment() and time.monotonic() < deadline_s:
-            time.sleep(0.05)
-        consumer.pause(consumer.assignment())
-        time.sleep(2.5)  # the pull that was under way before is over
-        send(cluster, topic, numbered(5))
+    queues = _queues_of(cluster, topic)
+    send(cluster, topic, numbered(5))
+    consumer = LitePullConsumer(cluster.name_server, group=group, consume_from=FIRST)
+    consumer.assign(queues)
+    consumer.pause(queues)
+    with consumer:
         assert consumer.poll(1.5) == []
-        consumer.resume(consumer.assignment())
+        consumer.resume(queues)
         assert bodies_of(take(consumer, 5)) == numbered(5)
 
 
