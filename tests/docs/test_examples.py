@@ -25,7 +25,7 @@ from rocketline.testing import Server
 DOCUMENTED = "127.0.0.1:9876"
 """Where the pages have their server. The tests put another one in its place."""
 UNTIL_INTERRUPTED = "# until Ctrl-C"
-PATIENCE_S = 60
+PATIENCE_S = 30
 CLIENT_COMMANDS = {"topic", "group", "message", "cluster", "send", "tail", "consume"}
 MAKEFILE = (ROOT / "Makefile").read_text()
 
@@ -101,7 +101,9 @@ class Awaited(io.StringIO):
 
     def interrupt(self) -> None:
         self._is_complete.wait(PATIENCE_S)
-        signal.raise_signal(signal.SIGINT)
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        signal.pthread_kill(main_thread, signal.SIGINT)  # only this wakes it where it waits
 
 
 def run_client_commands(block: Block) -> None:
