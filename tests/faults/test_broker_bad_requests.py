@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,23 @@ async def test_message_marked_as_half_a_transaction_or_an_inner_batch_is_refused
         answer = await peer.request(send_v2(body, fields, properties=properties), 20)
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL, answer.remark
         assert (await peer.request(send_v2(b"after"), 20)).ext["queueOffset"] == "1"
+
+
+@pytest.mark.parametrize("fields", [{}, {"m": "true"}])
+async def test_message_whose_properties_recovery_would_take_for_torn_is_refused(fields: dict[str, str]) -> None:
+    """With 512 zeros in a row among them, the log would end before it after the next crash."""
+    zeros = "\0" * 512
+    async with broker() as running, BrokerPeer(running.address) as peer:
+        body = encode_batch([Message.of("T", b"member", {"X": zeros})]) if fields else b"x"
+        properties = "" if fields else f"UNIQ_KEY\x01k\x02X\x01{zeros}\x02"
+        answers = await asyncio.gather(
+            peer.request(send_v2(b"before"), 20),
+            peer.request(send_v2(body, fields, properties=properties), 20),
+            peer.request(send_v2(b"after"), 20),
+        )
+        assert [answer.code for answer in answers] == [0, ResponseCode.MESSAGE_ILLEGAL, 0]
+        assert "512 zero bytes" in (answers[1].remark or "")
+        assert answers[2].ext["queueOffset"] == "1"
 
 
 @pytest.mark.parametrize("level", ["abc", "", "-", "²", "2147483648", "-2147483649", "9" * 5000, "1.5", " 1"])

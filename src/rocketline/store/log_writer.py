@@ -20,11 +20,13 @@ from rocketline.model import property_names
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.queue_table import Queue
+from rocketline.store.record_scan import SECTOR_BYTES
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 
 _SHORT = struct.Struct(">h")
 _PROPERTIES_BYTES_MAX: Final = 32767
+_EMPTY_SECTOR: Final = bytes(SECTOR_BYTES)
 # By the length of the born host; the store host's length is that of the broker's own address.
 _FIXED = {
     (born, store): struct.Struct(f">iIIiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
@@ -104,6 +106,8 @@ class LogWriter:
         crc_bytes = APPEND_CRC_BYTES if self._has_crc else 0
         if len(properties) + crc_bytes > _PROPERTIES_BYTES_MAX:
             raise IllegalMessageError(f"the properties have {len(properties) + crc_bytes} bytes, the checksum included")
+        if len(properties) >= SECTOR_BYTES and _EMPTY_SECTOR in properties:  # recovery would take it for torn
+            raise IllegalMessageError(f"the properties have {SECTOR_BYTES} zero bytes in a row")
         topic_field = queue.topic_field
         size = fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
         if self.position + size > self._room_end:

@@ -28,7 +28,8 @@ _INT, _SHORT, _LONG = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _BORN_HOST_AT: Final = 48
 _FROM_STORE_TIME_TO_BODY: Final = 8 + 8 + 4 + 8 + 4  # with an IPv4 store host
-_EMPTY_SECTOR: Final = bytes(512)
+SECTOR_BYTES: Final = 512
+"""What a disk writes as a whole."""
 
 
 class Record(NamedTuple):
@@ -103,19 +104,23 @@ def _record_at(data: ReadOnlyMap, at: int, position: int, check_crc: bool) -> Re
     if properties_at + _SHORT.unpack_from(tail, name_end)[0] != len(tail):
         return None
     topic, properties = tail[name_at:name_end], tail[properties_at:]
-    if check_crc and (zlib.crc32(data[body_at:topic_at]) & 0x7FFFFFFF != crc or _is_torn(properties)):
+    if check_crc and (
+        zlib.crc32(data[body_at:topic_at]) & 0x7FFFFFFF != crc or _is_torn(properties, end - len(properties))
+    ):
         return None
     return Record(position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties)
 
 
-def _is_torn(properties: bytes) -> bool:
-    """A part of them never reached the disk: their end is missing, or a sector in between.
+def _is_torn(properties: bytes, at: int) -> bool:
+    """A part of them, which lie at `at` of their file, never reached the disk: their end, or a sector in between.
 
     The record's check sum covers the body alone, so Java takes a message that has lost its properties for a good one.
+    No message of ours has a sector of zeros there: `LogWriter` refuses it.
     """
-    if not properties:
-        return False
-    return properties[-1] == 0 or (len(properties) >= len(_EMPTY_SECTOR) and _EMPTY_SECTOR in properties)
+    if len(properties) < SECTOR_BYTES:
+        return properties[-1:] == b"\0"
+    sectors = range(-at % SECTOR_BYTES, len(properties) - SECTOR_BYTES + 1, SECTOR_BYTES)
+    return properties[-1] == 0 or any(not any(properties[at : at + SECTOR_BYTES]) for at in sectors)
 
 
 def store_ms_at(log: CommitLog, position: int) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.errors import CorruptStoreError, StoreLockedError
+from rocketline.errors import CorruptStoreError, IllegalMessageError, StoreLockedError
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.consume_queue import UNIT
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -234,6 +234,35 @@ def test_a_record_that_has_lost_the_end_of_its_properties_is_torn(files: MemoryF
     files.open(log_file(0)).write_at(end - 3, bytes(3))
     store = opened(files, clock)
     assert bodies(store) == [0]
+    store.close()
+
+
+@pytest.mark.parametrize("shift", range(0, 512, 97))
+def test_a_record_that_has_lost_a_sector_of_its_properties_is_torn(
+    files: MemoryFileSystem, clock: FakeClock, shift: int
+) -> None:
+    store = opened(files, clock, mapped_file_size_commit_log=8192)
+    fill(store, 1, size=shift + 1)
+    place = store.append(message("T", b"1", X="x" * 1100)).log_offset
+    die(store)
+    lost = -(-(place + 150) // 512) * 512
+    files.open(log_file(0)).write_at(lost, bytes(512))
+    store = opened(files, clock, mapped_file_size_commit_log=8192)
+    assert bodies(store) == [0]
+    store.close()
+
+
+def test_a_message_whose_properties_would_look_torn_is_refused(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """A client could end the log with it: all that follows would be gone after the next crash."""
+    store = opened(files, clock, mapped_file_size_commit_log=8192)
+    for zeros in (1100, 512):
+        with pytest.raises(IllegalMessageError, match="512 zero bytes"):
+            store.append(message("T", b"x", X="\0" * zeros))
+    store.append(message("T", b"0", X="\0" * 511, Y="\0" * 511))
+    fill(store, 1)
+    die(store)
+    store = opened(files, clock, mapped_file_size_commit_log=8192)
+    assert bodies(store) == [0, 1]
     store.close()
 
 
