@@ -7,17 +7,17 @@ waiting, hooks or a signature goes the longer way round; both end in the same re
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketline.client.queue_choice import Positions, QueueSelector
-from rocketline.client.receipts import SendReceipt
+from rocketline.client.receipts import SendReceipt, SendStatus
 from rocketline.client.routes import PublishInfo
 from rocketline.client.runtime import ClientRuntime
 from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
-from rocketline.client.sending import ModeRules, Sending
-from rocketline.errors import RocketlineError
+from rocketline.client.sending import Sending
+from rocketline.errors import ResponseError, RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Waiter
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -25,6 +25,10 @@ from rocketline.wire.command import Command
 
 _SEND_CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
+_SEND_OK: Final = SendStatus.SEND_OK
+
+
+Outcome: TypeAlias = "SendReceipt | RocketlineError | None"
 
 
 class Delivery:
@@ -61,38 +65,69 @@ class Delivery:
             raise self._sending.no_route(topic, runtime.name_servers)
         return info
 
-    async def attempts(
+    async def send(
         self,
         request: SendRequest,
-        rules: ModeRules,
+        mode: SendMode,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         started_s: float,
-        timeout_s: float | None,
-    ) -> SendAttempts:
-        """The attempts for a request that came at `started_s`; the topic's queues are asked for if need be."""
-        attempts = self._sending.attempts(request, rules, self.positions, queue, selector, started_s, timeout_s)
-        if attempts is None:
+        timeout_s: float,
+    ) -> SendReceipt:
+        """Send a request that came at `started_s`, and wait for its receipt. The usual one ends in its first lines."""
+        sending = self._sending
+        first = sending.first_queue(request, self.positions, queue, selector)
+        is_given = queue is not None or selector is not None
+        if first is None:
             await self.publish_info(request.topic)
-            attempts = self._sending.attempts(request, rules, self.positions, queue, selector, started_s, timeout_s)
-            assert attempts is not None
-        return attempts
+            first = sending.first_queue(request, self.positions, queue, selector)
+            assert first is not None
+            return await self.go_on(request, mode, first, None, started_s, timeout_s, is_given=is_given)
+        outcome: Outcome = None
+        waiter: asyncio.Future[Command] = self.loop.create_future()
+        try:
+            address = self.begin(request, first, sending.first_timeout_s(timeout_s, is_given=is_given), waiter)
+            if address is not None:
+                outcome = receipt = sending.receipt(await waiter, request, first, address)
+                if receipt.status is _SEND_OK and sending.faults is None:
+                    return receipt
+        except RocketlineError as error:
+            outcome = error
+        return await self.go_on(request, mode, first, outcome, started_s, timeout_s, is_given=is_given)
+
+    async def go_on(
+        self,
+        request: SendRequest,
+        mode: SendMode,
+        first: MessageQueue,
+        outcome: Outcome,
+        started_s: float,
+        timeout_s: float,
+        *,
+        is_given: bool,
+    ) -> SendReceipt:
+        """Go on after the first attempt, which brought `outcome`; None if it could not be made in an instant."""
+        sending, now_s = self._sending, self._clock.monotonic()
+        rules = sending.sync if mode is SendMode.SYNC else sending.soon
+        attempts = sending.attempts(rules, self.positions, first, started_s, timeout_s, is_given=is_given)
+        if isinstance(outcome, SendReceipt):
+            if attempts.answered(outcome, now_s):
+                return outcome
+        elif outcome is not None and not _is_sent_away(outcome):
+            attempts.failed(outcome, now_s)
+        else:
+            return await self.carry(request, attempts, mode, first)
+        return await self.carry(request, attempts, mode)
 
     async def carry(
         self, request: SendRequest, attempts: SendAttempts, mode: SendMode, queue: MessageQueue | None = None
     ) -> SendReceipt:
-        """Make one attempt after the other, beginning with `queue` if that was chosen already."""
+        """Make one attempt after the other, beginning with `queue` if that is chosen already."""
         monotonic = self._clock.monotonic
         queue = queue or attempts.next(monotonic())
         while queue is not None:
             try:
-                waiter: asyncio.Future[Command] = self.loop.create_future()
-                address = self.begin(request, attempts, queue, waiter)
-                answer = None if address is None else await waiter
-                if answer is None or address is None or answer.code == _GO_AWAY:
-                    receipt = await self._try_slowly(request, attempts, queue, mode)
-                else:
-                    receipt = self._sending.receipt(answer, request, queue, address)
+                receipt = await self._try(request, attempts, queue, mode)
             except RocketlineError as error:
                 attempts.failed(error, monotonic())
             else:
@@ -102,23 +137,23 @@ class Delivery:
         assert attempts.receipt is not None
         return attempts.receipt
 
-    async def tell(self, request: SendRequest, attempts: SendAttempts) -> None:
-        """Send without an answer to come, in the one attempt there is."""
-        queue = attempts.next(self._clock.monotonic())
-        assert queue is not None
-        address = await self.address(request, queue)
-        command = self._command(request, queue)
-        context = None
-        if self._sending.hooks:
-            context = self._sending.context(request, queue, address, SendMode.ONEWAY)
-            self._sending.hooks.before(context)
-        await self._connections.send_oneway(address, command, attempts.timeout_s)
-        if context is not None:
-            self._sending.hooks.after(context)
+    async def tell(self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None) -> None:
+        """Send without an answer to come, in one attempt."""
+        sending = self._sending
+        first = sending.first_queue(request, self.positions, queue, selector)
+        if first is None:
+            await self.publish_info(request.topic)
+            first = sending.first_queue(request, self.positions, queue, selector)
+            assert first is not None
+        address, command = await self.address(request, first), self._command(request, first)
+        context = sending.context(request, first, address, SendMode.ONEWAY)
+        sending.hooks.before(context)
+        await self._connections.send_oneway(address, command, sending.options.send_timeout_s)
+        sending.hooks.after(context)
 
     # --- one attempt
 
-    def begin(self, request: SendRequest, attempts: SendAttempts, queue: MessageQueue, waiter: Waiter) -> str | None:
+    def begin(self, request: SendRequest, queue: MessageQueue, timeout_s: float, waiter: Waiter) -> str | None:
         """Send it this instant, on a connection that is there; `waiter` gets the answer. None if that is not possible.
 
         Returns the broker's address.
@@ -134,24 +169,20 @@ class Delivery:
             return None
         frame, born_ms = self._sending.requests.frame, self._clock.wall_ms()
         channel.begin_encoded(
-            lambda opaque: frame(request, queue, broker_name, born_ms, opaque), _SEND_CODE, waiter, attempts.timeout_s
+            lambda opaque: frame(request, queue, broker_name, born_ms, opaque), _SEND_CODE, waiter, timeout_s
         )
         return address
 
-    async def _try_slowly(
+    async def _try(
         self, request: SendRequest, attempts: SendAttempts, queue: MessageQueue, mode: SendMode
     ) -> SendReceipt:
         """The whole of an attempt: find the broker, dial, ask the hooks, sign, go elsewhere when sent away."""
         sending = self._sending
         address = await self.address(request, queue)
-        command = self._command(request, queue)
-        left_s = max(attempts.due_s - self._clock.monotonic(), 0.0)
-        if not sending.hooks:
-            answer = await self._connections.ask(address, command, left_s)
-            return sending.receipt(answer, request, queue, address)
-        context = sending.context(request, queue, address, mode)
+        command, context = self._command(request, queue), sending.context(request, queue, address, mode)
         sending.hooks.before(context)
         try:
+            left_s = max(attempts.due_s - self._clock.monotonic(), 0.0)
             answer = await self._connections.ask(address, command, left_s)
             receipt = sending.receipt(answer, request, queue, address)
         except RocketlineError as error:
@@ -175,3 +206,8 @@ class Delivery:
 
     def _command(self, request: SendRequest, queue: MessageQueue) -> Command:
         return self._sending.requests.command(request, queue, self._routes.broker_of(queue), self._clock.wall_ms())
+
+
+def _is_sent_away(error: RocketlineError) -> bool:
+    """The server answered GO_AWAY: it is to be asked once more, on a new connection."""
+    return isinstance(error, ResponseError) and error.code == _GO_AWAY

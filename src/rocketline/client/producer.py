@@ -36,7 +36,6 @@ from rocketline.wire.headers import GetMaxOffsetRequestHeader
 _log = Log(__name__)
 _PROBE_ROUND_S: Final = 3.0
 _NEW, _RUNNING, _CLOSED = "new", "running", "closed"
-_SYNC: Final = SendMode.SYNC
 
 
 class Producer:
@@ -176,12 +175,11 @@ class Producer:
         """
         if asyncio.get_running_loop() is not self._loop:
             self._refuse()
-        sending, delivery, started_s = self.sending, self.delivery, self._clock.monotonic()
-        request = sending.prepare(message)
-        attempts = sending.attempts(
-            request, sending.sync, delivery.positions, queue, selector, started_s, timeout_s
-        ) or await delivery.attempts(request, sending.sync, queue, selector, started_s, timeout_s)
-        return await delivery.carry(request, attempts, _SYNC)
+        started_s = self._clock.monotonic()
+        timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
+        return await self.delivery.send(
+            self.sending.prepare(message), SendMode.SYNC, queue, selector, started_s, timeout_s
+        )
 
     def send_soon(
         self,
@@ -201,6 +199,7 @@ class Producer:
         if loop is not self._loop:
             self._refuse()
         receipt: asyncio.Future[SendReceipt] = loop.create_future()
+        timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
         self._soon.send(self.sending.prepare(message), queue, selector, started_s, timeout_s, receipt)
         return receipt
 
@@ -214,10 +213,7 @@ class Producer:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         if asyncio.get_running_loop() is not self._loop:
             self._refuse()
-        started_s = self._clock.monotonic()
-        request = self.sending.prepare(message)
-        attempts = await self.delivery.attempts(request, self.sending.oneway, queue, selector, started_s, None)
-        await self.delivery.tell(request, attempts)
+        await self.delivery.tell(self.sending.prepare(message), queue, selector)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""

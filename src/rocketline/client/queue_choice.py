@@ -149,8 +149,7 @@ def choose(
 
     With `faults`: one that is to be left alone comes only if all are; one that cannot be reached, last of all.
     """
-    count = len(queues)
-    at = positions.get(topic)
+    at, count = positions.get(topic), len(queues)
     if at is None or (faults is not None and last_broker is not None):
         at = random.randrange(_START_MAX)  # noqa: S311  # nothing secret
     if faults is None and last_broker is None:

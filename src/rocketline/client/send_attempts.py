@@ -46,10 +46,10 @@ class RetryRules:
 
 
 def retry_rules(options: ProducerOptions, mode: SendMode, *, is_queue_given: bool) -> RetryRules:
-    """The rules of one way of sending. A queue that was given is the only one tried: once, if the caller waits."""
+    """The rules for a caller that waits, or does not. A given queue is the only one tried: once, if the caller waits."""
     if mode is SendMode.ASYNC:
         return RetryRules(1 + options.async_retries, probes_brokers=options.probes_brokers)
-    if mode is SendMode.ONEWAY or is_queue_given:
+    if is_queue_given:
         return RetryRules(1, wraps=False, probes_brokers=options.probes_brokers)
     return RetryRules(
         1 + options.retries,
@@ -117,14 +117,22 @@ class SendAttempts:
             if self.receipt is None:
                 raise self._failure(now_s)
             return None
-        self._made += 1
-        self._attempt_s = now_s
-        if rules.attempt_timeout_s is not None and self._made < rules.attempts_max:
-            left_s = min(left_s, rules.attempt_timeout_s)
         last = self._queue
         self._queue = queue = self._choose(None if last is None else last.broker_name, now_s)
-        self.timeout_s, self.due_s = left_s, now_s + left_s
+        self._begin(now_s, left_s)
         return queue
+
+    def begin_with(self, queue: MessageQueue) -> None:
+        """The first attempt goes, or went, to `queue` at the very start."""
+        self._queue = queue
+        self._begin(self._started_s, self._deadline_s - self._started_s)
+
+    def _begin(self, now_s: float, left_s: float) -> None:
+        rules = self._rules
+        self._made += 1
+        if rules.attempt_timeout_s is not None and self._made < rules.attempts_max:
+            left_s = min(left_s, rules.attempt_timeout_s)
+        self._attempt_s, self.timeout_s, self.due_s = now_s, left_s, now_s + left_s
 
     def answered(self, receipt: SendReceipt, now_s: float) -> bool:
         """A receipt came. True: it is the last word; otherwise another attempt may bring a better one."""

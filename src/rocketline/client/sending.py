@@ -71,7 +71,8 @@ class Sending:
         self.faults = BrokerFaults(options.latency_levels) if options.avoids_slow_brokers else None
         self.topics: set[str] = set()
         """Those that were asked for, found or not: their routes are kept up to date. Written on the loop alone."""
-        self.sync, self.soon, self.oneway = (ModeRules.of(options, mode) for mode in SendMode)
+        self.sync, self.soon = (ModeRules.of(options, mode) for mode in (SendMode.SYNC, SendMode.ASYNC))
+        self._first_limit_s = options.attempt_timeout_s if options.retries else None
 
     def prepare(self, messages: Message | Sequence[Message]) -> SendRequest:
         """The request for a message or a batch. Raises `InvalidNameError` or `InvalidMessageError`."""
@@ -98,43 +99,60 @@ class Sending:
         error.code = NO_ROUTE
         return error
 
-    def attempts(
+    def first_queue(
         self,
         request: SendRequest,
-        rules: ModeRules,
         positions: Positions,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
-        started_s: float,
-        timeout_s: float | None,
-    ) -> SendAttempts | None:
-        """The attempts to send `request`: to the queue given, the one that `selector` chooses, or the next in turn.
+    ) -> MessageQueue | None:
+        """Where the first attempt goes: the queue given, the one that `selector` chooses, or the next in turn.
 
         None if the topic's queues must be asked for first. Raises `SelectorError`, and `InvalidMessageError` if the
         queue is one of another topic.
         """
-        if timeout_s is None:
-            timeout_s = self.options.send_timeout_s
-        faults = self.faults
-        if queue is None:
-            topic = request.topic
-            info = self.publish_info(topic) if topic in self.topics else None
-            if info is None:
-                return None
-            queues = info.queues
-            if selector is None:
-                return SendAttempts(
-                    rules.any_queue,
-                    lambda last, now_s: choose(positions, topic, queues, last, faults, now_s),
-                    started_s,
-                    timeout_s,
-                    faults,
-                )
-            queue = select(selector, [self.bare_queue(one) for one in queues], request.messages[0])
-        elif queue.topic != request.messages[0].topic:
-            raise InvalidMessageError(request.messages[0].topic, f"the queue given is one of topic {queue.topic!r}")
-        fixed = self._full_queue(queue)
-        return SendAttempts(rules.given_queue, lambda last, now_s: fixed, started_s, timeout_s, faults)
+        topic = request.topic
+        if queue is not None:
+            if queue.topic != request.messages[0].topic:
+                raise InvalidMessageError(request.messages[0].topic, f"the queue given is one of topic {queue.topic!r}")
+            return self._full_queue(queue)
+        info = self.routes.publish_info(topic) if topic in self.topics else None
+        if info is None or not info.queues:
+            return None
+        if selector is not None:
+            queues = [self.bare_queue(one) for one in info.queues]
+            return self._full_queue(select(selector, queues, request.messages[0]))
+        now_s = 0.0 if self.faults is None else self.clock.monotonic()
+        return choose(positions, topic, info.queues, None, self.faults, now_s)
+
+    def first_timeout_s(self, timeout_s: float, *, is_given: bool) -> float:
+        """How long the first attempt of a call may take that has `timeout_s` in all."""
+        limit_s = self._first_limit_s
+        return timeout_s if limit_s is None or is_given else min(limit_s, timeout_s)
+
+    def attempts(
+        self,
+        rules: ModeRules,
+        positions: Positions,
+        first: MessageQueue,
+        started_s: float,
+        timeout_s: float,
+        *,
+        is_given: bool,
+    ) -> SendAttempts:
+        """The attempts of a message whose first one goes, or went, to `first`; all of them if that `is_given`."""
+        topic, faults = first.topic, self.faults
+        info = None if is_given else self.routes.publish_info(topic)
+        queues = info.queues if info is not None and info.queues else (first,)
+        attempts = SendAttempts(
+            rules.given_queue if is_given else rules.any_queue,
+            lambda last, now_s: choose(positions, topic, queues, last, faults, now_s),
+            started_s,
+            timeout_s,
+            faults,
+        )
+        attempts.begin_with(first)
+        return attempts
 
     def no_address(self, broker_name: str) -> BrokerNotFoundError:
         return BrokerNotFoundError(broker_name, "no route that was read names its master")

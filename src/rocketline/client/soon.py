@@ -7,21 +7,19 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from rocketline.client.delivery import Delivery
+from rocketline.client.delivery import Delivery, Outcome
 from rocketline.client.queue_choice import QueueSelector
-from rocketline.client.receipts import SendReceipt
+from rocketline.client.receipts import SendReceipt, SendStatus
 from rocketline.client.runtime import ClientRuntime
-from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
 from rocketline.client.sending import Sending
 from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, RocketlineError
 from rocketline.model.queue import MessageQueue
-from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
 
-_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
+_SEND_OK: Final = SendStatus.SEND_OK
 
 
 class ReceiptFuture(Protocol):
@@ -37,14 +35,22 @@ class ReceiptFuture(Protocol):
 class _Soon:
     """One message on its way: waits for the broker's answer, and has `receipt` told."""
 
-    __slots__ = ("address", "attempts", "is_over", "owner", "queue", "receipt", "request")
+    __slots__ = ("address", "first", "is_given", "is_over", "owner", "receipt", "request", "started_s", "timeout_s")
 
-    attempts: SendAttempts
-    queue: MessageQueue
+    first: MessageQueue
     address: str
 
-    def __init__(self, owner: SoonReceipts, request: SendRequest, receipt: ReceiptFuture) -> None:
+    def __init__(
+        self,
+        owner: SoonReceipts,
+        request: SendRequest,
+        receipt: ReceiptFuture,
+        started_s: float,
+        timeout_s: float,
+        is_given: bool,
+    ) -> None:
         self.owner, self.request, self.receipt = owner, request, receipt
+        self.started_s, self.timeout_s, self.is_given = started_s, timeout_s, is_given
         self.is_over = False
 
     # --- what a channel calls
@@ -56,7 +62,8 @@ class _Soon:
         self.owner.answered(self, answer)
 
     def set_exception(self, error: Exception, /) -> None:
-        self.owner.failed(self, error)
+        assert isinstance(error, RocketlineError)
+        self.owner.go_on(self, error)
 
     def exception(self) -> None:
         """A future wants to be asked for its exception; this one has handed it on."""
@@ -80,7 +87,7 @@ class SoonReceipts:
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         started_s: float,
-        timeout_s: float | None,
+        timeout_s: float,
         receipt: ReceiptFuture,
     ) -> None:
         """Begin to send what came at `started_s`; `receipt` gets the receipt or the error.
@@ -88,17 +95,25 @@ class SoonReceipts:
         Raises `OverloadedError`, and what is wrong with queue or selector if that is known yet.
         """
         self.check_count(1)
-        attempts = None
+        is_given = queue is not None or selector is not None
+        soon = _Soon(self, request, receipt, started_s, timeout_s, is_given)
+        first = None
         if self._room is None:
-            rules, positions = self._sending.soon, self._delivery.positions
-            attempts = self._sending.attempts(request, rules, positions, queue, selector, started_s, timeout_s)
-        soon = _Soon(self, request, receipt)
+            first = self._sending.first_queue(request, self._delivery.positions, queue, selector)
         self._count += 1
-        if attempts is None:
-            self._later(soon, lambda: self._from_start(request, queue, selector, started_s, timeout_s))
-        else:
-            soon.attempts = attempts
-            self._attempt(soon)
+        if first is None:
+            self._later(soon, lambda: self._from_start(soon, queue, selector))
+            return
+        soon.first = first
+        outcome: RocketlineError | None = None
+        try:
+            address = self._delivery.begin(request, first, timeout_s, soon)
+            if address is not None:
+                soon.address = address
+                return
+        except RocketlineError as error:
+            outcome = error
+        self.go_on(soon, outcome)
 
     def check_count(self, more: int) -> None:
         """Raise `OverloadedError` if so many messages more would be too many."""
@@ -116,53 +131,32 @@ class SoonReceipts:
 
     # --- on the way
 
-    def _attempt(self, soon: _Soon) -> None:
-        """Make the next attempt, right now if the connection allows it."""
-        try:
-            queue = soon.attempts.next(self._clock.monotonic())
-        except RocketlineError as error:
-            self._finish(soon, None, error)
-            return
-        if queue is None:
-            self._finish(soon, soon.attempts.receipt)
-            return
-        soon.queue = queue
-        try:
-            address = self._delivery.begin(soon.request, soon.attempts, queue, soon)
-        except RocketlineError as error:
-            self.failed(soon, error)
-            return
-        if address is None:
-            self._carry(soon, queue)
-        else:
-            soon.address = address
-
     def answered(self, soon: _Soon, answer: Command) -> None:
         """The broker has answered."""
-        if answer.code == _GO_AWAY:
-            self._carry(soon, soon.queue)
-            return
         try:
-            receipt = self._sending.receipt(answer, soon.request, soon.queue, soon.address)
+            receipt = self._sending.receipt(answer, soon.request, soon.first, soon.address)
         except RocketlineError as error:
-            self.failed(soon, error)
-            return
-        if soon.attempts.answered(receipt, self._clock.monotonic()):
-            self._finish(soon, receipt)
+            self.go_on(soon, error)
         else:
-            self._attempt(soon)
+            if receipt.status is _SEND_OK and self._sending.faults is None:
+                self._finish(soon, receipt)
+            else:
+                self.go_on(soon, receipt)
 
-    def failed(self, soon: _Soon, error: Exception) -> None:
-        """The attempt failed."""
-        try:
-            soon.attempts.failed(error, self._clock.monotonic())
-        except RocketlineError as final:
-            self._finish(soon, None, final)
-        else:
-            self._carry(soon, None)
-
-    def _carry(self, soon: _Soon, queue: MessageQueue | None) -> None:
-        self._later(soon, lambda: self._delivery.carry(soon.request, soon.attempts, SendMode.ASYNC, queue))
+    def go_on(self, soon: _Soon, outcome: Outcome) -> None:
+        """Go on after the first attempt, which brought `outcome`."""
+        self._later(
+            soon,
+            lambda: self._delivery.go_on(
+                soon.request,
+                SendMode.ASYNC,
+                soon.first,
+                outcome,
+                soon.started_s,
+                soon.timeout_s,
+                is_given=soon.is_given,
+            ),
+        )
 
     def _later(self, soon: _Soon, work: Callable[[], Coroutine[Any, Any, SendReceipt]]) -> None:
         """Do what takes waiting in a task of the runtime's."""
@@ -193,19 +187,13 @@ class SoonReceipts:
 
     # --- from the start, with waiting
 
-    async def _from_start(
-        self,
-        request: SendRequest,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        started_s: float,
-        timeout_s: float | None,
-    ) -> SendReceipt:
-        size = len(request.body)
-        await self._take_room(size, self._sending.options.send_timeout_s if timeout_s is None else timeout_s)
+    async def _from_start(self, soon: _Soon, queue: MessageQueue | None, selector: QueueSelector | None) -> SendReceipt:
+        size = len(soon.request.body)
+        await self._take_room(size, soon.timeout_s)
         try:
-            attempts = await self._delivery.attempts(request, self._sending.soon, queue, selector, started_s, timeout_s)
-            return await self._delivery.carry(request, attempts, SendMode.ASYNC)
+            return await self._delivery.send(
+                soon.request, SendMode.ASYNC, queue, selector, soon.started_s, soon.timeout_s
+            )
         finally:
             self._give_room(size)
 

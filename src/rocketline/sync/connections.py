@@ -6,12 +6,10 @@ reads a socket of its own needs neither. Heartbeats stay on the loop: brokers kn
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import ssl
 import struct
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -32,7 +30,7 @@ from rocketline.net.address import parse_address
 from rocketline.net.tls import TlsLayer
 from rocketline.wire import frame
 from rocketline.wire.codes import ResponseCode, SerializeType
-from rocketline.wire.command import ONEWAY_FLAG, Command, response
+from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response
 
 Encode: TypeAlias = Callable[[int], bytes]
 """Makes the frame of a request, given its number."""
@@ -42,6 +40,7 @@ _READ_BYTES: Final = 64 * 1024
 _FRESH_S: Final = 1.0
 """A connection that was used so lately is not looked at before it is used again."""
 _OPAQUE_MAX: Final = 2**31 - 1
+_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _TIMEVAL: Final = struct.Struct("ll")
 
 
@@ -53,7 +52,9 @@ class BlockingConnection:
     ) -> None:
         """Dial, and shake hands if `tls` is given. Raises `ConnectError`."""
         host, port = parse_address(address)
-        self.address, self.used_s = address, 0.0
+        self.address = address
+        self.used_s = 0.0
+        """When it was last used; 0 if it is new."""
         self._clock, self._serialize_type = clock, serialize_type
         self._opaque = 0
         self._wait_ms = 0
@@ -77,23 +78,32 @@ class BlockingConnection:
             self.close()
             raise
 
-    def ask(self, encode: Encode, timeout_s: float) -> Command:
-        """Send a request and wait for its answer, whatever its code. Raises `TransportError` or `ProtocolError`."""
+    def ask(self, encode: Encode, timeout_s: float, end_s: float) -> Command:
+        """Send a request and wait for its answer, whatever its code. Raises `TransportError` or `ProtocolError`.
+
+        `end_s` is when `timeout_s` will be over.
+        """
         self._opaque = opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
         self._limit_waits(timeout_s)
         self._write(encode(opaque))
-        end_s = 0.0
+        data = self._read()
+        # Usually one read brings the answer and nothing else. After a wait the code is cold: what is skipped counts.
+        if not self._reader.waiting_bytes and int.from_bytes(data[:4], "big") + 4 == len(data) > 8:
+            command = frame.decode(data)
+            if command.opaque == opaque and command.flag & RESPONSE_FLAG:
+                return command
+        self._reader.feed(data)
+        return self._next_answer(opaque, end_s)
+
+    def _next_answer(self, opaque: int, end_s: float) -> Command:
         while True:
             whole = self._reader.take()
             if whole is None:
-                if end_s:
-                    self._limit_waits(end_s - self._clock.monotonic())
-                else:
-                    end_s = self._clock.monotonic() + timeout_s
+                self._limit_waits(end_s - self._clock.monotonic())
                 self._reader.feed(self._read())
                 continue
             command = frame.decode(whole)
-            if not command.is_response:
+            if not command.flag & RESPONSE_FLAG:
                 self._refuse(command)
             elif command.opaque == opaque:
                 return command
@@ -147,7 +157,7 @@ class BlockingConnection:
         """How long one read or write may take. The system keeps the time: Python's own timeouts poll before each."""
         if timeout_s <= 0:
             raise RequestTimeoutError(self.address, "no answer in time")
-        wait_ms = math.ceil(round(timeout_s * 1000, 3))
+        wait_ms = int(timeout_s * 1000) + 1  # never too short, and the same for calls whose time is nearly the same
         if wait_ms != self._wait_ms:
             limit = _TIMEVAL.pack(wait_ms // 1000, wait_ms % 1000 * 1000)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -197,10 +207,9 @@ class BlockingConnections:
         self._tls, self._connect_timeout_s, self._idle_s = tls, connect_timeout_s, idle_s
         self._serialize_type, self._clock = serialize_type, clock or SystemClock()
         self._idle: dict[str, list[BlockingConnection]] = {}
-        """By address; the one used last lies on top."""
-        self._lock = threading.Lock()
+        """By address; the one used last lies on top. Lists are pushed and popped without a lock, which is safe."""
         self._is_closed = False
-        self._pid = os.getpid()
+        self._forks = _forks
 
     @property
     def is_closed(self) -> bool:
@@ -219,15 +228,17 @@ class BlockingConnections:
 
     def request_frame(self, address: str, encode: Encode, timeout_s: float) -> Command:
         """The same for a request whose frame `encode` makes."""
-        end_s = self._clock.monotonic() + timeout_s
-        answer = self._ask(address, encode, timeout_s)
-        if answer.code == ResponseCode.GO_AWAY:
-            # The server is leaving, and says so on old connections only: one more try, on a new one.
+        now_s = self._clock.monotonic()
+        answer = self._ask(address, encode, now_s, timeout_s)
+        if answer.code != _GO_AWAY:
+            return answer
+        # The server is leaving, and says so on old connections only: one more try, on a new one.
+        self._drop(address)
+        again_s = self._clock.monotonic()
+        answer = self._ask(address, encode, again_s, timeout_s - (again_s - now_s))
+        if answer.code == _GO_AWAY:
             self._drop(address)
-            answer = self._ask(address, encode, end_s - self._clock.monotonic())
-            if answer.code == ResponseCode.GO_AWAY:
-                self._drop(address)
-                raise ResponseError(answer.code, answer.remark, request="request", address=address)
+            raise ResponseError(answer.code, answer.remark, request="request", address=address)
         return answer
 
     def send_oneway(self, address: str, command: Command, timeout_s: float) -> None:
@@ -241,18 +252,20 @@ class BlockingConnections:
 
     def send_frame(self, address: str, encode: Encode, timeout_s: float) -> None:
         """The same for a request whose frame `encode` makes."""
-        connection, left_s = self._take(address, timeout_s)
+        now_s = self._clock.monotonic()
+        connection = self._take(address, now_s, timeout_s)
         try:
-            connection.tell(encode, left_s)
+            connection.tell(encode, timeout_s)
         except BaseException:
             connection.close()
             raise
         self._give_back(connection)
 
-    def _ask(self, address: str, encode: Encode, timeout_s: float) -> Command:
-        connection, left_s = self._take(address, timeout_s)
+    def _ask(self, address: str, encode: Encode, now_s: float, timeout_s: float) -> Command:
+        connection = self._take(address, now_s, timeout_s)
         try:
-            answer = connection.ask(encode, left_s)
+            left_s = timeout_s if connection.used_s else now_s + timeout_s - self._clock.monotonic()  # it was dialled
+            answer = connection.ask(encode, left_s, now_s + timeout_s)
         except ConnectionLostError:
             connection.close()
             self._drop(address)  # the others of this address were lost with it, most likely
@@ -263,67 +276,75 @@ class BlockingConnections:
         self._give_back(connection)
         return answer
 
-    def _take(self, address: str, timeout_s: float) -> tuple[BlockingConnection, float]:
-        """A connection that nobody else has, and the time that is left."""
-        if self._pid != os.getpid():
+    def _take(self, address: str, now_s: float, timeout_s: float) -> BlockingConnection:
+        """A connection that nobody else has."""
+        if self._forks != _forks:
             raise ForkedError("the client")
-        now_s = self._clock.monotonic()
+        if self._is_closed:
+            raise ClosedError("the client is closed")
         if timeout_s <= 0:
             raise RequestTimeoutError(address, "no time is left for another request")
-        while True:
-            with self._lock:
-                if self._is_closed:
-                    raise ClosedError("the client is closed")
-                idle = self._idle.get(address)
-                connection = idle.pop() if idle else None
-            if connection is None:
+        idle = self._idle.get(address)
+        while idle:
+            try:
+                connection = idle.pop()
+            except IndexError:  # another thread was quicker
                 break
             if now_s - connection.used_s < _FRESH_S or connection.is_quiet():
-                return connection, timeout_s
+                return connection
             connection.close()
-        connection = BlockingConnection(
+        return BlockingConnection(
             address,
             tls=self._tls,
             timeout_s=min(timeout_s, self._connect_timeout_s),
             clock=self._clock,
             serialize_type=self._serialize_type,
         )
-        return connection, timeout_s - (self._clock.monotonic() - now_s)
 
     def _give_back(self, connection: BlockingConnection) -> None:
         connection.used_s = self._clock.monotonic()
-        with self._lock:
-            if not self._is_closed:
-                self._idle.setdefault(connection.address, []).append(connection)
-                return
-        connection.close()
+        idle = self._idle.get(connection.address)
+        if idle is None:
+            idle = self._idle.setdefault(connection.address, [])
+        idle.append(connection)
+        if self._is_closed:  # maybe only just now, when this one was not to be seen
+            self._drop(connection.address)
 
     def _drop(self, address: str) -> None:
-        with self._lock:
-            dropped = self._idle.pop(address, [])
-        for connection in dropped:
-            connection.close()
+        """Close the idle connections to `address`."""
+        idle = self._idle.get(address, [])
+        with suppress(IndexError):
+            while True:
+                idle.pop().close()
 
     def close_idle(self) -> None:
         """Close what nobody has used for two minutes."""
         oldest_s = self._clock.monotonic() - self._idle_s
-        old: list[BlockingConnection] = []
-        with self._lock:
-            for address, idle in list(self._idle.items()):
-                old += [connection for connection in idle if connection.used_s <= oldest_s]
-                self._idle[address] = [connection for connection in idle if connection.used_s > oldest_s]
-                if not self._idle[address]:
-                    del self._idle[address]
-        for connection in old:
-            connection.close()
+        for idle in list(self._idle.values()):
+            while idle:
+                try:
+                    connection = idle.pop(0)
+                except IndexError:  # another thread was quicker
+                    break
+                if connection.used_s > oldest_s:
+                    idle.insert(0, connection)
+                    break
+                connection.close()
 
     def close(self) -> None:
         """Close all that are idle; those in use are closed after their call, and no new call begins."""
-        if self._pid != os.getpid():
-            return  # the connections are the parent's, which would not expect our farewell on them
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, {}
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
+        self._is_closed = True
+        for address in list(self._idle):
+            self._drop(address)
+
+
+_forks = 0
+"""How often this process was forked off: what was opened before belongs to the parent."""
+
+
+def _note_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)

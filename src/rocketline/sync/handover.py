@@ -23,7 +23,7 @@ class _Handed(NamedTuple):
     queue: MessageQueue | None
     selector: QueueSelector | None
     started_s: float
-    timeout_s: float | None
+    timeout_s: float
     receipt: Future[SendReceipt]
 
 

@@ -18,12 +18,10 @@ from rocketline.client.options import make_options
 from rocketline.client.producer import Producer as AsyncProducer
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
 from rocketline.client.queue_choice import Positions, QueueSelector
-from rocketline.client.receipts import SendReceipt
-from rocketline.client.send_attempts import SendAttempts
+from rocketline.client.receipts import SendReceipt, SendStatus
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
-from rocketline.client.sending import ModeRules
 from rocketline.clock import Clock
 from rocketline.errors import ClosedError, RocketlineError
 from rocketline.model.message import Message
@@ -34,6 +32,7 @@ from rocketline.sync.runtime import ClientRuntime
 from rocketline.wire.command import Command
 
 _IDLE_CHECK_S: Final = 30.0
+_SEND_OK: Final = SendStatus.SEND_OK
 ReceiptCallback: TypeAlias = "Callable[[Future[SendReceipt]], object]"
 
 
@@ -139,19 +138,29 @@ class Producer:
           stored all the same. With a queue given or selected, the `TransportError` of the one attempt
         """
         self._core.check_running()
-        clock = self._clock
+        clock, started_s = self._clock, self._clock.monotonic()
         request = self._sending.prepare(message)
-        attempts = self._attempts(request, self._sending.sync, queue, selector, timeout_s)
-        while (queue := attempts.next(clock.monotonic())) is not None:
-            try:
-                receipt = self._try(request, queue, attempts.timeout_s)
-            except RocketlineError as error:
-                attempts.failed(error, clock.monotonic())
+        timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
+        first = self._first_queue(request, queue, selector)
+        is_given = queue is not None or selector is not None
+        left_s = timeout_s + started_s - clock.monotonic()
+        outcome = self._outcome(request, first, self._sending.first_timeout_s(left_s, is_given=is_given))
+        if isinstance(outcome, SendReceipt) and outcome.status is _SEND_OK and self._sending.faults is None:
+            return outcome
+        attempts = self._sending.attempts(
+            self._sending.sync, self._turns.positions, first, started_s, timeout_s, is_given=is_given
+        )
+        while True:
+            if isinstance(outcome, SendReceipt):
+                if attempts.answered(outcome, clock.monotonic()):
+                    return outcome
             else:
-                if attempts.answered(receipt, clock.monotonic()):
-                    return receipt
-        assert attempts.receipt is not None
-        return attempts.receipt
+                attempts.failed(outcome, clock.monotonic())
+            chosen = attempts.next(clock.monotonic())
+            if chosen is None:
+                assert attempts.receipt is not None
+                return attempts.receipt
+            outcome = self._outcome(request, chosen, attempts.timeout_s)
 
     def send_async(
         self,
@@ -187,17 +196,12 @@ class Producer:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         self._core.check_running()
         request = self._sending.prepare(message)
-        attempts = self._attempts(request, self._sending.oneway, queue, selector, None)
-        chosen = attempts.next(self._clock.monotonic())
-        assert chosen is not None
+        chosen, timeout_s = self._first_queue(request, queue, selector), self.options.send_timeout_s
         address, command = self._address(request, chosen), self._command(request, chosen)
-        if self._is_plain:
-            self._connections.send_oneway(address, command, attempts.timeout_s)
-            return
         context = self._sending.context(request, chosen, address, SendMode.ONEWAY)
         self._sending.hooks.before(context)
         self.runtime.core.prepare(command, address)
-        self._connections.send_oneway(address, command, attempts.timeout_s)
+        self._connections.send_oneway(address, command, timeout_s)
         self._sending.hooks.after(context)
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -207,21 +211,22 @@ class Producer:
 
     # --- one attempt
 
-    def _attempts(
-        self,
-        request: SendRequest,
-        rules: ModeRules,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        timeout_s: float | None,
-    ) -> SendAttempts:
-        sending, positions, started_s = self._sending, self._turns.positions, self._clock.monotonic()
-        attempts = sending.attempts(request, rules, positions, queue, selector, started_s, timeout_s)
-        if attempts is None:
+    def _first_queue(
+        self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None
+    ) -> MessageQueue:
+        first = self._sending.first_queue(request, self._turns.positions, queue, selector)
+        if first is None:
             self.runtime.portal.call(self._delivery.publish_info(request.topic))
-            attempts = sending.attempts(request, rules, positions, queue, selector, started_s, timeout_s)
-            assert attempts is not None
-        return attempts
+            first = self._sending.first_queue(request, self._turns.positions, queue, selector)
+            assert first is not None
+        return first
+
+    def _outcome(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> SendReceipt | RocketlineError:
+        """What one attempt brings."""
+        try:
+            return self._try(request, queue, timeout_s)
+        except RocketlineError as error:
+            return error
 
     def _try(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> SendReceipt:
         sending = self._sending

@@ -121,6 +121,18 @@ def test_time_is_for_all_attempts() -> None:
     assert (caught.value.timeout_s, caught.value.cause) == (3.0, silent)
 
 
+def test_first_attempt_may_be_made_without_asking() -> None:
+    """It counts, with its queue and its time."""
+    sending = attempts(options=ProducerOptions(attempt_timeout_s=0.5))
+    sending.begin_with(MessageQueue("T", "first", 3))
+    assert (sending.timeout_s, sending.due_s) == pytest.approx((0.5, START_S + 0.5))
+    sending.failed(LOST, START_S + 0.1)
+    fail(sending, LOST, LOST)
+    with pytest.raises(SendFailedError) as caught:
+        sending.next(START_S + 0.2)
+    assert [broker for broker, _ in caught.value.attempts] == ["first", "b0", "b1"]
+
+
 def test_time_spent_before_the_first_attempt_counts() -> None:
     with pytest.raises(CallTimeoutError):
         attempts().next(START_S + 3)
@@ -157,9 +169,8 @@ def test_unsafe_receipt_outlives_a_final_refusal_and_the_time() -> None:
         assert sending.next(now_s) is None
 
 
-@pytest.mark.parametrize("mode", [SendMode.SYNC, SendMode.ONEWAY])
-def test_given_queue_has_one_attempt_and_its_error(mode: SendMode) -> None:
-    sending = attempts(mode, is_queue_given=True)
+def test_given_queue_has_one_attempt_and_its_error() -> None:
+    sending = attempts(is_queue_given=True)
     sending.next(START_S)
     with pytest.raises(ConnectionLostError):
         sending.failed(LOST, START_S)
