@@ -12,7 +12,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from broker_questions import BrokerQuestions
 from rocketline.testing import Server, setting_up
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release, running
 from rocketline.testing.server_process import ServerProcess
@@ -52,9 +51,7 @@ class ClientCluster:
     def group(self, name: str = "group", *, retry_max_times: int = 16) -> str:
         """Make a consumer group on both masters, with the topic for its retries."""
         group = f"{name}-{next(_numbers)}"
-        for address in self.brokers:
-            with BrokerQuestions(address) as broker:
-                broker.create_group(group, retry_max_times=retry_max_times)
+        setting_up.create_group(self.name_server, self.brokers, group, retry_max_times=retry_max_times)
         return group
 
 

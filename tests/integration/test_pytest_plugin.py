@@ -52,6 +52,45 @@ def test_a_strangers_tests_share_one_server_and_have_their_own_topics(tmp_path: 
     assert "4 passed" in shown, shown
 
 
+def test_a_strangers_consumer_gets_its_retry_without_waiting_for_it(tmp_path: Path) -> None:
+    shown = run_pytest(
+        tmp_path,
+        """
+        import queue
+
+        from rocketline import Message, Producer, PushConsumer
+        from rocketline.wire.codes import RequestCode
+
+        def test_an_order_that_failed_comes_again(rocketmq):
+            topic, tries = rocketmq.topic("orders"), queue.Queue()
+
+            def handle(message):
+                tries.put(message.reconsume_times)
+                if not message.reconsume_times:
+                    raise RuntimeError("not now")
+
+            with (
+                PushConsumer(rocketmq.address, group=rocketmq.group("billing")) as consumer,
+                Producer(rocketmq.address, group="shop") as producer,
+            ):
+                consumer.subscribe(topic, "*", handle)
+                rocketmq.faults.refuse(RequestCode.SEND_MESSAGE_V2, 2)
+                producer.send(Message(topic, b"one"))
+                assert tries.get(timeout=30) == 0
+                for _ in range(300):
+                    rocketmq.advance(10)
+                    try:
+                        assert tries.get(timeout=0.1) == 1
+                        break
+                    except queue.Empty:
+                        pass
+                else:
+                    raise AssertionError("it did not come again")
+        """,
+    )
+    assert "1 passed" in shown, shown
+
+
 def test_the_plugin_costs_nothing_until_a_fixture_is_used(tmp_path: Path) -> None:
     shown = run_pytest(
         tmp_path,

@@ -200,3 +200,12 @@ def test_groups_are_made_on_every_broker(server: Server) -> None:
     for address in server.broker_addresses:
         with BrokerQuestions(address) as broker:
             assert broker.group("g").retry_max_times == 3
+            assert "%RETRY%g" in broker.topics()
+
+
+def test_a_server_is_there_in_less_than_a_second() -> None:
+    """Must hold 7 of the clients. What it imports is imported by now; a first start takes half a second more."""
+    begin_s = time.monotonic()
+    with Server() as server:
+        assert server.address
+        assert time.monotonic() - begin_s < 1

@@ -104,8 +104,11 @@ class Server:
         )
 
     def create_group(self, group: str, *, retry_max_times: int = 16) -> None:
-        """Make, or change, a consumer group on every broker. Those that are not made come with their first use."""
-        setting_up.create_group(self.broker_addresses, group, retry_max_times=retry_max_times)
+        """Make, or change, a consumer group on every broker, with the topic for its retries.
+
+        Groups that are not made come with their first use, but for the first half minute without retries.
+        """
+        setting_up.create_group(self.address, self.broker_addresses, group, retry_max_times=retry_max_times)
 
     # --- in this process only
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from rocketline.errors import response_error
 from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.model.names import retry_topic
 from rocketline.model.route import TopicRouteData
 from rocketline.testing.broker import cluster_info
 from rocketline.testing.exchange import ask
@@ -50,11 +51,16 @@ def create_topic(
         time.sleep(_POLL_S)
 
 
-def create_group(brokers: Sequence[str], group: str, *, retry_max_times: int = 16) -> None:
-    """Make, or change, a consumer group on each of the brokers."""
+def create_group(name_server: str, brokers: Sequence[str], group: str, *, retry_max_times: int = 16) -> None:
+    """Make, or change, a consumer group on each of the brokers.
+
+    With the topic for its retries: brokers make it when the first member comes, but that one then looks for it in vain
+    when it starts, and again only half a minute later.
+    """
     body = bodies.encode(SubscriptionGroupConfig(group, retry_max_times=retry_max_times))
     for broker in brokers:
         _succeed(broker, Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
+    create_topic(name_server, brokers, retry_topic(group), queues=1)
 
 
 def is_registered(name_server: str, broker: str) -> bool:
