@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from broker_tables import HOST, message
-from rocketline.model.ids import LogOffset
+from rocketline.model.ids import LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.config import FlushDiskType, StoreConfig
@@ -17,6 +17,7 @@ from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.batch import encode_batch
+from rocketline.wire.properties import encode_properties
 
 ROOT = Path("/store")
 LOG_BYTES = 1024
@@ -83,6 +84,16 @@ def flush_queues(store: MessageStore, *, is_thorough: bool = True) -> None:
     except OSError as failure:
         error = failure
     store.finish_queue_flush(job, error)
+
+
+def append_batch(store: MessageStore, messages: Sequence[StoredMessage]) -> None:
+    """As a producer's batch: what they share is the first one's."""
+    members = [(one.flag, one.body, encode_properties(one.properties)) for one in messages]
+    places, _ = store.append_members(batch := messages[0], members)
+    first = batch.queue_offset
+    for number, (one, place) in enumerate(zip(messages, places, strict=True)):
+        one.log_offset, one.store_ms, one.store_host = place, batch.store_ms, batch.store_host
+        one.queue_offset = QueueOffset(first + number)
 
 
 def plain_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> ConsumeQueue:

@@ -17,6 +17,7 @@ from rocketline.model.message import StoredMessage
 from rocketline.settings import Flag
 from rocketline.store.filesystem import DiskFileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.wire.properties import encode_properties
 
 TOPIC, QUEUES = "crash-filled", 4
 _BATCH = 500
@@ -34,13 +35,13 @@ def fill(folder: Path, body_bytes: int, log_bytes: int) -> int:
     store = MessageStore.open(lambda: settings.value.store, DiskFileSystem(), clock, _HOST, 1 << 30)
     body, number, born_ms = os.urandom(body_bytes), 0, clock.wall_ms()
     while store.max_log_offset < log_bytes - _LEFT_FREE:
-        queue_id, batch = number // _BATCH % QUEUES, []
-        for number in range(number, number + _BATCH):  # noqa: B020  # goes on from where it was
-            properties = {"UNIQ_KEY": unique_key(number), "WAIT": "true"}
-            place = QueueOffset(0), LogOffset(0)
-            batch.append(StoredMessage(TOPIC, body, properties, 0, queue_id, *place, 0, born_ms, _HOST, 0, _HOST))
-        store.append_batch(batch)
-        number += 1
+        queue_id, place = number // _BATCH % QUEUES, (QueueOffset(0), LogOffset(0))
+        batch = StoredMessage(TOPIC, b"", {}, 0, queue_id, *place, 0, born_ms, _HOST, 0, _HOST)
+        numbers = range(number, number + _BATCH)
+        store.append_members(
+            batch, [(0, body, encode_properties({"UNIQ_KEY": unique_key(one), "WAIT": "true"})) for one in numbers]
+        )
+        number = numbers.stop
     store.write_behind()
     return number
 

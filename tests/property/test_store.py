@@ -18,7 +18,19 @@ from rocketline.store.config import FlushDiskType
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import BATCHED, catch_up, contents, die, find_keys, flush, flush_queues, inner_batch, message, open_store
+from stores import (
+    BATCHED,
+    append_batch,
+    catch_up,
+    contents,
+    die,
+    find_keys,
+    flush,
+    flush_queues,
+    inner_batch,
+    message,
+    open_store,
+)
 
 QUEUES = [("T", 0), ("T", 1), ("U", 0), (BATCHED, 0)]
 BODIES = st.sampled_from([0, 1, 60, 300, 700])
@@ -77,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(place=st.sampled_from(QUEUES), sizes=st.lists(st.sampled_from([1, 60, 100]), min_size=1, max_size=3))
     def append_batch(self, place: tuple[str, int], sizes: list[int]) -> None:
         batch = [(self.make(place, size), self.count) for size in sizes]
-        self.store.append_batch([made for made, _ in batch])
+        append_batch(self.store, [made for made, _ in batch])
         self.sent[place] += [Sent(number, made) for made, number in batch]
         offsets = [made.log_offset for made, _ in batch]
         assert offsets[-1] - offsets[0] < 1024, "a batch lies in one file"

@@ -14,13 +14,14 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.flush import Flushed, Flusher
 from rocketline.errors import IllegalMessageError, LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.model import property_names
+from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
 from rocketline.model.sys_flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK, is_inner_batch
 from rocketline.settings import Settings
 from rocketline.store.batch_consume_queue import BATCH_MESSAGES_MAX
-from rocketline.store.message_store import MessageStore
-from rocketline.wire.batch import count_batch
+from rocketline.store.message_store import Appended, MessageStore
+from rocketline.wire.batch import BatchEntry, count_batch
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.properties import encode_properties
 
@@ -67,10 +68,11 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """The status; the messages with their places if they are stored; else what was wrong."""
+    """The status; where the messages are if they are stored; else what was wrong."""
 
     status: PutStatus
-    messages: Sequence[StoredMessage] = ()
+    places: Sequence[LogOffset] = ()
+    """In the log: one, or one for each message of a batch."""
     problem: str | None = None
     size: int = 0
     """Bytes of the stored messages in the log."""
@@ -94,15 +96,15 @@ class Puts:
         if problem is not None:
             done(problem)
         else:
-            self._append([message], done)
+            self._append(message, None, done)
 
-    def put_batch(self, messages: Sequence[StoredMessage], done: Done) -> None:
-        """Store messages of one queue next to each other, all or none."""
-        for message in messages:
-            if (problem := self._problem(message)) is not None:
-                done(problem)
-                return
-        self._append(messages, done)
+    def put_batch(self, batch: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
+        """Store a batch: its members next to each other, all or none, with what they share; or None, as one message."""
+        problem = self._problem(batch)
+        if problem is not None:
+            done(problem)
+        else:
+            self._append(batch, members, done)
 
     def _problem(self, message: StoredMessage) -> PutResult | None:
         """What forbids storing the message, whatever its kind."""
@@ -164,26 +166,25 @@ class Puts:
             return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
         return None
 
-    def _append(self, messages: Sequence[StoredMessage], done: Done) -> None:
+    def _append(self, message: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
         store = self._store
         try:
-            size = store.append_batch(messages)
+            put = store.append_whole(message) if members is None else store.append_members(message, members)
         except IllegalMessageError as error:
             done(_illegal(str(error)))
         except StoreError as error:
             done(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=str(error)))
         else:
-            if store.is_sync and messages[0].properties.get(property_names.WAIT, "true").lower() == "true":
-                wait = self._flusher.wait
-                wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, messages, size)))
+            if store.is_sync and message.properties.get(property_names.WAIT, "true").lower() == "true":
+                self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, put)))
             else:
-                done(PutResult(PutStatus.PUT_OK, messages, size=size))
+                done(PutResult(PutStatus.PUT_OK, put.places, size=put.size))
 
-    def _after_flush(self, flushed: Flushed, messages: Sequence[StoredMessage], size: int) -> PutResult:
+    def _after_flush(self, flushed: Flushed, put: Appended) -> PutResult:
         if flushed is Flushed.OK:
-            return PutResult(PutStatus.PUT_OK, messages, size=size)
+            return PutResult(PutStatus.PUT_OK, put.places, size=put.size)
         if flushed is Flushed.TIMEOUT:
-            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, messages, NOT_YET_ON_DISK, size)
+            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, put.places, NOT_YET_ON_DISK, put.size)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=f"the store is read-only: {self._store.problem}")
 
 

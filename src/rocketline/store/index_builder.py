@@ -12,19 +12,14 @@ from itertools import islice
 from pathlib import Path
 
 from rocketline.clock import Clock
-from rocketline.model import property_names
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.key_index import KeyIndex, SyncJob
-from rocketline.store.log_writer import Entry, IndexKeys
-from rocketline.store.record_scan import Record, property_of, scan
-
-_UNIQ_KEY, _KEYS, _TAGS = (
-    f"{name}\x01".encode() for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)
-)  # fmt: skip
+from rocketline.store.log_writer import Entry, keys_in
+from rocketline.store.record_scan import scan
 
 
 class IndexBuilder:
@@ -89,7 +84,7 @@ class IndexBuilder:
         position = max(self._behind_at, self._log.start)
         records = list(islice(scan(self._log, position, confirmed, check_crc=False), records_max))
         self._index.add([
-            (record.topic.decode("utf-8", "replace"), _keys_of(record), record.log_offset, record.store_ms)
+            (record.topic.decode("utf-8", "replace"), keys_in(record.properties), record.log_offset, record.store_ms)
             for record in records
             if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
         ])  # fmt: skip
@@ -119,12 +114,3 @@ class IndexBuilder:
         """Let go; of a clean close the files are complete. Raises `OSError`."""
         if self._index is not None:
             self._index.close(is_clean=is_clean)
-
-
-def _keys_of(record: Record) -> IndexKeys:
-    properties = record.properties
-    return (
-        property_of(properties, _UNIQ_KEY).decode("utf-8", "replace"),
-        property_of(properties, _KEYS).decode("utf-8", "replace"),
-        property_of(properties, _TAGS).decode("utf-8", "replace"),
-    )

@@ -20,7 +20,7 @@ from rocketline.model import property_names
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.queue_table import Queue
-from rocketline.store.record_scan import SECTOR_BYTES
+from rocketline.store.record_scan import SECTOR_BYTES, property_of
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 
@@ -41,6 +41,14 @@ def index_keys(properties: Mapping[str, str]) -> IndexKeys:
     get = properties.get
     return get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS)
 
+
+def keys_in(properties: bytes) -> IndexKeys:
+    """The same of properties as they are stored."""
+    unique_key, keys, tag = [property_of(properties, name).decode("utf-8", "replace") for name in _KEY_NAMES]
+    return unique_key, keys, tag
+
+
+_KEY_NAMES = [f"{name}\x01".encode() for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)]
 
 Entry: TypeAlias = "tuple[Queue, int, int, int, int, IndexKeys, int]"
 """A written record that waits to be dispatched: queue, log offset, size, tags code, store time, keys, messages."""
@@ -104,10 +112,8 @@ class LogWriter:
         """
         fixed = self._structs[len(born_host)]
         crc_bytes = APPEND_CRC_BYTES if self._has_crc else 0
-        if len(properties) + crc_bytes > _PROPERTIES_BYTES_MAX:
-            raise IllegalMessageError(f"the properties have {len(properties) + crc_bytes} bytes, the checksum included")
-        if len(properties) >= SECTOR_BYTES and _EMPTY_SECTOR in properties:  # recovery would take it for torn
-            raise IllegalMessageError(f"the properties have {SECTOR_BYTES} zero bytes in a row")
+        if len(properties) >= SECTOR_BYTES:
+            self.check_properties(properties)
         topic_field = queue.topic_field
         size = fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
         if self.position + size > self._room_end:
@@ -142,6 +148,14 @@ class LogWriter:
         queue.next_offset += count
         self.position = position + size
         return position
+
+    def check_properties(self, properties: bytes) -> None:
+        """Raises `IllegalMessageError` for what `add` refuses."""
+        size = len(properties) + (APPEND_CRC_BYTES if self._has_crc else 0)
+        if size > _PROPERTIES_BYTES_MAX:
+            raise IllegalMessageError(f"the properties have {size} bytes, the checksum included")
+        if _EMPTY_SECTOR in properties:  # recovery would take it for torn
+            raise IllegalMessageError(f"the properties have {SECTOR_BYTES} zero bytes in a row")
 
     def _roll(self, size: int) -> None:
         self.write()

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
@@ -31,12 +31,13 @@ from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.log_writer import Entry, LogWriter, index_keys
+from rocketline.store.log_writer import Entry, LogWriter, index_keys, keys_in
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.recovery import RecoveryRules, recover
 from rocketline.store.retention import Retention, is_expired
 from rocketline.store.store_reader import StoreReader
+from rocketline.wire.batch import BatchEntry
 from rocketline.wire.properties import encode_properties
 
 _log = Log(__name__)
@@ -48,6 +49,13 @@ _STALL_S_MIN: Final = 0.01
 
 Arrivals: TypeAlias = "dict[Queue, list[int]]"
 """Queues that got messages, and the tags codes of these."""
+
+
+class Appended(NamedTuple):
+    """Where records begin in the log, and how many bytes they have there."""
+
+    places: list[LogOffset]
+    size: int
 
 
 class MessageStore(StoreReader):
@@ -200,23 +208,44 @@ class MessageStore(StoreReader):
 
         Raises `StoreReadOnlyError`, `StoreFullError`, `IllegalMessageError`.
         """
+        self.append_whole(message)
+        return message
+
+    def append_whole(self, message: StoredMessage) -> Appended:
+        """The same, and where it is."""
         self.check_writable()
         with self.batch() as writer:
             self._add(writer, message, encode_properties(message.properties))
-        return message
+            return Appended([message.log_offset], writer.position - message.log_offset)
 
-    def append_batch(self, messages: Sequence[StoredMessage]) -> int:
-        """Write messages of one queue as neighbours, all or none; their bytes in the log. Raises as `append` does."""
+    def append_members(self, batch: StoredMessage, members: Sequence[BatchEntry]) -> Appended:
+        """Write the messages of a producer's batch as neighbours, all or none.
+
+        What they share is the batch's, which comes back with the places of the first. Raises as `append` does.
+        """
         self.check_writable()
-        properties = [encode_properties(message.properties) for message in messages]
-        fixed = len(messages[0].topic.encode("utf-8", "replace")) + _FIXED_BYTES_MAX
+        queue, codes = self.queues.make(batch.topic, batch.queue_id), dict[str | None, int]()
+        total_bytes = (_FIXED_BYTES_MAX + len(queue.topic_field)) * len(members)
+        for _, body, properties in members:
+            self.writer.check_properties(properties)
+            total_bytes += len(body) + len(properties)
+        born_host = batch.born_host.ip + batch.born_host.port.to_bytes(4, "big")
+        shared = born_host, batch.sys_flag, batch.born_ms
+        places: list[LogOffset] = []
         with self.batch() as writer:
-            if len(messages) > 1:
-                bodies = sum([len(message.body) for message in messages])
-                writer.make_room(bodies + sum(map(len, properties)) + fixed * len(messages))
-            return sum([self._add(writer, *one) for one in zip(messages, properties, strict=True)])
+            writer.make_room(total_bytes)
+            batch.queue_offset, batch.store_ms = QueueOffset(queue.next_offset), writer.store_ms
+            for flag, body, properties in members:
+                keys = keys_in(properties)
+                code = codes.get(keys[2])
+                if code is None:
+                    code = codes[keys[2]] = tags_code(keys[2])
+                place = writer.add(queue, body, properties, code, keys, *shared, flag, batch.reconsume_times)
+                places.append(LogOffset(place))
+            batch.log_offset, batch.store_host = places[0], self.store_host
+            return Appended(places, writer.position - places[0])
 
-    def _add(self, writer: LogWriter, message: StoredMessage, properties: bytes) -> int:
+    def _add(self, writer: LogWriter, message: StoredMessage, properties: bytes) -> None:
         queue, count = self.queues.make(message.topic, message.queue_id), 1
         if is_inner_batch(message.sys_flag):
             count = int(message.properties[property_names.INNER_NUM])
@@ -239,7 +268,6 @@ class MessageStore(StoreReader):
             count,
         )
         message.log_offset = LogOffset(log_offset)
-        return writer.position - log_offset
 
     def tags_code_of(self, topic: str, properties: Mapping[str, str]) -> int:
         """What the queue keeps of a message of the current batch: its tag's hash, or when it is due if delayed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model import property_names
@@ -27,6 +28,10 @@ _NEVER_IN_A_BATCH = (
     property_names.TIMER_DELIVER_MS,
     property_names.TRAN_MSG,
 )
+
+
+BatchEntry: TypeAlias = tuple[int, bytes, bytes]
+"""The flag, the body and the properties of one message."""
 
 
 def encode_batch(messages: Sequence[Message]) -> bytes:
@@ -70,14 +75,20 @@ def decode_batch(data: bytes, topic: str) -> list[Message]:
 
     Magic and CRC are not looked at: every known writer leaves them zero, and no reader minds.
     """
-    messages: list[Message] = []
+    return [
+        Message.of(topic, body, decode_properties(properties), flag) for flag, body, properties in split_batch(data)
+    ]
+
+
+def split_batch(data: bytes) -> list[BatchEntry]:
+    """The same, with the properties as they came."""
+    entries: list[BatchEntry] = []
     at = 0
     while at < len(data):
         flag, body_end, end = _entry_at(data, at)
-        properties = decode_properties(data[body_end + _SHORT.size : end])
-        messages.append(Message.of(topic, data[at + _FIXED.size : body_end], properties, flag))
+        entries.append((flag, data[at + _FIXED.size : body_end], data[body_end + _SHORT.size : end]))
         at = end
-    return messages
+    return entries
 
 
 def count_batch(data: bytes) -> int:

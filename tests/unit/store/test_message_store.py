@@ -13,7 +13,20 @@ from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
 from slow_files import SlowFileSystem
-from stores import LOG_BYTES, ROOT, SYNC, contents, fill, find_keys, flush, flush_queues, memory, message, open_store
+from stores import (
+    LOG_BYTES,
+    ROOT,
+    SYNC,
+    append_batch,
+    contents,
+    fill,
+    find_keys,
+    flush,
+    flush_queues,
+    memory,
+    message,
+    open_store,
+)
 
 
 @pytest.fixture
@@ -36,7 +49,7 @@ def test_whoever_waits_is_told_of_each_queue_and_its_tags(files: MemoryFileSyste
     store = open_store(files, clock)
     told: list[tuple[str, int, list[int]]] = []
     store.on_arrival = lambda arrivals: told.extend((q.topic, q.queue_id, codes) for q, codes in arrivals.items())
-    store.append_batch([message("T", b"a", TAGS="A"), message("T", b"b")])
+    append_batch(store, [message("T", b"a", TAGS="A"), message("T", b"b")])
     store.append(message("U", b"c", queue_id=3))
     assert told == [("T", 0, [65, 0]), ("U", 3, [0])]
     store.close()
@@ -79,12 +92,14 @@ def test_a_batch_is_stored_as_neighbours_or_not_at_all(files: MemoryFileSystem, 
     store = open_store(files, clock)
     fill(store, 4)
     batch = [message("T", b"b" * 100) for _ in range(3)]
-    store.append_batch(batch)
+    append_batch(store, batch)
     assert batch[0].log_offset == LOG_BYTES
     assert [sent.queue_offset for sent in batch] == [4, 5, 6]
     end = store.max_log_offset
     with pytest.raises(IllegalMessageError):
-        store.append_batch([message("T", b"b" * 400) for _ in range(3)])
+        append_batch(store, [message("T", b"b" * 400) for _ in range(3)])
+    with pytest.raises(IllegalMessageError, match="zero bytes"):
+        append_batch(store, [message("T"), message("T", X="\0" * 512)])
     assert store.max_log_offset == end
     assert store.append(message("T", b"next")).queue_offset == 7
     store.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Mapping
 
 from rocketline.broker.attributes import CLEANUP_POLICY
@@ -26,7 +27,7 @@ from rocketline.broker.topics import TopicTable, is_batched
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model import names, property_names
-from rocketline.model.ids import HostAddress, LogOffset, OffsetMessageId, QueueOffset
+from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.route import PERM_WRITE
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, is_inner_batch
@@ -36,7 +37,7 @@ from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings
 from rocketline.wire import headers
-from rocketline.wire.batch import count_batch, decode_batch
+from rocketline.wire.batch import BatchEntry, split_batch
 from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import (
@@ -45,12 +46,14 @@ from rocketline.wire.headers import (
     SendMessageResponseHeader,
     send_header_v1,
 )
-from rocketline.wire.properties import parse_properties
+from rocketline.wire.properties import VALUE_END, decode_properties, parse_properties
 from rocketline.wire.unique_id import UniqueIdGenerator
 
 _BATCH_MESSAGES_MAX = 65_536
 """More than any client packs into four megabytes, and half a second of work."""
 _NOT_IN_A_BATCH = (property_names.DELAY, property_names.TRAN_MSG)
+_MAY_BE_SPECIAL = re.compile("|".join((*_NOT_IN_A_BATCH, property_names.INNER_NUM)).encode()).search
+_VALUE_END = VALUE_END.encode()
 
 
 class _RefusalError(Exception):
@@ -80,6 +83,7 @@ class SendHandlers:
         self._puts, self._topics, self._groups, self._locks = puts, topics, groups, locks
         self._stats, self._settings, self._store_host, self._clock = stats, settings, store_host, clock
         self._choose_queue = choose_queue
+        self._id_prefix = (store_host.ip + store_host.port.to_bytes(4, "big")).hex().upper()
         self._unique_ids = UniqueIdGenerator(store_host.ip, os.getpid(), id(self), clock)
 
     def by_code(self) -> dict[int, Handler]:
@@ -99,19 +103,22 @@ class SendHandlers:
             topic = self._checked(asked)
             if not request.body:
                 raise _RefusalError(ResponseCode.SYSTEM_ERROR, "the message has no body; one byte at least is needed")
-            messages = self._messages(channel, request, asked, topic)
+            message = self._message(channel, request, asked, topic)
+            members = self._complete_batch(message, topic) if asked.batch else None
+            if not asked.batch:
+                self._complete(message, topic)
         except _RefusalError as refusal:
             return self._with_region(refusal.answer)
         later = LaterAnswer(channel, request)
-        queue_id, begin_s = messages[0].queue_id, self._clock.monotonic()
+        queue_id, begin_s = message.queue_id, self._clock.monotonic()
 
         def stored(result: PutResult) -> None:
-            later.give(self._answer(result, asked, queue_id, begin_s))
+            later.give(self._answer(result, message, asked, queue_id, begin_s))
 
         if asked.batch:
-            self._puts.put_batch(messages, stored)
+            self._puts.put_batch(message, members, stored)
         else:
-            self._puts.put(messages[0], stored)
+            self._puts.put(message, stored)
         return later.outcome()
 
     # --- checks, in Apache's order
@@ -153,9 +160,10 @@ class SendHandlers:
 
     # --- messages
 
-    def _messages(
+    def _message(
         self, channel: Channel, request: Command, asked: SendMessageRequestHeader, topic: TopicConfig
-    ) -> list[StoredMessage]:
+    ) -> StoredMessage:
+        """The message, or the batch as one."""
         queue_id = asked.queue_id
         if queue_id < 0:
             if topic.write_queue_nums <= 0:
@@ -176,64 +184,32 @@ class SendHandlers:
             self._store_host,
             asked.reconsume_times or 0,
         )
-        if asked.batch:
-            self._check_batch(message)
-            if is_batched(topic) and property_names.UNIQ_KEY in message.properties:
-                return [self._inner_batch(message)]
-            return self._members(message)
-        if names.is_retry_topic(asked.topic):
+        if not asked.batch and names.is_retry_topic(asked.topic):
             self._redirect_dead(message, asked, request.version)
-        self._complete(message, topic)
-        return [message]
+        return message
 
-    def _check_batch(self, batch: StoredMessage) -> None:
+    def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> list[BatchEntry] | None:
+        """Its members, each with only its own properties; None if it stays one message, which consumers take apart."""
         if len(batch.topic) > names.TOPIC_LENGTH_MAX:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
         if names.is_retry_topic(batch.topic):
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
         _refuse_special(batch.properties)
-
-    def _inner_batch(self, batch: StoredMessage) -> StoredMessage:
-        """The whole batch as one message, which consumers take apart."""
         try:
-            batch.properties[property_names.INNER_NUM] = str(count_batch(batch.body))
+            members = split_batch(batch.body)
         except RemoteProtocolError as error:
             raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        batch.sys_flag |= NEED_UNWRAP | INNER_BATCH
-        batch.properties.pop(property_names.POP_CK, None)
-        self._add_origin(batch.properties)
-        return batch
-
-    def _members(self, batch: StoredMessage) -> list[StoredMessage]:
-        """The messages of a batch; each has only its own properties."""
-        try:
-            members = decode_batch(batch.body, batch.topic)
-        except RemoteProtocolError as error:
-            raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        if is_batched(topic) and property_names.UNIQ_KEY in batch.properties:
+            batch.properties[property_names.INNER_NUM] = str(len(members))
+            batch.sys_flag |= NEED_UNWRAP | INNER_BATCH
+            batch.properties.pop(property_names.POP_CK, None)
+            self._add_origin(batch.properties)
+            return None
         if len(members) > _BATCH_MESSAGES_MAX:
             raise _RefusalError(
                 ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {_BATCH_MESSAGES_MAX}"
             )
-        for member in members:
-            _refuse_special(member.properties)
-        return [
-            StoredMessage(
-                batch.topic,
-                member.body,
-                member.properties,
-                member.flag,
-                batch.queue_id,
-                QueueOffset(0),
-                LogOffset(0),
-                batch.sys_flag,
-                batch.born_ms,
-                batch.born_host,
-                0,
-                batch.store_host,
-                batch.reconsume_times,
-            )
-            for member in members
-        ]
+        return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
         """A message that was retried too often, or whose group consumes in order, goes to the dead letters."""
@@ -279,17 +255,18 @@ class SendHandlers:
 
     # --- answers
 
-    def _answer(self, result: PutResult, asked: SendMessageRequestHeader, queue_id: int, begin_s: float) -> Command:
+    def _answer(
+        self, result: PutResult, first: StoredMessage, asked: SendMessageRequestHeader, queue_id: int, begin_s: float
+    ) -> Command:
         if not result.status.is_stored:
             self._stats.put_failed()
             return self._with_region(response(result.status.code, f"{result.status.name}: {result.problem}"))
-        config, messages = self._settings.value, result.messages
-        first, took_ms = messages[0], int((self._clock.monotonic() - begin_s) * 1000)
+        config, took_ms = self._settings.value, int((self._clock.monotonic() - begin_s) * 1000)
         inner = is_inner_batch(first.sys_flag)
-        count = int(first.properties[property_names.INNER_NUM]) if inner else len(messages)
+        count = int(first.properties[property_names.INNER_NUM]) if inner else len(result.places)
         self._stats.put(first.topic, first.queue_id, count, result.size, took_ms=took_ms)
         header = SendMessageResponseHeader(
-            msg_id=",".join([str(OffsetMessageId(self._store_host, message.log_offset)) for message in messages]),
+            msg_id=",".join([f"{self._id_prefix}{place:016X}" for place in result.places]),
             queue_id=queue_id,
             queue_offset=first.queue_offset,
             transaction_id=self._transaction_id(asked, first),
@@ -316,6 +293,16 @@ def _refuse_special(properties: Mapping[str, str]) -> None:
     for name in _NOT_IN_A_BATCH:
         if properties.get(name, "0") not in ("0", "false"):
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
+
+
+def _member_properties(properties: bytes) -> bytes:
+    """Those of a message in a batch, ended as they should be. Raises `_RefusalError` if it is one for itself only."""
+    if _MAY_BE_SPECIAL(properties):
+        named = decode_properties(properties)
+        _refuse_special(named)
+        if property_names.INNER_NUM in named:
+            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold a message that is one itself")
+    return properties if not properties or properties.endswith(_VALUE_END) else properties + _VALUE_END
 
 
 def _is_int32(text: str) -> bool:
