@@ -53,9 +53,8 @@ class InnerProducer:
     async def send(self, message: Message) -> SendReceipt:
         """Raises like `Producer.send`."""
         self._delivery.loop = asyncio.get_running_loop()
-        request, sending = self._sending.prepare(message), self._sending
-        attempts = await self._delivery.attempts(request, sending.sync, None, None, self._clock.monotonic(), None)
-        return await self._delivery.carry(request, attempts, SendMode.SYNC)
+        request, timeout_s = self._sending.prepare(message), self._sending.options.send_timeout_s
+        return await self._delivery.send(request, SendMode.SYNC, None, None, self._clock.monotonic(), timeout_s)
 
 
 class SendBack:
