@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,6 +195,16 @@ def test_wrong_settings_are_an_error_of_the_start(server: Server) -> None:
         _ = server.process
     with pytest.raises(ConfigError, match="1 to 26"):
         Server(brokers=0)
+    with pytest.raises(ConfigError, match="runs already"):
+        server.start()
+
+
+def test_a_server_that_nobody_closes_ends_with_its_process_in_silence() -> None:
+    program = "from rocketline.testing import Server; print(Server().start().address)"
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("127.0.0.1:")
 
 
 def test_groups_are_made_on_every_broker(server: Server) -> None:
