@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, fields
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +20,12 @@ from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.cli.commands import rocketline
+from rocketline.client.consumer_options import ConsumerOptions
+from rocketline.client.lite_pull_options import LitePullOptions
+from rocketline.client.options import ClientOptions, Tls
+from rocketline.client.producer_options import ProducerOptions
+from rocketline.client.pull_options import PullOptions
+from rocketline.client.push_options import PushOptions
 from rocketline.nameserver.config import ENVIRONMENT_PREFIX, NameServerConfig
 from rocketline.settings.declared import INT_MAX, Declared, declared
 from rocketline.settings.sources import environment_name
@@ -98,12 +110,41 @@ The command comes with `pip install 'rocketline[cli]'`. It ends with status 0, w
 when an option or a setting is wrong.
 """
 
+_OPTIONS_HEAD = """\
+# Options of clients
+
+<!-- Written by docs/generate.py. Change the docstrings of the option classes in rocketline.client. -->
+
+Every option is a keyword of a constructor: `Producer("127.0.0.1:9876", group="shop", retries=5)`. The defaults are
+those of Java's client, unless [Differences](../differences.md#clients-for-python) says otherwise; the last column has
+Java's name.
+
+A name that ends in `_s` is a number of seconds, `_ms` a time in milliseconds since 1970, `_bytes` and `_mib` a size,
+`_max` a bound. A keyword that does not exist is a `TypeError` that names the nearest one; values that cannot be are a
+`ConfigError` that lists all of them.
+"""
+
+_OPTION_COLUMNS = ["| option | default | meaning | Java |", "|---|---|---|---|"]
+_OPTION_SECTIONS: dict[str, tuple[type, str]] = {
+    "All clients": (
+        ClientOptions,
+        "The name servers come first, without a keyword; without any, `NAMESRV_ADDR` names them.",
+    ),
+    "TLS": (Tls, "What `tls=Tls(…)` takes; see [TLS](../clients.md#tls)."),
+    "Producer": (ProducerOptions, "And those of all clients."),
+    "Push and lite pull consumer": (ConsumerOptions, "And those of all clients."),
+    "Push consumer": (PushOptions, "And those of both consumers."),
+    "Lite pull consumer": (LitePullOptions, "And those of both consumers."),
+    "Pull consumer": (PullOptions, "And those of all clients."),
+}
+
 
 def pages() -> dict[Path, str]:
     """Every generated page by its path."""
     return {
         REFERENCE / "settings.md": name_server_page(),
         REFERENCE / "broker-settings.md": broker_page(),
+        REFERENCE / "client-options.md": options_page(),
         REFERENCE / "commands.md": commands_page(),
     }
 
@@ -179,6 +220,56 @@ def _update(setting: Declared) -> str:
 def _variables(setting: Declared) -> str:
     names = (ENVIRONMENT_PREFIX + environment_name(setting.key), *setting.rules.environment)
     return ", ".join(f"`{name}`" for name in names)
+
+
+def options_page() -> str:
+    lines = [_OPTIONS_HEAD]
+    for title, (kind, text) in _OPTION_SECTIONS.items():
+        meanings = option_meanings(kind)
+        own = [field for field in fields(kind) if field.name in meanings]
+        lines += [f"\n## {title}\n", text, "", *_OPTION_COLUMNS]
+        lines += [_option_row(field, *meanings[field.name]) for field in own]
+    return "\n".join(lines) + "\n"
+
+
+def option_meanings(kind: type) -> dict[str, tuple[str, str]]:
+    """What the docstrings below a class's own fields say: the meaning, and Java's name for it."""
+    (declared_class,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(declared_class, ast.ClassDef)
+    found = {}
+    for field, below in pairwise([*declared_class.body, ast.Pass()]):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            match below:
+                case ast.Expr(ast.Constant(str(words))):
+                    meaning, _, java = " ".join(words.split()).partition("Java: ")
+                    found[field.target.id] = meaning.strip(), java.removesuffix(".")
+                case _:
+                    found[field.target.id] = "", ""
+    return found
+
+
+def _option_row(field: Field[Any], meaning: str, java: str) -> str:
+    java = re.sub(r"^(?!the )[\w.*]+(, [\w.]+$)?", lambda name: f"`{name[0]}`", java)
+    text = f"{meaning} {_option_bounds(field)}".strip().replace("||", "\\|\\|")
+    return f"| `{field.name}` | {_option_default(field)} | {text} | {java} |"
+
+
+def _option_default(field: Field[Any]) -> str:
+    value = field.default if field.default_factory is MISSING else field.default_factory()
+    if isinstance(value, Enum):
+        return f"`{value.name}`"
+    if isinstance(value, frozenset):
+        return ", ".join(str(code) for code in sorted(value))
+    if value in ((), ""):
+        return "(none)"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value!r}`"
+
+
+def _option_bounds(field: Field[Any]) -> str:
+    low, above, high = (field.metadata.get(bound) for bound in ("low", "above", "high"))
+    if high is not None:
+        return f"{low} to {high}."
+    return f"At least {low}." if low and low > 0 else "" if above is None else f"Above {above}."
 
 
 def commands_page() -> str:

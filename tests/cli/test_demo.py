@@ -10,16 +10,16 @@ from click.testing import CliRunner
 from rocketline.cli.commands import rocketline
 
 
-def test_demo_sends_and_pulls_messages_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_sends_and_consumes_messages_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["bin/rocketline"])
     monkeypatch.setenv("PATH", "")
     result = CliRunner(env={"COLUMNS": "100"}).invoke(rocketline, ["demo"], catch_exceptions=False)
-    clusters, route, messages = (part.rpartition("┃\n")[2] for part in result.output.split("│\n└")[:3])
+    brokers, receipts, messages = (part.rpartition("┃\n")[2] for part in result.output.split("│\n└")[:3])
 
     assert result.exit_code == 0
-    assert "│ DemoCluster │ broker-a │ 127.0.0.1:" in clusters
-    assert "│ broker-a │ 0–3 " in route
+    assert "│ DemoCluster │ broker-a │ 127.0.0.1:" in brokers
+    assert receipts.count("│\n") == 2, "three lines"
     assert "two teapots" in messages
     assert "nine cups" in messages
     assert "a samovar" not in messages, "it has another tag"

@@ -12,13 +12,20 @@ import pytest
 from markdown_pages import ROOT, name
 from rocketline.broker.config import BrokerConfig
 from rocketline.cli.commands import rocketline
+from rocketline.client.consumer_options import ConsumerOptions
+from rocketline.client.lite_pull_options import LitePullOptions
+from rocketline.client.options import ClientOptions, Tls
+from rocketline.client.producer_options import ProducerOptions
+from rocketline.client.pull_options import PullOptions
+from rocketline.client.push_options import PushOptions
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.settings.declared import declared
 
-GENERATED: dict[Path, str] = runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"]()
-SETTINGS, BROKER_SETTINGS, COMMANDS = (
+GENERATOR = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+GENERATED: dict[Path, str] = GENERATOR["pages"]()
+SETTINGS, BROKER_SETTINGS, CLIENT_OPTIONS, COMMANDS = (
     (ROOT / "docs" / "reference" / page).read_text("utf-8")
-    for page in ("settings.md", "broker-settings.md", "commands.md")
+    for page in ("settings.md", "broker-settings.md", "client-options.md", "commands.md")
 )
 
 
@@ -34,6 +41,17 @@ def test_every_setting_is_documented(key: str) -> None:
 
 def test_every_setting_of_the_broker_is_documented_once() -> None:
     assert [key for key in declared(BrokerConfig) if BROKER_SETTINGS.count(f"\n| `{key}` |") != 1] == []
+
+
+@pytest.mark.parametrize(
+    "kind", [ClientOptions, Tls, ProducerOptions, ConsumerOptions, PushOptions, LitePullOptions, PullOptions]
+)
+def test_every_option_of_a_client_is_explained_and_has_its_name_in_java(kind: type) -> None:
+    meanings: dict[str, tuple[str, str]] = GENERATOR["option_meanings"](kind)
+
+    assert meanings
+    assert [option for option, (meaning, java) in meanings.items() if not meaning or not java] == []
+    assert [option for option in meanings if f"\n| `{option}` |" not in CLIENT_OPTIONS] == []
 
 
 def _all_commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:

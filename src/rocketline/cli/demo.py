@@ -2,74 +2,103 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Collection, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from rocketline.cli.client_log import client_log
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from rocketline.model.message import StoredMessage
-    from rocketline.model.route import TopicRouteData
-    from rocketline.wire.bodies.routes import ClusterInfo
+    from rocketline.admin.views import BrokerAddress
+    from rocketline.client.receipts import SendReceipt
+    from rocketline.client.received_message import ReceivedMessage
 
+_TOPIC = "orders"
 _ORDERS = (
     ("order-1", "paid", "two teapots"),
     ("order-2", "open", "a samovar"),
     ("order-3", "paid", "nine cups"),
 )
+_PAID = sum(tag == "paid" for _, tag, _ in _ORDERS)
+_TIMEOUT_S = 10.0
 
 _NEXT = """\
 [bold]Try next[/bold]
-  [cyan]{command} serve[/cyan]             a name server and a broker, to stay
-  [cyan]{command} broker -p[/cyan]         every setting, and where it came from
-Apache's clients and mqadmin work with them as with their own:
-  [cyan]mqadmin clusterList -n 127.0.0.1:9876[/cyan]"""
+  [cyan]{command} serve[/cyan]                a name server and a broker, to stay
+  [cyan]{command} send orders teapots[/cyan]  a message to them
+  [cyan]{command} tail orders[/cyan]          what is there
+Python, and the clients and mqadmin of Apache RocketMQ, need its address only:
+  [cyan]with Producer("127.0.0.1:9876", group="shop") as producer: …[/cyan]"""
 
 
 @click.command(short_help="See Rocketline at work, in seconds.")
 def demo() -> None:
-    """Start a name server and a broker, send messages and read them back. Takes a second and leaves nothing."""
+    """Start a name server and a broker, send messages and consume them. Takes a few seconds and leaves nothing."""
     from rich.console import Console
 
     from rocketline.net.loop import run
 
-    with tempfile.TemporaryDirectory(prefix="rocketline-demo-") as folder:
+    with client_log(), tempfile.TemporaryDirectory(prefix="rocketline-demo-") as folder:
         run(_play(Console(highlight=False), Path(folder)))
 
 
 async def _play(console: Console, folder: Path) -> None:
+    from rocketline import aio
     from rocketline.cli import demo_scene as scene
-    from rocketline.net.remote import Remote
 
     async with AsyncExitStack() as stack:
         name_server = await stack.enter_async_context(scene.name_server(folder))
-        broker = await stack.enter_async_context(scene.broker(name_server.address))
+        await stack.enter_async_context(scene.broker(name_server.address))
+        admin = await stack.enter_async_context(aio.Admin(name_server.address))
         console.print(f"[bold]1.[/bold] A name server listens on {name_server.address}; a broker registered with it.")
-        client = await stack.enter_async_context(Remote(name_server.address))
-        console.print(_cluster_table(await scene.ask_clusters(client)))
+        console.print(_broker_table(await admin.brokers.addresses()))
 
-        producer = await stack.enter_async_context(Remote(broker.address))
-        for queue_id, order in enumerate(_ORDERS):
-            await scene.send(producer, queue_id, *order)
-        console.print(
-            f"[bold]2.[/bold] A producer sent {len(_ORDERS)} messages to {scene.TOPIC}, which made that topic."
-        )
-        console.print(_route_table(await scene.ask_until_known(client, scene.TOPIC)))
+        receipts = await _send(name_server.address)
+        console.print(f"[bold]2.[/bold] A producer sent {len(receipts)} messages to {_TOPIC}, which made that topic.")
+        console.print(_receipt_table(receipts))
 
-        consumer = await stack.enter_async_context(Remote(broker.address))
-        pulled = [message for queue in range(scene.QUEUES) for message in await scene.pull(consumer, queue, "paid")]
-        console.print("[bold]3.[/bold] A consumer pulled those with the tag [italic]paid[/italic] from all queues.")
-        console.print(_message_table(pulled))
-    console.print("[bold]4.[/bold] Both closed cleanly. The messages were kept in memory, so nothing is left.\n")
+        consumed = await _consume(name_server.address)
+        console.print("[bold]3.[/bold] A push consumer was brought those with the tag [italic]paid[/italic].")
+        console.print(_message_table(consumed))
+    console.print("[bold]4.[/bold] All closed cleanly. The messages were kept in memory, so nothing is left.\n")
     console.print(_NEXT.format(command=_own_command()))
+
+
+async def _send(name_server: str) -> list[SendReceipt]:
+    from rocketline import aio
+
+    async with aio.Producer(name_server, group="demo-producers") as producer:
+        return [
+            await producer.send(aio.Message(_TOPIC, body.encode(), tags=tag, keys=[key])) for key, tag, body in _ORDERS
+        ]
+
+
+async def _consume(name_server: str) -> list[ReceivedMessage]:
+    """What the handler is called with, until it has seen all that it wants."""
+    from rocketline import aio
+
+    consumed: list[ReceivedMessage] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        consumed.append(message)
+        if len(consumed) == _PAID:
+            await consumer.close()
+
+    async with asyncio.timeout(_TIMEOUT_S), aio.PushConsumer(name_server, group="demo-consumers") as consumer:
+        consumer.subscribe(_TOPIC, "paid", handle)
+        await consumer.run()
+    return consumed
 
 
 def _own_command() -> str:
@@ -77,31 +106,31 @@ def _own_command() -> str:
     return "rocketline" if shutil.which("rocketline") else os.path.relpath(sys.argv[0])
 
 
-def _table(*columns: str) -> Table:
+def _table(columns: Collection[str], rows: Iterable[Collection[str]]) -> Table:
     from rich.table import Table
 
-    return Table(*columns, header_style="bold")
-
-
-def _cluster_table(info: ClusterInfo) -> Table:
-    table = _table("cluster", "broker", "address")
-    for cluster, names in sorted(info.cluster_addr_table.items()):
-        for name in sorted(names):
-            for address in info.broker_addr_table[name].broker_addrs.values():
-                table.add_row(cluster, name, address)
+    table = Table(*columns, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _route_table(route: TopicRouteData) -> Table:
-    table = _table("broker", "queues to write", "queues to read")
-    for queues in route.queue_datas:
-        table.add_row(queues.broker_name, f"0–{queues.write_queue_nums - 1}", f"0–{queues.read_queue_nums - 1}")
-    return table
+def _broker_table(brokers: Iterable[BrokerAddress]) -> Table:
+    return _table(("cluster", "broker", "address"), ((each.cluster, each.name, each.address) for each in brokers))
 
 
-def _message_table(messages: list[StoredMessage]) -> Table:
-    table = _table("queue", "offset", "key", "tag", "body")
-    for message in messages:
-        place = str(message.queue_id), str(message.queue_offset)
-        table.add_row(*place, " ".join(message.keys), message.tag, message.body.decode())
-    return table
+def _receipt_table(receipts: Iterable[SendReceipt]) -> Table:
+    return _table(
+        ("message id", "queue", "offset"),
+        ((each.message_id, str(each.queue.queue_id), str(each.queue_offset)) for each in receipts),
+    )
+
+
+def _message_table(messages: Iterable[ReceivedMessage]) -> Table:
+    return _table(
+        ("key", "tag", "body", "queue", "offset"),
+        (
+            (" ".join(each.keys), each.tags or "", each.body.decode(), str(each.queue.queue_id), str(each.queue_offset))
+            for each in sorted(messages, key=lambda message: message.keys)
+        ),
+    )

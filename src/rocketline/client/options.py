@@ -43,12 +43,15 @@ class Tls:
     """
 
     trust_path: str = ""
+    """The certificates to trust; empty: the system's. Java: tls.client.trustCertPath."""
     cert_path: str = ""
-    """Our own certificate, for servers that ask for one."""
+    """Our own certificate, for servers that ask for one. Java: tls.client.certPath."""
     key_path: str = ""
+    """Its key. Java: tls.client.keyPath."""
     key_password: str = field(default="", repr=False)
+    """If the key is encrypted. Java: tls.client.keyPassword."""
     verifies: bool = True
-    """False takes any certificate: who listens in is not noticed. Java's default."""
+    """False takes any certificate: who listens in is not noticed. Java: tls.client.authServer, which is false."""
 
 
 def option(default: Any, *, low: float | None = None, above: float | None = None, high: float | None = None) -> Any:
@@ -77,7 +80,7 @@ class ClientOptions:
     credentials: Credentials | None = None
     """Who signs the requests. Java: AclClientRPCHook."""
     rpc_hooks: tuple[RpcHook, ...] = ()
-    """Called in this order for every request."""
+    """Called in this order for every request. Java: RPCHook."""
     tls: bool | Tls | SSLContext = False
     """True: servers are checked against the system's certificates; `Tls` names files; or a context. Java: useTLS."""
     vip_channel: bool = False

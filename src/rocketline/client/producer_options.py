@@ -62,7 +62,7 @@ class ProducerOptions(ClientOptions):
     compression: CompressionType = CompressionType.ZLIB
     """LZ4 and ZSTD need the extra `compression`. Java: compressType."""
     compression_level: int = LEVEL_DEFAULT
-    """Java: compressLevel."""
+    """How hard zlib and ZSTD try; LZ4 knows no levels. Java: compressLevel."""
     avoids_slow_brokers: bool = False
     """Leave brokers alone for a while that failed or were slow. Not for ordered messages. Java: sendLatencyEnable."""
     latency_levels: tuple[tuple[float, float], ...] = LATENCY_LEVELS
@@ -70,9 +70,9 @@ class ProducerOptions(ClientOptions):
     probes_brokers: bool = False
     """Ask brokers that failed whether they are back. Java: startDetectorEnable."""
     probe_timeout_s: float = option(0.2, above=0)
-    """Java: detectTimeout."""
+    """How long such a question may take. Java: detectTimeout."""
     probe_period_s: float = option(2.0, above=0)
-    """Java: detectInterval."""
+    """The pause between two such questions to one broker. Java: detectInterval."""
     async_in_flight_max: int = option(50_000, low=1)
     """Messages sent without waiting that have no receipt yet; one more is refused. Java: the executor's queue."""
     back_pressure: bool = False
@@ -82,7 +82,9 @@ class ProducerOptions(ClientOptions):
     back_pressure_bytes: int = option(100 * _MIB, low=_MIB)
     """The room in bytes of bodies. Java: backPressureForAsyncSendSize."""
     send_hooks: tuple[SendHook, ...] = ()
+    """See every attempt before and after. Java: SendMessageHook."""
     forbidden_hooks: tuple[ForbiddenHook, ...] = ()
+    """See every attempt before, and may refuse it. Java: CheckForbiddenHook."""
 
     def problems(self) -> Iterator[str]:
         yield from ClientOptions.problems(self)

@@ -24,7 +24,8 @@ class PushOptions(ConsumerOptions):
     """Consume each queue in order, one call at a time; members lock the queues that they read.
     Java: MessageListenerOrderly."""
     consume_threads: int = option(20, low=1, high=1000)
-    """How many handlers run at once, as threads or, if they are coroutines, as tasks. Java: consumeThreadMin."""
+    """How many handlers run at once, as threads or, if they are coroutines, as tasks.
+    Java: consumeThreadMin, consumeThreadMax."""
     consume_batch_max: int = option(1, low=1, high=1024)
     """The most messages for one call; above 1, handlers get a sequence of them. Java: consumeMessageBatchMaxSize."""
     consume_timeout_s: float = option(900.0, above=0)
@@ -57,9 +58,12 @@ class PushOptions(ConsumerOptions):
     """How long `close` waits for handlers that run. What they have done by then counts; what they do later does not,
     and the messages are delivered again. Java: awaitTerminationMillisWhenShutdown, which is 0."""
     queue_listener: QueueListener | None = None
-    """Told when other queues are this consumer's. It is called on the loop and must not block."""
+    """Told when other queues are this consumer's. It is called on the loop and must not block.
+    Java: messageQueueListener."""
     consume_hooks: tuple[ConsumeHook, ...] = ()
+    """See every call of a handler before and after. Java: ConsumeMessageHook."""
     filter_hooks: tuple[FilterHook, ...] = ()
+    """See, and may take out, what pulls bring. Java: FilterMessageHook."""
 
     def problems(self) -> Iterator[str]:
         yield from ConsumerOptions.problems(self)
