@@ -141,7 +141,7 @@ class Puts:
         except RemoteProtocolError as error:
             return str(error)
         if count > BATCH_MESSAGES_MAX:
-            return f"{count} messages; a batch within one record has at most {BATCH_MESSAGES_MAX}"
+            return f"{count} messages; a batch has at most {BATCH_MESSAGES_MAX}"
         if message.properties.get(property_names.INNER_NUM) != str(count) or not count:
             return f"{count} messages, but INNER_NUM={message.properties.get(property_names.INNER_NUM)}"
         return None

@@ -21,7 +21,7 @@ from rocketline.store.segments import OpenFiles, Segments
 
 BATCH_UNIT_BYTES: Final = 46
 BATCH_MESSAGES_MAX: Final = 0x7FFF
-"""In one record: a unit counts them in two bytes."""
+"""Of one producer's batch: a unit counts them in two bytes, and so does Java for batches that are taken apart."""
 _UNIT = struct.Struct(">qiqqqhii")
 _NOT_COMPACTED: Final = -1
 _BEHIND_BYTES_MAX: Final = 64 * 1024

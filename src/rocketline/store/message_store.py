@@ -34,6 +34,7 @@ from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.log_writer import Entry, LogWriter, index_keys, keys_in
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
+from rocketline.store.record_scan import SECTOR_BYTES
 from rocketline.store.recovery import RecoveryRules, recover
 from rocketline.store.retention import Retention, is_expired
 from rocketline.store.store_reader import StoreReader
@@ -227,7 +228,8 @@ class MessageStore(StoreReader):
         queue, codes = self.queues.make(batch.topic, batch.queue_id), dict[str | None, int]()
         total_bytes = (_FIXED_BYTES_MAX + len(queue.topic_field)) * len(members)
         for _, body, properties in members:
-            self.writer.check_properties(properties)
+            if len(properties) >= SECTOR_BYTES:
+                self.writer.check_properties(properties)
             total_bytes += len(body) + len(properties)
         born_host = batch.born_host.ip + batch.born_host.port.to_bytes(4, "big")
         shared = born_host, batch.sys_flag, batch.born_ms

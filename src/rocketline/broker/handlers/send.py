@@ -36,6 +36,7 @@ from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings
+from rocketline.store.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.wire import headers
 from rocketline.wire.batch import BatchEntry, split_batch
 from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
@@ -49,8 +50,6 @@ from rocketline.wire.headers import (
 from rocketline.wire.properties import VALUE_END, decode_properties, parse_properties
 from rocketline.wire.unique_id import UniqueIdGenerator
 
-_BATCH_MESSAGES_MAX = 65_536
-"""More than any client packs into four megabytes, and half a second of work."""
 _NOT_IN_A_BATCH = (property_names.DELAY, property_names.TRAN_MSG)
 _MAY_BE_SPECIAL = re.compile("|".join((*_NOT_IN_A_BATCH, property_names.INNER_NUM)).encode()).search
 _VALUE_END = VALUE_END.encode()
@@ -199,16 +198,16 @@ class SendHandlers:
             members = split_batch(batch.body)
         except RemoteProtocolError as error:
             raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        if len(members) > BATCH_MESSAGES_MAX:
+            raise _RefusalError(
+                ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {BATCH_MESSAGES_MAX}"
+            )
         if is_batched(topic) and property_names.UNIQ_KEY in batch.properties:
             batch.properties[property_names.INNER_NUM] = str(len(members))
             batch.sys_flag |= NEED_UNWRAP | INNER_BATCH
             batch.properties.pop(property_names.POP_CK, None)
             self._add_origin(batch.properties)
             return None
-        if len(members) > _BATCH_MESSAGES_MAX:
-            raise _RefusalError(
-                ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {_BATCH_MESSAGES_MAX}"
-            )
         return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
