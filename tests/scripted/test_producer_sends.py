@@ -177,13 +177,12 @@ class TestWaitingForTheReceipt:
         assert len(peer.requests(SEND)) == 1
 
     async def test_limit_for_one_attempt_leaves_time_for_others(self, make: MakeProducer, two: Two) -> None:
-        """9.4 68: three attempts, the last with the rest of the time."""
+        """9.4 68: the third attempt, with the rest of the time, is a success. The times: test_producer_times."""
         for script in two.on_both():
-            script.never()
-        async with make(two.a.address, send_timeout_s=0.6, attempt_timeout_s=0.1) as producer:
-            error = await error_of(producer.send(MESSAGE))
-        assert isinstance(error, SendFailedError)
-        assert (error.code, len(error.attempts), two.sends()) == (10002, 3, 3)
+            script.never().default()
+        async with make(two.a.address, send_timeout_s=20, attempt_timeout_s=0.1) as producer:
+            assert (await producer.send(MESSAGE)).is_ok
+        assert two.sends() == 3
 
     async def test_without_retries_one_attempt_is_made(self, make: MakeProducer, two: Two) -> None:
         """9.4 69."""

@@ -147,9 +147,8 @@ class Delivery:
             assert first is not None
         address, command = await self.address(request, first), self._command(request, first)
         context = sending.context(request, first, address, SendMode.ONEWAY)
-        sending.hooks.before(context)
-        await self._connections.send_oneway(address, command, sending.options.send_timeout_s)
-        sending.hooks.after(context)
+        with sending.hooks.around(context):
+            await self._connections.send_oneway(address, command, sending.options.send_timeout_s)
 
     # --- one attempt
 
@@ -180,15 +179,10 @@ class Delivery:
         sending = self._sending
         address = await self.address(request, queue)
         command, context = self._command(request, queue), sending.context(request, queue, address, mode)
-        sending.hooks.before(context)
-        try:
+        with sending.hooks.around(context):
             left_s = max(attempts.due_s - self._clock.monotonic(), 0.0)
             answer = await self._connections.ask(address, command, left_s)
-            receipt = sending.receipt(answer, request, queue, address)
-        except RocketlineError as error:
-            sending.hooks.after(context, error=error)
-            raise
-        sending.hooks.after(context, receipt=receipt)
+            context.receipt = receipt = sending.receipt(answer, request, queue, address)
         return receipt
 
     async def address(self, request: SendRequest, queue: MessageQueue) -> str:

@@ -72,7 +72,7 @@ class Producer:
         room = None
         if self.options.back_pressure:
             room = SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes)
-        self._soon = SoonReceipts(self.runtime, self.sending, self.delivery, room)
+        self.soon = SoonReceipts(self.runtime, self.sending, self.delivery, room)
         self._probing: Stoppable | None = None
         self._state = _NEW
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -127,7 +127,7 @@ class Producer:
             return
         self._state = _CLOSED
         self._loop = None
-        await self._soon.drain(self.options.send_timeout_s)
+        await self.soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()
         await self.runtime.unregister_producer(self.runtime.with_namespace(self.group))
@@ -200,7 +200,7 @@ class Producer:
             self._refuse()
         receipt: asyncio.Future[SendReceipt] = loop.create_future()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        self._soon.send(self.sending.prepare(message), queue, selector, started_s, timeout_s, receipt)
+        self.soon.send(self.sending.prepare(message), queue, selector, started_s, timeout_s, receipt)
         return receipt
 
     async def send_oneway(
@@ -221,11 +221,6 @@ class Producer:
             self._refuse()
         info = await self.delivery.publish_info(self.runtime.with_namespace(topic))
         return [self.sending.bare_queue(queue) for queue in info.queues]
-
-    def soon_without_room(self) -> SoonReceipts:
-        """For the blocking producer, whose callers wait for room in their own threads."""
-        self._soon = SoonReceipts(self.runtime, self.sending, self.delivery, None)
-        return self._soon
 
     # --- what the runtime asks
 

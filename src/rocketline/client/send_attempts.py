@@ -46,7 +46,7 @@ class RetryRules:
 
 
 def retry_rules(options: ProducerOptions, mode: SendMode, *, is_queue_given: bool) -> RetryRules:
-    """The rules for a caller that waits, or does not. A given queue is the only one tried: once, if the caller waits."""
+    """The rules for a caller that waits, or does not. A given queue is the only one tried; once, if it waits."""
     if mode is SendMode.ASYNC:
         return RetryRules(1 + options.async_retries, probes_brokers=options.probes_brokers)
     if is_queue_given:

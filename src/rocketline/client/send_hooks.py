@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -89,22 +90,23 @@ class SendHooks:
     def __bool__(self) -> bool:
         return bool(self._send or self._forbidden)
 
-    def before(self, context: SendContext) -> None:
-        """Raises what a forbidding hook raises."""
+    @contextmanager
+    def around(self, context: SendContext) -> Iterator[None]:
+        """The hooks' turns before and after an attempt, which sets `context.receipt`. Raises what forbids it."""
         for forbidden in self._forbidden:
             forbidden.check_forbidden(context)
-        for hook in self._send:
-            try:
-                hook.before_send(context)
-            except Exception as error:  # noqa: BLE001  # a hook only looks on
-                _log.error("send hook failed before a message", error=error, topic=context.queue.topic)
+        self._call("before", [hook.before_send for hook in self._send], context)
+        try:
+            yield
+        except Exception as error:
+            context.error = error
+            raise
+        finally:
+            self._call("after", [hook.after_send for hook in self._send], context)
 
-    def after(
-        self, context: SendContext, *, receipt: SendReceipt | None = None, error: Exception | None = None
-    ) -> None:
-        context.receipt, context.error = receipt, error
-        for hook in self._send:
+    def _call(self, when: str, hooks: Sequence[Callable[[SendContext], None]], context: SendContext) -> None:
+        for hook in hooks:
             try:
-                hook.after_send(context)
-            except Exception as failure:  # noqa: BLE001
-                _log.error("send hook failed after a message", error=failure, topic=context.queue.topic)
+                hook(context)
+            except Exception as error:  # noqa: BLE001  # a hook only looks on
+                _log.error(f"send hook failed {when} a message", error=error, topic=context.queue.topic)

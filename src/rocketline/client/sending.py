@@ -64,7 +64,7 @@ class Sending:
     ) -> None:
         """`common` are the options of the runtime, which other clients may share."""
         self.group, self.options, self.clock, self.routes = group, options, clock, routes
-        self._client_id, self._namespace, self._common = client_id, namespace, common
+        self._client_id, self._namespace = client_id, namespace
         ids = UniqueIdGenerator(_id_address(common), os.getpid(), random.getrandbits(32), clock)
         self.requests = SendRequests(with_namespace(namespace, group), options, namespace, ids)
         self.hooks = SendHooks(options.send_hooks, options.forbidden_hooks)

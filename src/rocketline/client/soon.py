@@ -15,7 +15,7 @@ from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
 from rocketline.client.sending import Sending
-from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, RocketlineError
+from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, RequestTimeoutError, RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.wire.command import Command
 
@@ -106,8 +106,11 @@ class SoonReceipts:
             return
         soon.first = first
         outcome: RocketlineError | None = None
+        left_s = started_s + timeout_s - self._clock.monotonic()
         try:
-            address = self._delivery.begin(request, first, timeout_s, soon)
+            if left_s <= 0:
+                raise RequestTimeoutError(first.broker_name, "the time was over before the message's turn came")
+            address = self._delivery.begin(request, first, left_s, soon)
             if address is not None:
                 soon.address = address
                 return

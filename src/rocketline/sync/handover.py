@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import NamedTuple
 
 from rocketline.client.queue_choice import QueueSelector
@@ -13,7 +14,7 @@ from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
 from rocketline.client.soon import SoonReceipts
 from rocketline.clock import Clock
-from rocketline.errors import CallTimeoutError, RocketlineError
+from rocketline.errors import CallTimeoutError, ClosedError, RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.sync.portal import Portal
 
@@ -34,7 +35,7 @@ class Handover:
         """With `room`, callers wait for it."""
         self._portal, self._soon, self._room, self._clock = portal, soon, room, clock
         self._waiting: deque[_Handed] = deque()
-        self._is_posted = False
+        self._is_posted = self._is_closed = False
 
     def send(
         self,
@@ -59,7 +60,16 @@ class Handover:
         if not self._is_posted:
             self._is_posted = True
             self._portal.post(self._take)
+        if self._is_closed:  # maybe only just now, when this one was not to be seen
+            self.close()
         return receipt
+
+    def close(self) -> None:
+        """The loop takes nothing any more: whoever handed something over since is told so."""
+        self._is_closed = True
+        with suppress(IndexError):
+            while True:
+                self._waiting.popleft().receipt.set_exception(ClosedError("the producer is closed"))
 
     def _take(self) -> None:
         """On the loop: send all that was handed over."""

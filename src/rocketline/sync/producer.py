@@ -55,6 +55,7 @@ class Producer:
         self.options = make_options(ProducerOptions, name_servers, options)
         self.runtime = runtime or ClientRuntime(self.options, clock=clock)
         core = self.runtime.core
+        options["back_pressure"] = False  # callers wait for room in their own threads, see below
         self._core = AsyncProducer(name_servers, group=group, runtime=core, **options)
         self.group = group
         self._sending, self._delivery, self._clock = self._core.sending, self._core.delivery, core.clock
@@ -64,12 +65,12 @@ class Producer:
             idle_s=core.options.idle_close_s,
             clock=core.clock,
         )
-        self._is_plain = not self._sending.hooks and not core.preparation.is_needed
+        self._is_plain = not (self._sending.hooks or core.preparation.is_needed or core.options.vip_channel)
         self._turns = _Turns()
         room = None
         if self.options.back_pressure:
             room = BlockingRoom(SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes))
-        self._handover = Handover(self.runtime.portal, self._core.soon_without_room(), room, core.clock)
+        self._handover = Handover(self.runtime.portal, self._core.soon, room, core.clock)
 
     def __repr__(self) -> str:
         return repr(self._core)
@@ -109,6 +110,7 @@ class Producer:
         self._connections.close()
         if self._core.is_running:
             self.runtime.portal.call_closing(self._core.close())
+        self._handover.close()
         self._end_thread()
 
     def _end_thread(self) -> None:
@@ -199,10 +201,9 @@ class Producer:
         chosen, timeout_s = self._first_queue(request, queue, selector), self.options.send_timeout_s
         address, command = self._address(request, chosen), self._command(request, chosen)
         context = self._sending.context(request, chosen, address, SendMode.ONEWAY)
-        self._sending.hooks.before(context)
-        self.runtime.core.prepare(command, address)
-        self._connections.send_oneway(address, command, timeout_s)
-        self._sending.hooks.after(context)
+        with self._sending.hooks.around(context):
+            self.runtime.core.prepare(command, address)
+            self._connections.send_oneway(address, command, timeout_s)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""
@@ -223,36 +224,31 @@ class Producer:
 
     def _outcome(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> SendReceipt | RocketlineError:
         """What one attempt brings."""
+        sending = self._sending
         try:
-            return self._try(request, queue, timeout_s)
+            broker_name = sending.routes.broker_of(queue)
+            address = sending.routes.master(broker_name)
+            if address is None or not self._is_plain:
+                return self._try(request, queue, timeout_s)
+            frame, born_ms = sending.requests.frame, self._clock.wall_ms()
+            answer = self._connections.request_frame(
+                address, lambda opaque: frame(request, queue, broker_name, born_ms, opaque), timeout_s
+            )
+            return sending.receipt(answer, request, queue, address)
         except RocketlineError as error:
             return error
 
     def _try(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> SendReceipt:
-        sending = self._sending
+        """The whole of an attempt: find the broker, ask the hooks, sign."""
         address = self._address(request, queue)
-        if not self._is_plain:
-            return self._try_with_hooks(request, queue, address, timeout_s)
-        frame, broker_name, born_ms = sending.requests.frame, sending.routes.broker_of(queue), self._clock.wall_ms()
-        answer = self._connections.request_frame(
-            address, lambda opaque: frame(request, queue, broker_name, born_ms, opaque), timeout_s
-        )
-        return sending.receipt(answer, request, queue, address)
-
-    def _try_with_hooks(self, request: SendRequest, queue: MessageQueue, address: str, timeout_s: float) -> SendReceipt:
         sending, core = self._sending, self.runtime.core
         command = self._command(request, queue)
         context = sending.context(request, queue, address, SendMode.SYNC)
-        sending.hooks.before(context)
-        try:
+        with sending.hooks.around(context):
             core.prepare(command, address)
             answer = self._connections.request(address, command, timeout_s)
             core.preparation.finish(command, address, answer)
-            receipt = sending.receipt(answer, request, queue, address)
-        except RocketlineError as error:
-            sending.hooks.after(context, error=error)
-            raise
-        sending.hooks.after(context, receipt=receipt)
+            context.receipt = receipt = sending.receipt(answer, request, queue, address)
         return receipt
 
     def _address(self, request: SendRequest, queue: MessageQueue) -> str:
