@@ -3,8 +3,8 @@
     log = Log(__name__)
     log.info("broker registered", broker="broker-a", topics=12)
 
-A library never sets logging up; a program calls `configure` once. Peers' text may stand in a field or an event:
-whatever it holds, one event stays one line of bounded length.
+A library never sets logging up; a program calls `configure` once, or has its own handlers show `event key=value …`.
+Peers' text may stand in a field or an event: whatever it holds, one event stays one line of bounded length.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rocketline.clock import Clock
 TEXT_CHARACTERS_MAX = 1000
 """An event or a field is cut here: peers may have written it."""
 
-_FIELDS = "rocketline_fields"
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -57,7 +56,24 @@ class Log:
 
     def write(self, level: int, event: str, fields: Mapping[str, object], error: BaseException | None = None) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, "%s", event, extra={_FIELDS: dict(fields)}, exc_info=error)
+            self._logger.log(level, _Event(event, fields), exc_info=error)
+
+
+class _Event:
+    """An event with its fields, as a record's message: whoever formats records, the fields are there."""
+
+    __slots__ = ("fields", "text")
+
+    def __init__(self, event: str, fields: Mapping[str, object]) -> None:
+        self.text = _cut(event)
+        self.fields = {
+            name: value if isinstance(value, bool | int | float) else _cut(_joined(value))
+            for name, value in fields.items()
+        }
+
+    def __str__(self) -> str:
+        fields = "".join(f" {name}={_text(value)}" for name, value in self.fields.items())
+        return f"{_one_line(self.text)}{fields}"
 
 
 @dataclass(slots=True)
@@ -124,8 +140,7 @@ class TextFormatter(logging.Formatter):
     """`time LEVEL event key=value …`; a traceback follows on lines of its own, indented: none can pass for an event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={_text(value)}" for name, value in _fields(record).items())
-        line = f"{_time(record)} {record.levelname:<7} {_one_line(_event(record))}{fields}"
+        line = f"{_time(record)} {record.levelname:<7} {_event(record)}"
         return f"{line}\n{indent(self.formatException(record.exc_info), '    ')}" if record.exc_info else line
 
 
@@ -133,15 +148,16 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, event, the event's fields, and a traceback as `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
+        event = _event(record)
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": _event(record),
+            "event": event.text,
         }
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(_fields(record) | entry)
+        return json.dumps(event.fields | entry)
 
 
 def configure(level: str, log_format: LogFormat, stream: TextIO) -> None:
@@ -151,16 +167,9 @@ def configure(level: str, log_format: LogFormat, stream: TextIO) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-def _event(record: logging.LogRecord) -> str:
-    return _cut(record.getMessage())
-
-
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """Numbers stay numbers; everything else becomes text, of which a list is its parts."""
-    fields: Mapping[str, object] = getattr(record, _FIELDS, {})
-    return {
-        name: value if isinstance(value, bool | int | float) else _cut(_joined(value)) for name, value in fields.items()
-    }
+def _event(record: logging.LogRecord) -> _Event:
+    """What a record tells; those of other libraries have no fields."""
+    return record.msg if isinstance(record.msg, _Event) else _Event(record.getMessage(), {})
 
 
 def _joined(value: object) -> str:

@@ -172,3 +172,9 @@ def test_configure_sends_everything_from_the_level_up_to_the_stream(log_format: 
 
     (line,) = stream.getvalue().splitlines()
     assert (json.loads(line)["event"] == "loud 1") if log_format is LogFormat.JSON else line.endswith("WARNING loud 1")
+
+
+def test_handlers_of_an_application_show_the_fields_too(caplog: pytest.LogCaptureFixture) -> None:
+    Log("rocketline.test").warning("topic has no route", topic="orders", remark="no\nroute")
+
+    assert caplog.messages == ['topic has no route topic=orders remark="no\\nroute"']

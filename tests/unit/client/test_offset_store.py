@@ -89,7 +89,8 @@ async def test_keeper_that_fails_is_heard_when_reading_and_logged_when_saving(
     with caplog.at_level(logging.WARNING):
         await store.persist(ONE)
         await store.persist_all([ONE])
-    assert caplog.messages == ["offsets not saved, next attempt follows"] * 2
+    assert len(caplog.messages) == 2
+    assert all(text.startswith("offsets not saved, next attempt follows ") for text in caplog.messages)
 
 
 async def test_all_owned_offsets_are_saved_changed_or_not_and_others_forgotten() -> None:
@@ -211,7 +212,8 @@ async def test_broker_that_is_gone_is_logged_and_costs_others_nothing(caplog: py
     offsets = BrokerOffsets(double.runtime, "g")
     with caplog.at_level(logging.WARNING):
         await offsets.save({gone: 1, ONE: 10})
-    assert caplog.messages == ["offset not saved"]
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("offset not saved ")
     assert [one.commit_offset for one in double.requests(UpdateConsumerOffsetRequestHeader)] == [10]
     with pytest.raises(BrokerNotFoundError, match="'gone'"):
         await offsets.fetch(gone)

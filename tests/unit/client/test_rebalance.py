@@ -246,7 +246,7 @@ async def test_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -
     consumer.problem = ZeroDivisionError("oops")
     with caplog.at_level(logging.ERROR):
         assert await consumer.rebalancer.run()
-    assert "queue listener failed" in caplog.messages
+    assert "queue listener failed" in caplog.text
 
 
 def test_threshold_of_a_topic_is_shared_by_the_queues() -> None:

@@ -25,7 +25,7 @@ async def test_notice_over_the_bound_is_dropped_with_a_line_in_the_log(
     with caplog.at_level(logging.WARNING, "notices"):
         async with make(clock, unsent_max=1) as notices:
             notices.send(CHANGE)
-    assert [record.getMessage() for record in caplog.records] == ["notice dropped: 1 are on their way"]
+    assert caplog.messages == ['notice dropped: 1 are on their way broker="no address either"']
 
 
 async def test_recipient_that_is_no_address_costs_a_line_in_the_log(
