@@ -1,0 +1,104 @@
+"""Messages handed over to a loop that takes them late, or never."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, cast
+
+import pytest
+
+from rocketline.client.send_room import SendRoom
+from rocketline.client.soon import SoonReceipts
+from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError
+from rocketline.sync.handover import BlockingRoom, Handover
+from rocketline.sync.portal import Portal
+from rocketline.testing.fake_clock import FakeClock
+
+
+class Loop:
+    """Stands for the portal and for what sends on its loop."""
+
+    def __init__(self, count_max: int = 100) -> None:
+        self.posted: list[Callable[[], None]] = []
+        self.sent: list[Any] = []
+        self._count_max = count_max
+
+    def post(self, action: Callable[[], None]) -> None:
+        self.posted.append(action)
+
+    def check_count(self, more: int) -> None:
+        if len(self.sent) + more > self._count_max:
+            raise OverloadedError("producer", "too many")
+
+    def send(self, *handed: Any) -> None:
+        self.sent.append(handed)
+
+    def turn(self) -> None:
+        posted, self.posted = self.posted, []
+        for action in posted:
+            action()
+
+
+class Request:
+    body = b"12345"
+
+
+def handover(loop: Loop, room: BlockingRoom | None = None) -> Handover:
+    return Handover(cast("Portal", loop), cast("SoonReceipts", loop), room, FakeClock())
+
+
+def hand(over: Handover, timeout_s: float = 3.0) -> Future[Any]:
+    return over.send(cast("Any", Request()), None, None, timeout_s)
+
+
+def test_loop_is_woken_once_for_many() -> None:
+    loop = Loop()
+    over = handover(loop)
+    for _ in range(5):
+        hand(over)
+    assert len(loop.posted) == 1
+    loop.turn()
+    assert len(loop.sent) == 5
+    hand(over)
+    assert len(loop.posted) == 1
+
+
+def test_what_waits_counts() -> None:
+    over = handover(Loop(count_max=3))
+    for _ in range(3):
+        hand(over)
+    with pytest.raises(OverloadedError):
+        hand(over)
+
+
+def test_what_nobody_takes_any_more_is_told_so() -> None:
+    loop = Loop()
+    over = handover(loop)
+    before = hand(over)
+    over.close()
+    after = hand(over)
+    for receipt in (before, after):
+        with pytest.raises(ClosedError):
+            receipt.result(0)
+    loop.turn()
+    assert not loop.sent
+
+
+def test_caller_waits_for_room_in_its_time() -> None:
+    loop = Loop()
+    over = handover(loop, BlockingRoom(SendRoom(1, 1000)))
+    first = hand(over)
+    with pytest.raises(CallTimeoutError):
+        hand(over, timeout_s=0.01).result(0)
+    later: list[Future[Any]] = []
+    waiting = threading.Thread(target=lambda: later.append(hand(over, timeout_s=30)))
+    waiting.start()
+    first.set_result(None)
+    waiting.join()
+    assert not later[0].done()
+
+
+def test_receipt_cannot_be_called_back() -> None:
+    assert not hand(handover(Loop())).cancel()
