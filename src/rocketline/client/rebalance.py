@@ -146,7 +146,8 @@ class Rebalancer:
     async def find_share(self, topic: str) -> tuple[Collection[MessageQueue], frozenset[MessageQueue]] | None:
         """All queues of a topic and those that are ours; None if nobody can tell now. Raises what a strategy raises."""
         if self._runtime.routes.route(topic) is None:
-            _log.debug("topic has no route yet", group=self._group, topic=topic)
+            if not is_retry_topic(topic):  # brokers make that one when they hear of the group
+                _log.warning("topic does not exist yet, it is waited for", group=self._group, topic=topic)
             return None
         queues = queues_in_java_order(self._runtime.routes.queues_to_read(topic))
         if not self._is_clustering:

@@ -10,7 +10,7 @@ from rocketline.client.members import Members
 from rocketline.client.routes import RouteTable, limit_queues
 from rocketline.errors import ClosedError, RocketlineError
 from rocketline.logs import Log
-from rocketline.model.names import AUTO_CREATE_TOPIC, is_retry_topic
+from rocketline.model.names import AUTO_CREATE_TOPIC
 from rocketline.model.route import TopicRouteData
 from rocketline.wire import bodies, headers
 from rocketline.wire.codes import ResponseCode
@@ -82,8 +82,8 @@ class RouteUpdates:
         asked = topic if default_topic_queue_nums is None else AUTO_CREATE_TOPIC
         answer = await self._ask(headers.GetRouteInfoRequestHeader(topic=asked, accept_standard_json_only=True))
         if answer.code != ResponseCode.SUCCESS:
-            if asked != AUTO_CREATE_TOPIC and not is_retry_topic(asked):
-                _log.warning("topic has no route", topic=asked, code=answer.code, remark=answer.remark)
+            # Whoever cannot go on without it says so; a topic's first message makes the topic.
+            _log.info("topic has no route", topic=asked, code=answer.code, remark=answer.remark)
             return None
         route = bodies.decode(TopicRouteData, answer.body)
         return route if default_topic_queue_nums is None else limit_queues(route, default_topic_queue_nums)
