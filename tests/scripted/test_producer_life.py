@@ -174,13 +174,16 @@ async def test_another_loop_is_told_so(peer: ScriptedPeer) -> None:
         await producer.send(MESSAGE)
         error = await asyncio.to_thread(lambda: asyncio.run(error_of(producer.send(MESSAGE))))
         assert isinstance(error, WrongLoopError)
+        with pytest.raises(WrongLoopError):
+            await asyncio.to_thread(producer.send_soon, MESSAGE)
 
 
 def _send_in_child(producer: rocketline.Producer, outcome: Any) -> None:
-    try:
-        producer.send(MESSAGE)
-    except Exception as error:  # noqa: BLE001
-        outcome.send(type(error))
+    for send in (producer.send, producer.send_async, producer.send_oneway):
+        try:
+            send(MESSAGE)
+        except Exception as error:  # noqa: BLE001
+            outcome.send(type(error))
 
 
 async def test_fork_is_told_so(peer: ScriptedPeer) -> None:
@@ -190,7 +193,7 @@ async def test_fork_is_told_so(peer: ScriptedPeer) -> None:
         ours, theirs = multiprocessing.get_context("fork").Pipe()
         child = multiprocessing.get_context("fork").Process(target=_send_in_child, args=(sender.producer, theirs))
         child.start()
-        assert await asyncio.to_thread(ours.recv) is ForkedError
+        assert [await asyncio.to_thread(ours.recv) for _ in range(3)] == [ForkedError] * 3
         await asyncio.to_thread(child.join)
         assert (await sender.send(MESSAGE)).is_ok
         ours.close()

@@ -20,7 +20,7 @@ from rocketline.client.queue_choice import BrokerFaults, QueueSelector
 from rocketline.client.receipts import SendReceipt
 from rocketline.client.routes import PublishInfo
 from rocketline.client.runtime import ClientRuntime
-from rocketline.client.scheduling import Stoppable
+from rocketline.client.scheduling import Stoppable, running_loop
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_room import SendRoom
 from rocketline.client.sending import Sending
@@ -195,8 +195,8 @@ class Producer:
         broker's refusal is not. Raises what is wrong with the message, and `OverloadedError` when
         `async_in_flight_max` messages are on their way already. With `back_pressure` it waits for room, in its time.
         """
-        loop, started_s = asyncio.get_running_loop(), self._clock.monotonic()
-        if loop is not self._loop:
+        loop, started_s = running_loop(), self._clock.monotonic()
+        if loop is None or loop is not self._loop:
             self._refuse()
         receipt: asyncio.Future[SendReceipt] = loop.create_future()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s

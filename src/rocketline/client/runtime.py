@@ -28,7 +28,7 @@ from rocketline.client.rebalance_service import RebalanceService
 from rocketline.client.requests import checked, command_of
 from rocketline.client.route_updates import RouteUpdates
 from rocketline.client.routes import RouteTable
-from rocketline.client.scheduling import Alarm, OwnedTasks, Stoppable, Timers, repeat
+from rocketline.client.scheduling import Alarm, OwnedTasks, Stoppable, Timers, repeat, running_loop
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import (
     ClosedError,
@@ -167,7 +167,7 @@ class ClientRuntime:
             raise ClosedError(f"{thing} is closed: make a new one")
         if self._loop is None:
             raise NotStartedError(thing)
-        if self._loop is not asyncio.get_running_loop():
+        if self._loop is not running_loop():
             raise WrongLoopError(thing)
 
     # --- time and tasks

@@ -22,6 +22,14 @@ class Stoppable(Protocol):
     def cancel(self) -> object: ...
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop of this thread; None if it runs none."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 class Alarm:
     """A call that is due at some time. Made by `Timers.call_later`."""
 

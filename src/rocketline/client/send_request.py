@@ -105,6 +105,8 @@ class SendRequests:
 
     def prepare_batch(self, messages: Sequence[Message]) -> SendRequest:
         """The request for several messages at once, none of which is compressed."""
+        if not all(isinstance(message, Message) for message in messages):
+            raise TypeError(f"a Message is sent, or a sequence of them, not {messages!r:.100}")
         options = self._options
         topic = messages[0].topic if messages else ""
         request = SendRequest()

@@ -65,13 +65,13 @@ class Message:
                 _check_property(topic, name, value)
                 found[name] = value
         if tags:
+            if not isinstance(tags, str):
+                raise InvalidMessageError(topic, f"tags {tags!r}: a message has one tag, which is text")
             found[property_names.TAGS] = tags
         if keys:
             found[property_names.KEYS] = keys if isinstance(keys, str) else " ".join(_checked_keys(topic, keys))
         if delay_level:
-            if delay_level < 0:
-                raise InvalidMessageError(topic, f"delay level {delay_level}: levels count from 1, and 0 is no delay")
-            found[property_names.DELAY] = str(delay_level)
+            found[property_names.DELAY] = str(_checked_level(topic, delay_level))
         if sharding_key:
             found[property_names.SHARDING_KEY] = sharding_key
         if not waits_for_store:
@@ -124,10 +124,18 @@ def _check_property(topic: str, name: object, value: object) -> None:
         raise InvalidMessageError(topic, f"property {name!r} = {value!r}: neither name nor value may be blank")
 
 
-def _checked_keys(topic: str, keys: Iterable[str]) -> Iterator[str]:
+def _checked_level(topic: str, level: object) -> int:
+    if not isinstance(level, int) or level < 0:
+        raise InvalidMessageError(topic, f"delay level {level!r}: levels count from 1, and 0 is no delay")
+    return level
+
+
+def _checked_keys(topic: str, keys: Iterable[object]) -> Iterator[str]:
     for key in keys:
-        if not key or " " in key:
-            raise InvalidMessageError(topic, f"key {key!r}: a key is neither empty nor has blanks, which divide keys")
+        if not isinstance(key, str) or not key or " " in key:
+            raise InvalidMessageError(
+                topic, f"key {key!r}: a key is text with no blanks, which divide keys, and not empty"
+            )
         yield key
 
 

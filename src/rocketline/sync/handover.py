@@ -44,7 +44,8 @@ class Handover:
         selector: QueueSelector | None,
         timeout_s: float,
     ) -> Future[SendReceipt]:
-        """Raises `OverloadedError`; whatever else goes wrong, the future tells."""
+        """Raises `OverloadedError` and `ForkedError`; whatever else goes wrong, the future tells."""
+        self._portal.check_process()
         self._soon.check_count(1 + len(self._waiting))
         started_s = self._clock.monotonic()
         receipt: Future[SendReceipt] = Future()

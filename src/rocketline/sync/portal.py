@@ -90,9 +90,15 @@ class Portal:
             self.call(work)
 
     def post(self, action: Callable[..., object], *arguments: object) -> None:
-        """Call `action` on the loop, soon. Nobody waits for it; after `close` it is dropped."""
+        """Call `action` on the loop, soon. Nobody waits for it; after `close` it is dropped. Raises `ForkedError`."""
+        self.check_process()
         with suppress(ClosedError, RuntimeError):  # the latter is what a loop that was just closed gives
             self.loop.call_soon_threadsafe(action, *arguments)
+
+    def check_process(self) -> None:
+        """Raise `ForkedError` in a forked child, where no loop runs and nothing would ever come of waiting."""
+        if os.getpid() != self._pid:
+            raise ForkedError(self._thing)
 
     def close(self) -> None:
         """Cancel what runs, end the thread and wait for it. Closing again, or in a forked child, does nothing."""
@@ -109,8 +115,7 @@ class Portal:
             thread.join(_JOIN_S)
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        if os.getpid() != self._pid:
-            raise ForkedError(self._thing)
+        self.check_process()
         with self._lock:
             if self._is_closed:
                 raise ClosedError(f"{self._thing} is closed: make a new one")

@@ -110,6 +110,7 @@ class PushConsumer:
         """Wait until the consumer is closed, by a handler say, or until Ctrl-C."""
         if not self._is_started:
             self._core.check_running()
+        self.runtime.portal.check_process()
         with suppress(KeyboardInterrupt):
             self._closed.wait()
 

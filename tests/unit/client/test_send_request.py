@@ -152,3 +152,9 @@ def test_frame_that_no_peer_takes_is_refused() -> None:
 def test_batch_shares_its_wish_to_wait() -> None:
     messages = [Message("T", b"x", waits_for_store=False)] * 2
     assert parse_properties(requests().prepare_batch(messages).properties)["WAIT"] == "false"
+
+
+@pytest.mark.parametrize("wrong", ["orders", ["a", "b"], [Message("T", b"x"), b"y"]])
+def test_what_is_no_message_is_refused(wrong: list[Message]) -> None:
+    with pytest.raises(TypeError, match="a Message is sent, or a sequence of them, not"):
+        requests().prepare_batch(wrong)

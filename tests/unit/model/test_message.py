@@ -71,3 +71,12 @@ def test_keys_with_blanks_and_negative_delays_are_refused() -> None:
         Message("T", b"x", keys=["a b"])
     with pytest.raises(InvalidMessageError, match="levels count from 1"):
         Message("T", b"x", delay_level=-1)
+
+
+def test_tags_keys_and_delays_of_another_type_are_refused() -> None:
+    with pytest.raises(InvalidMessageError, match=r"tags \['a', 'b'\]: a message has one tag"):
+        Message("T", b"x", tags=["a", "b"])  # type: ignore[arg-type]
+    with pytest.raises(InvalidMessageError, match="key 42: a key is text"):
+        Message("T", b"x", keys=[42])  # type: ignore[list-item]
+    with pytest.raises(InvalidMessageError, match="delay level '3'"):
+        Message("T", b"x", delay_level="3")  # type: ignore[arg-type]

@@ -25,6 +25,9 @@ class Loop:
         self.sent: list[Any] = []
         self._count_max = count_max
 
+    def check_process(self) -> None:
+        """It was not forked."""
+
     def post(self, action: Callable[[], None]) -> None:
         self.posted.append(action)
 

@@ -145,19 +145,20 @@ def test_forked_child_is_told_so(portal: Portal) -> None:
     receiver, sender = context.Pipe(duplex=False)
 
     def child() -> None:
-        try:
-            portal.call(thread_id())
-        except ForkedError as error:
-            sender.send(str(error))
+        for use in (lambda: portal.call(thread_id()), lambda: portal.post(print)):
+            try:
+                use()
+            except ForkedError as error:
+                sender.send(str(error))
         portal.close()
 
     process = context.Process(target=child)
     process.start()
-    text = receiver.recv()
+    texts = [receiver.recv(), receiver.recv()]
     process.join()
     receiver.close()
     sender.close()
-    assert text.startswith("test client was made before this process was forked")
+    assert all(text.startswith("test client was made before this process was forked") for text in texts)
     assert process.exitcode == 0
     assert portal.call(thread_id())
 
