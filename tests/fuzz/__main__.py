@@ -17,6 +17,7 @@ from random import Random
 from types import FrameType
 from typing import NamedTuple
 
+from fuzz.broker_targets import close_brokers
 from fuzz.mutation import mutate
 from fuzz.targets import REFUSALS, Target, all_targets
 
@@ -129,6 +130,7 @@ def main() -> int:
         findings = sum(len(campaign.findings) for campaign in campaigns)
         inputs = sum(campaign.inputs for campaign in campaigns)
         print(f"{left:6.0f} s left  {inputs:>10} inputs  {findings} findings", flush=True)
+    close_brokers()
     return report(campaigns)
 
 

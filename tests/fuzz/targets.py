@@ -1,4 +1,7 @@
-"""Every decoder that meets bytes from outside, what to feed it at first, and what must hold of its answers."""
+"""Every decoder that meets bytes from outside, what to feed it at first, and what must hold of its answers.
+
+What a whole broker makes of such bytes is in `broker_targets`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from fuzz.broker_targets import broker_targets
 from golden import golden_frames, read_lines
 from rocketline.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from rocketline.model.ids import HostAddress, OffsetMessageId
@@ -42,7 +46,8 @@ class Target(NamedTuple):
 
 def all_targets() -> list[Target]:
     frames = [golden.data for golden in golden_frames()]
-    return [*_frame_targets(frames), *_body_targets(frames), *_message_targets(frames), *_text_targets()]
+    decoders = [*_frame_targets(frames), *_body_targets(frames), *_message_targets(frames), *_text_targets()]
+    return decoders + [Target(name, take, seeds) for name, take, seeds in broker_targets()]
 
 
 # --- frames and headers

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from fuzz.__main__ import Campaign, outcome
+from fuzz.broker_targets import close_brokers
 from fuzz.mutation import INPUT_BYTES_MAX, mutate
 from fuzz.targets import Target, all_targets
 from rocketline.errors import RemoteProtocolError
 
 TARGETS = all_targets()
+
+
+@pytest.fixture(autouse=True)
+def _brokers() -> Iterator[None]:
+    yield
+    close_brokers()
 
 
 def buggy(data: bytes) -> int:

@@ -25,6 +25,8 @@ from rocketline.store.queue_table import IsBatched
 class Kept:
     """All of it, loaded. Opening raises `StoreLockedError`, `CorruptStoreError` and `OSError`; close it in the end."""
 
+    topics: TopicTable
+
     def __init__(
         self, settings: Settings[BrokerConfig], files: FileSystem, clock: Clock, store_host: HostAddress, log: Throttle
     ) -> None:

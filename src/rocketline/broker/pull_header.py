@@ -52,8 +52,8 @@ class _PlainFields:
     def __init__(self, fields: dict[str, str]) -> None:
         for name in _NAMES:
             value = fields.get(name)
-            if value is not None and type(value) is not str:
-                raise TypeError("a field is no text")
+            if value is not None:
+                str.encode(value)  # raises if it is no text, or holds half a pair
             setattr(self, name, value)
 
 
@@ -93,6 +93,6 @@ else:
         """The header, None if it is unusual."""
         try:
             found = _decode(header)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         return found if abs(found.opaque) <= _NUMBER_MAX else None

@@ -47,8 +47,7 @@ class _PlainFields:
             setattr(self, name, fields[name])
         for name in "ijklmn":
             setattr(self, name, fields.get(name, ""))
-        if not all(type(getattr(self, name)) is str for name in self.__slots__):
-            raise TypeError("a field is no text")
+        "".join([getattr(self, name) for name in self.__slots__]).encode()  # raises if one is no text, or half a pair
 
 
 class _PlainHeader:
@@ -106,5 +105,5 @@ else:
         """The header, None if it is unusual."""
         try:
             return _decode(header)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None

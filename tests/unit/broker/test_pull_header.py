@@ -47,3 +47,10 @@ def test_unusual_header_is_left_to_the_handler(read: object, change: dict[str, o
 def test_what_is_no_header_is_left_to_the_handler(read: object, header: bytes) -> None:
     assert callable(read)
     assert read(header) is None
+
+
+@BOTH
+@pytest.mark.parametrize("text", [b"\xff", b"\xed\xa0\x80", b"\\ud800"])
+def test_text_that_is_no_utf8_is_left_to_the_handler(read: object, text: bytes) -> None:
+    assert callable(read)
+    assert read(USUAL.replace(b'"topic":"T"', b'"topic":"%b"' % text)) is None
