@@ -101,6 +101,9 @@ class NameServers:
             else:
                 self._choice.works(address)
                 return answer
+        if isinstance(problem, ConnectError):
+            advice = "no name server can be reached: look whether the address is right and the server runs"
+            raise ConnectError(problem.address, f"{problem.problem}; {advice}") from problem
         raise problem or NoNameServerError()
 
 
