@@ -24,7 +24,7 @@ Rocketline {__version__} is ready.
   name server  {{name_server}}   (this is what clients need to know)
   broker       {{broker}}
   messages in  {{kept}}
-Try: mqadmin clusterList -n {{name_server}}
+Try: rocketline send -n {{name_server}} orders "two teapots"
 Ctrl-C ends it."""
 
 _EXAMPLES = """\b
@@ -37,7 +37,7 @@ Examples:
 
 \b
 Then point any RocketMQ client at 127.0.0.1:9876, for example:
-  mqadmin clusterList -n 127.0.0.1:9876
+  rocketline send orders "two teapots"
 SIGTERM and Ctrl-C close it cleanly.
 """
 
