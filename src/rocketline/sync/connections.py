@@ -6,14 +6,14 @@ reads a socket of its own needs neither. Heartbeats stay on the loop: brokers kn
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import ssl
 import struct
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import (
@@ -32,14 +32,13 @@ from rocketline.wire import frame
 from rocketline.wire.codes import ResponseCode, SerializeType
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response
 
-Encode: TypeAlias = Callable[[int], bytes]
-"""Makes the frame of a request, given its number."""
-
 IDLE_S: Final = 120.0
 _READ_BYTES: Final = 64 * 1024
+_FIRST_READ_BYTES: Final = 4096
+"""Most answers are short, and memory that is not taken need not be fetched."""
 _FRESH_S: Final = 1.0
 """A connection that was used so lately is not looked at before it is used again."""
-_OPAQUE_MAX: Final = 2**31 - 1
+_OPAQUE_MASK: Final = 2**31 - 1
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _TIMEVAL: Final = struct.Struct("ll")
 
@@ -56,7 +55,6 @@ class BlockingConnection:
         self.used_s = 0.0
         """When it was last used; 0 if it is new."""
         self._clock, self._serialize_type = clock, serialize_type
-        self._opaque = 0
         self._wait_ms = 0
         self._reader = frame.FrameReader()
         self._tls: TlsLayer | None = None
@@ -78,21 +76,29 @@ class BlockingConnection:
             self.close()
             raise
 
-    def ask(self, encode: Encode, timeout_s: float, end_s: float) -> Command:
-        """Send a request and wait for its answer, whatever its code. Raises `TransportError` or `ProtocolError`.
+    def ask(self, data: bytes, opaque: int, timeout_s: float, end_s: float) -> Command:
+        """Send a request, the frame `data`, and wait for its answer, whatever its code.
 
-        `end_s` is when `timeout_s` will be over.
+        `end_s` is when `timeout_s` will be over. Raises `TransportError` or `ProtocolError`.
         """
-        self._opaque = opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
         self._limit_waits(timeout_s)
-        self._write(encode(opaque))
-        data = self._read()
-        # Usually one read brings the answer and nothing else. After a wait the code is cold: what is skipped counts.
-        if not self._reader.waiting_bytes and int.from_bytes(data[:4], "big") + 4 == len(data) > 8:
-            command = frame.decode(data)
+        if self._tls is not None:
+            self._write(data)
+            received = self._read()
+        else:
+            # The usual case without detours: after a wait the code is cold, and each call costs ten times its usual.
+            try:
+                self._socket.sendall(data)
+                received = self._socket.recv(_FIRST_READ_BYTES)
+            except OSError as error:
+                raise self._failure(error, "no answer") from error
+            if not received:
+                raise self._lost(None)
+        if int.from_bytes(received[:4], "big") + 4 == len(received) > 8 and not self._reader.waiting_bytes:
+            command = frame.decode(received)
             if command.opaque == opaque and command.flag & RESPONSE_FLAG:
                 return command
-        self._reader.feed(data)
+        self._reader.feed(received)
         return self._next_answer(opaque, end_s)
 
     def _next_answer(self, opaque: int, end_s: float) -> Command:
@@ -108,11 +114,10 @@ class BlockingConnection:
             elif command.opaque == opaque:
                 return command
 
-    def tell(self, encode: Encode, timeout_s: float) -> None:
+    def tell(self, data: bytes, timeout_s: float) -> None:
         """Send a request that nobody answers."""
-        self._opaque = self._opaque + 1 if self._opaque < _OPAQUE_MAX else 0
         self._limit_waits(timeout_s)
-        self._write(encode(self._opaque))
+        self._write(data)
 
     def is_quiet(self) -> bool:
         """Nothing came in while nobody waited; if something did, it is most likely the peer's farewell."""
@@ -167,22 +172,23 @@ class BlockingConnection:
     def _write(self, data: bytes) -> None:
         try:
             self._socket.sendall(data if self._tls is None else self._tls.send(data))
-        except BlockingIOError:
-            raise RequestTimeoutError(self.address, f"the peer took no bytes for {self._wait_ms / 1000:g} s") from None
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._failure(error, "the peer took no bytes") from error
 
     def _read(self) -> bytes:
         """What came, decrypted; it may be nothing of use yet."""
         try:
             data = self._socket.recv(_READ_BYTES)
-        except BlockingIOError:
-            raise RequestTimeoutError(self.address, f"no answer in {self._wait_ms / 1000:g} s") from None
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._failure(error, "no answer") from error
         if not data:
             raise self._lost(None)
         return data if self._tls is None else self._tls.receive(data)
+
+    def _failure(self, error: OSError, meanwhile: str) -> TransportError:
+        if isinstance(error, BlockingIOError):
+            return RequestTimeoutError(self.address, f"{meanwhile} in {self._wait_ms / 1000:g} s")
+        return self._lost(error)
 
     def _lost(self, error: OSError | None) -> ConnectionLostError:
         reason = f": {error.strerror or error}" if error else ""
@@ -210,32 +216,35 @@ class BlockingConnections:
         """By address; the one used last lies on top. Lists are pushed and popped without a lock, which is safe."""
         self._is_closed = False
         self._forks = _forks
+        self._opaques = itertools.count(1)
 
     @property
     def is_closed(self) -> bool:
         return self._is_closed
+
+    def next_opaque(self) -> int:
+        """A number for a request. On a connection there is never more than one to be told apart from strays."""
+        return next(self._opaques) & _OPAQUE_MASK
 
     def request(self, address: str, command: Command, timeout_s: float) -> Command:
         """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
 
         Raises `TransportError`, `ProtocolError`, or `ResponseError` if the server sends us away twice.
         """
+        opaque = self.next_opaque()
+        data = frame.encode(replace(command, opaque=opaque, serialize_type=self._serialize_type))
+        return self.request_frame(address, data, opaque, timeout_s)
 
-        def encode(opaque: int) -> bytes:
-            return frame.encode(replace(command, opaque=opaque, serialize_type=self._serialize_type))
-
-        return self.request_frame(address, encode, timeout_s)
-
-    def request_frame(self, address: str, encode: Encode, timeout_s: float) -> Command:
-        """The same for a request whose frame `encode` makes."""
+    def request_frame(self, address: str, data: bytes, opaque: int, timeout_s: float) -> Command:
+        """The same for the frame of a request with this number."""
         now_s = self._clock.monotonic()
-        answer = self._ask(address, encode, now_s, timeout_s)
+        answer = self._ask(address, data, opaque, now_s, timeout_s)
         if answer.code != _GO_AWAY:
             return answer
         # The server is leaving, and says so on old connections only: one more try, on a new one.
         self._drop(address)
         again_s = self._clock.monotonic()
-        answer = self._ask(address, encode, again_s, timeout_s - (again_s - now_s))
+        answer = self._ask(address, data, opaque, again_s, timeout_s - (again_s - now_s))
         if answer.code == _GO_AWAY:
             self._drop(address)
             raise ResponseError(answer.code, answer.remark, request="request", address=address)
@@ -243,29 +252,21 @@ class BlockingConnections:
 
     def send_oneway(self, address: str, command: Command, timeout_s: float) -> None:
         """Send a request that nobody answers; wait for nothing but room to send."""
-
-        def encode(opaque: int) -> bytes:
-            flag = command.flag | ONEWAY_FLAG
-            return frame.encode(replace(command, opaque=opaque, flag=flag, serialize_type=self._serialize_type))
-
-        self.send_frame(address, encode, timeout_s)
-
-    def send_frame(self, address: str, encode: Encode, timeout_s: float) -> None:
-        """The same for a request whose frame `encode` makes."""
-        now_s = self._clock.monotonic()
-        connection = self._take(address, now_s, timeout_s)
+        flag, opaque = command.flag | ONEWAY_FLAG, self.next_opaque()
+        data = frame.encode(replace(command, opaque=opaque, flag=flag, serialize_type=self._serialize_type))
+        connection = self._take(address, self._clock.monotonic(), timeout_s)
         try:
-            connection.tell(encode, timeout_s)
+            connection.tell(data, timeout_s)
         except BaseException:
             connection.close()
             raise
         self._give_back(connection)
 
-    def _ask(self, address: str, encode: Encode, now_s: float, timeout_s: float) -> Command:
+    def _ask(self, address: str, data: bytes, opaque: int, now_s: float, timeout_s: float) -> Command:
         connection = self._take(address, now_s, timeout_s)
         try:
             left_s = timeout_s if connection.used_s else now_s + timeout_s - self._clock.monotonic()  # it was dialled
-            answer = connection.ask(encode, left_s, now_s + timeout_s)
+            answer = connection.ask(data, opaque, left_s, now_s + timeout_s)
         except ConnectionLostError:
             connection.close()
             self._drop(address)  # the others of this address were lost with it, most likely

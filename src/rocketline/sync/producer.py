@@ -143,9 +143,11 @@ class Producer:
         clock, started_s = self._clock, self._clock.monotonic()
         request = self._sending.prepare(message)
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        first = self._first_queue(request, queue, selector)
-        is_given = queue is not None or selector is not None
-        left_s = timeout_s + started_s - clock.monotonic()
+        first = self._sending.first_queue(request, self._turns.positions, queue, selector)
+        is_given, left_s = queue is not None or selector is not None, timeout_s
+        if first is None:
+            first = self._first_queue(request, queue, selector)
+            left_s += started_s - clock.monotonic()
         outcome = self._outcome(request, first, self._sending.first_timeout_s(left_s, is_given=is_given))
         if isinstance(outcome, SendReceipt) and outcome.status is _SEND_OK and self._sending.faults is None:
             return outcome
@@ -230,11 +232,10 @@ class Producer:
             address = sending.routes.master(broker_name)
             if address is None or not self._is_plain:
                 return self._try(request, queue, timeout_s)
-            frame, born_ms = sending.requests.frame, self._clock.wall_ms()
-            answer = self._connections.request_frame(
-                address, lambda opaque: frame(request, queue, broker_name, born_ms, opaque), timeout_s
-            )
-            return sending.receipt(answer, request, queue, address)
+            connections = self._connections
+            opaque = connections.next_opaque()
+            data = sending.requests.frame(request, queue, broker_name, self._clock.wall_ms(), opaque)
+            return sending.receipt(connections.request_frame(address, data, opaque, timeout_s), request, queue, address)
         except RocketlineError as error:
             return error
 

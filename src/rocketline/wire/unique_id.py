@@ -43,8 +43,7 @@ class UniqueIdGenerator:
 
     def make(self) -> str:
         """The next id. May be called from any thread."""
-        count = next(self._counter)
-        now_ms, stem = self._clock.wall_ms(), self._stem
+        count, now_ms, stem = next(self._counter), self._clock.wall_ms(), self._stem
         if now_ms > stem[0] or now_ms < stem[0] - _STEP_BACK_MS:
             stem = self._stem = self._new_stem(now_ms)
         elif not count & 0xFFFF:
