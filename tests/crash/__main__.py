@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from crash import restarts
-from crash.campaign import Campaign, Restart, rounds_of
+from crash.campaign import Campaign, Restart, stops_among
 from rocketline.errors import RocketlineError
 
 
@@ -26,7 +26,7 @@ def kill_often(campaign: Campaign, kills: int, console: Console) -> list[Restart
     done: list[Restart] = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("ends and restarts", total=rounds_of(kills))
+        task = progress.add_task("ends and restarts", total=kills + stops_among(kills))
 
         def tell(restart: Restart) -> None:
             done.append(restart)

@@ -68,20 +68,20 @@ class Restart:
     audit_s: float
 
 
-def rounds_of(kills: int) -> int:
-    """How many rounds there are, clean stops included."""
-    return kills + max(1, kills // 6)
+def stops_among(kills: int) -> int:
+    """How many clean stops there are besides."""
+    return max(1, kills // 6)
 
 
-def rounds(random: Random, kills: int) -> list[Round]:
-    """`kills` under load, among them every third followed by a kill or two during recovery; and some clean stops."""
+def rounds(random: Random, kills: int, stops: int) -> list[Round]:
+    """`kills` under load, among them every third followed by a kill or two during recovery; and clean `stops`."""
     plan: list[Round] = []
     for n in range(kills):
         load_s = _LONG_LOAD_S + random.random() if n % 12 == 9 else random.uniform(0.1, 1.2)
         is_sudden = n % 3 == 2
         recovery = 1 + n // 3 % 2 if n % 3 == 1 else 0
         plan.append(Round(random.uniform(0, 0.2) if is_sudden else load_s, is_sudden, kills_in_recovery=recovery))
-    plan += [Round(random.uniform(0.1, 1.2), is_kill=False) for _ in range(rounds_of(kills) - kills)]
+    plan += [Round(random.uniform(0.1, 1.2), is_kill=False) for _ in range(stops)]
     random.shuffle(plan)
     return plan
 
@@ -97,8 +97,11 @@ class Campaign:
         self._broker: BrokerProcess | None = None
         self._start_s = 1.0
 
-    async def run(self, kills: int, tell: Callable[[Restart], None] = lambda restart: None) -> None:
+    async def run(
+        self, kills: int, tell: Callable[[Restart], None] = lambda restart: None, *, stops: int | None = None
+    ) -> None:
         """Raises `AssertionError` with what is wrong, `ServerFailedError` if the broker does not come back."""
+        plan = rounds(self._random, kills, stops_among(kills) if stops is None else stops)
         try:
             await self._start()
             address = self._process.address
@@ -106,7 +109,7 @@ class Campaign:
                 for topic, queues in ((PLAIN, PLAIN_QUEUES), (DELAYED, DELAYED_QUEUES)):
                     assert (await remote.request(requests.create_topic(topic, queues), REQUEST_S)).code == 0
                     self.ledger.topics.add(topic)
-                for number, round_ in enumerate(rounds(self._random, kills)):
+                for number, round_ in enumerate(plan):
                     tell(await self._run_round(number, round_, remote, traffic))
                 await self._finish(remote, traffic)
         finally:
