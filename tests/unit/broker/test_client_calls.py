@@ -87,9 +87,11 @@ async def test_relay_passes_the_call_on_and_the_answer_back(scene: Scene) -> Non
 async def test_relay_to_a_silent_client_ends_as_a_timeout(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """H.15 218"""
     monkeypatch.setattr(client_calls, "RELAY_TIMEOUT_S", 0.01)
-    client, _ = scene.client("c9")
+    client, line = scene.client("c9")
     async with scene.calls:
         scene.relay(client)
+        await asked(line)
+        scene.clock.advance(1)
         got = await scene.answered()
     assert got.code == ResponseCode.CONSUME_MSG_TIMEOUT
     assert "c9" in (got.remark or "")
@@ -156,6 +158,8 @@ async def test_clients_that_do_not_tell_their_status_are_left_out(
                 answer(client.channel, line, reply)
         clients[3][1].close()
         answer(clients[5][0].channel, clients[5][1], response(0, body=encode(ConsumerStatus({Q0: 1}))))
+        await turn()
+        scene.clock.advance(1)
         got = await scene.answered()
     assert got.code == ResponseCode.SUCCESS
     assert decode(ConsumerStatus, got.body).consumer_table == {"good": {Q0: 1}}
