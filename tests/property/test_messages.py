@@ -84,8 +84,10 @@ batch_messages = st.builds(
     Message,
     st.just("T"),
     st.binary(max_size=30),
-    st.dictionaries(names.filter(lambda name: not name.isupper()), values.filter(bool), max_size=3),
-    int32,
+    properties=st.dictionaries(
+        names.filter(lambda name: not name.isupper() and bool(name.strip())), values.filter(str.strip), max_size=3
+    ),
+    flag=int32,
 )
 
 
