@@ -17,6 +17,7 @@ import threading
 from typing import Any
 
 MOMENT_S = 1
+ROUTE_ATTEMPTS = 5
 IN_FLIGHT = 32
 CONSUME_SUCCESS, RECONSUME_LATER = 0, 1
 
@@ -54,12 +55,28 @@ class Sender:
     def _each(self, kind: str, messages: list[Any], first: int) -> None:
         for number, message in enumerate(messages, first):
             if kind == "oneway":
-                self._producer.send_oneway(message)
+                self._routed(self._producer.send_oneway, message)
             elif kind == "ordered":
-                self._producer.send_orderly(message, number % 16)
+                self._routed(self._producer.send_orderly, message, number % 16)
             else:
-                self._producer.send_sync(message)
+                self._routed(self._producer.send_sync, message)
             self._sent += 1
+
+    def _routed(self, send: Any, *arguments: Any) -> None:
+        """Send; once more if the library had no route yet: it gives up when two of its threads ask at the same time.
+
+        Such a message has not left the client, so it cannot come twice.
+        """
+        for _ in range(ROUTE_ATTEMPTS - 1):
+            try:
+                send(*arguments)
+            except Exception as error:  # noqa: BLE001  # the binding's classes are known to its own environment only
+                if "No route info" not in str(error):
+                    raise
+                threading.Event().wait(MOMENT_S)
+            else:
+                return
+        send(*arguments)
 
     def _async(self, messages: list[Any]) -> None:
         free = threading.Semaphore(IN_FLIGHT)
@@ -71,7 +88,7 @@ class Sender:
 
         for message in messages:
             free.acquire()
-            self._producer.send_async(message, lambda _: note(), lambda problem: note(str(problem)))
+            self._routed(self._producer.send_async, message, lambda _: note(), lambda problem: note(str(problem)))
         for _ in range(IN_FLIGHT):
             free.acquire()
 
