@@ -166,10 +166,8 @@ class Delivery:
         channel = self._connections.channel(address)
         if channel is None or channel.is_congested:
             return None
-        frame, born_ms = self._sending.requests.frame, self._clock.wall_ms()
-        channel.begin_encoded(
-            lambda opaque: frame(request, queue, broker_name, born_ms, opaque), _SEND_CODE, waiter, timeout_s
-        )
+        opaque = channel.expect(waiter, _SEND_CODE, timeout_s)
+        channel.send_frame(self._sending.requests.frame(request, queue, broker_name, self._clock.wall_ms(), opaque))
         return address
 
     async def _try(

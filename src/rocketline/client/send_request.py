@@ -74,22 +74,21 @@ class SendRequests:
     def __init__(self, group: str, options: ProducerOptions, namespace: str, ids: UniqueIdGenerator) -> None:
         """`group` is the producer's as it is called on the wire."""
         self._group, self._options, self._namespace, self._ids = group, options, namespace, ids
+        self._bytes_max, self._compress_over_bytes = options.message_bytes_max, options.compress_over_bytes
         self._instance = f"{property_names.INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
         self._topics: dict[str, tuple[str, str, bool]] = {}
         """By the application's name: the name on the wire, what begins the header, whether it is a retry topic."""
 
     def prepare(self, message: Message) -> SendRequest:
         """The request for a message. Raises `InvalidNameError` or `InvalidMessageError`."""
-        options = self._options
-        properties = message.properties
+        body, properties = message.body, message.properties
         request = SendRequest()
         request.topic, request.head, is_retry = self._topics.get(message.topic) or self._learn(message.topic)
-        body = message.body
-        is_plain = 0 < len(body) <= options.message_bytes_max and not message.flag
-        if not is_plain or property_names.INNER_MULTI_DISPATCH in properties:
-            check_message(message, options.message_bytes_max)
-        request.messages, request.batch_id, request.flag = (message,), None, message.flag
-        request.moved = None
+        size = len(body)
+        if not 0 < size <= self._bytes_max or message.flag or property_names.INNER_MULTI_DISPATCH in properties:
+            check_message(message, self._bytes_max)
+        request.messages, request.flag = (message,), message.flag
+        request.batch_id = request.moved = None
         if is_retry:
             properties, request.moved = _move_to_header(properties)
         if properties:
@@ -99,7 +98,7 @@ class SendRequests:
             request.message_id = self._ids.make()
             request.properties = f"UNIQ_KEY\x01{request.message_id}\x02{self._instance}"
         request.body, request.sys_flag = body, 0
-        if len(body) >= options.compress_over_bytes:
+        if size >= self._compress_over_bytes:
             self._compress(request)
         return request
 

@@ -48,9 +48,14 @@ class Connection(Generic[Waiter]):
 
     def expect(self, waiter: Waiter) -> int:
         """The number for a request that the caller encodes; `waiter` is parked for its answer."""
-        self._check_room()
-        opaque = self._next_opaque()
-        self._pending[opaque] = waiter
+        pending = self._pending
+        if len(pending) >= self._in_flight_max:
+            self._check_room()
+        opaque = self._opaque + 1
+        if opaque > _OPAQUE_MAX or opaque in pending:
+            opaque = self._next_opaque()
+        self._opaque = opaque
+        pending[opaque] = waiter
         return opaque
 
     def _check_room(self) -> None:
