@@ -70,7 +70,7 @@ class Sender:
         for _ in range(ROUTE_ATTEMPTS - 1):
             try:
                 send(*arguments)
-            except Exception as error:  # noqa: BLE001  # the binding's classes are known to its own environment only
+            except Exception as error:  # the binding's classes are known to its own environment only
                 if "No route info" not in str(error):
                     raise
                 threading.Event().wait(MOMENT_S)
