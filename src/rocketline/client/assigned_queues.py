@@ -200,7 +200,7 @@ class AssignedQueues:
                 self._rest_of = None
             return message, batch
 
-    def wait(self, timeout_s: float | None) -> bool:
+    def wait(self, timeout_s: float) -> bool:
         """Block until there is something to take, or this is closed; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._batches or self._rest) or self._is_closed, timeout_s)

@@ -31,6 +31,7 @@ from rocketline.client.validation import check_group
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
+from rocketline.sync.portal import CTRL_C_S
 from rocketline.sync.runtime import ClientRuntime
 
 Arguments = ParamSpec("Arguments")
@@ -180,15 +181,15 @@ class LitePullConsumer:
         if not self._life.is_closed:
             self._life.check()
         while (message := self._polling.take_one()) is None:
-            if not self._wait(None):
+            if not self._wait(CTRL_C_S):
                 raise StopIteration
         return message
 
-    def _wait(self, timeout_s: float | None) -> bool:
+    def _wait(self, timeout_s: float) -> bool:
         """Until there may be something to take; False once it is closed. Raises `ForkedError`."""
         if self._life.is_running:
             _ = self._portal.loop  # in a forked child it raises; nothing would ever come
-            self._queues.wait(timeout_s)
+            self._queues.wait(min(timeout_s, CTRL_C_S))
         return self._life.is_running
 
     # --- going elsewhere

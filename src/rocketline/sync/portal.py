@@ -18,6 +18,9 @@ from rocketline.net.loop import loop_factory
 Result = TypeVar("Result")
 _JOIN_S: Final = 5.0
 """How long closing waits for the thread; tasks that were cancelled take part of it."""
+CTRL_C_S: Final = 0.5
+"""No wait for whatever may never come is longer at a time: a signal that arrives just before a thread falls asleep on
+a lock does not wake it, and Python looks at it only after the sleep."""
 
 
 class Portal:

@@ -26,6 +26,7 @@ from rocketline.client.subscriptions import MessageSelector
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
+from rocketline.sync.portal import CTRL_C_S
 from rocketline.sync.runtime import ClientRuntime
 
 Result = TypeVar("Result")
@@ -112,7 +113,8 @@ class PushConsumer:
             self._core.check_running()
         self.runtime.portal.check_process()
         with suppress(KeyboardInterrupt):
-            self._closed.wait()
+            while not self._closed.wait(CTRL_C_S):
+                pass
 
     # --- what to consume
 
