@@ -20,7 +20,7 @@ class Sender(Protocol):
     async def send(self, message: Message | Sequence[Message], **how: Any) -> SendReceipt: ...
 
     def send_soon(self, message: Message | Sequence[Message], **how: Any) -> asyncio.Future[SendReceipt]:
-        """Without waiting: `send_soon` of the one, `send_async` of the other."""
+        """Without waiting for it."""
         ...
 
     async def send_oneway(self, message: Message, **how: Any) -> None: ...
@@ -42,7 +42,7 @@ class BlockingSender:
         return await asyncio.to_thread(self.producer.send, message, **how)
 
     def send_soon(self, message: Message | Sequence[Message], **how: Any) -> asyncio.Future[SendReceipt]:
-        return asyncio.wrap_future(self.producer.send_async(message, **how))
+        return asyncio.wrap_future(self.producer.send_soon(message, **how))
 
     async def send_oneway(self, message: Message, **how: Any) -> None:
         await asyncio.to_thread(self.producer.send_oneway, message, **how)

@@ -48,7 +48,7 @@ def test_pull_that_waits_gets_the_next_message(cluster: ClientCluster) -> None:
     send(cluster, topic, 1)
     with PullConsumer(cluster.name_server, group=group) as consumer:
         (queue,) = consumer.queues(topic)
-        waiting = consumer.pull_raw_async(queue, 1, waits=True)
+        waiting = consumer.pull_raw_soon(queue, 1, waits=True)
         send(cluster, topic, 1)
         assert waiting.result(30).next_offset == 2
 

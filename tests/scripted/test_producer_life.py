@@ -179,7 +179,7 @@ async def test_another_loop_is_told_so(peer: ScriptedPeer) -> None:
 
 
 def _send_in_child(producer: rocketline.Producer, outcome: Any) -> None:
-    for send in (producer.send, producer.send_async, producer.send_oneway):
+    for send in (producer.send, producer.send_soon, producer.send_oneway):
         try:
             send(MESSAGE)
         except Exception as error:  # noqa: BLE001

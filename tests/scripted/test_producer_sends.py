@@ -484,7 +484,7 @@ class TestWithoutWaiting:
 async def _soon(producer: Sender, timeout_s: float, message: Message = MESSAGE) -> SendReceipt:
     """The blocking one waits for room in the calling thread, which must not be the loop's."""
     if isinstance(producer, BlockingSender):
-        future = await asyncio.to_thread(producer.producer.send_async, message, timeout_s=timeout_s)
+        future = await asyncio.to_thread(producer.producer.send_soon, message, timeout_s=timeout_s)
         return await asyncio.wrap_future(future)
     return await producer.send_soon(message, timeout_s=timeout_s)
 

@@ -157,7 +157,7 @@ async def test_blocking_consumer_has_several_pulls_under_way_too(peer: ScriptedP
     peer.broker.put("T", *(b"%d" % number for number in range(64)))
 
     def begin() -> Any:
-        return [blocking.pull_raw_async(Q0, offset) for offset in (0, 32)]
+        return [blocking.pull_raw_soon(Q0, offset) for offset in (0, 32)]
 
     blocking = BlockingPullConsumer(peer.address, group="g")
     await asyncio.to_thread(blocking.start)
@@ -168,7 +168,7 @@ async def test_blocking_consumer_has_several_pulls_under_way_too(peer: ScriptedP
     assert [(await asyncio.wrap_future(future)).next_offset for future in futures] == [32, 64]
     await asyncio.to_thread(blocking.close)
     with pytest.raises(ClosedError):
-        blocking.pull_raw_async(Q0, 0)
+        blocking.pull_raw_soon(Q0, 0)
 
 
 async def test_requests_of_blocking_pulls_are_signed(peer: ScriptedPeer) -> None:

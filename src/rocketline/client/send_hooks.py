@@ -23,7 +23,7 @@ class SendMode(Enum):
     SYNC = "SYNC"
     """It waits for the receipt: `send`."""
     ASYNC = "ASYNC"
-    """It goes on, and is told later: `send_soon`, `send_async`."""
+    """It goes on, and is told later: `send_soon`."""
     ONEWAY = "ONEWAY"
     """It never learns what became of the message."""
 

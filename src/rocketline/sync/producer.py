@@ -166,7 +166,7 @@ class Producer:
                 return attempts.receipt
             outcome = self._outcome(request, chosen, attempts.timeout_s)
 
-    def send_async(
+    def send_soon(
         self,
         message: Message | Sequence[Message],
         callback: ReceiptCallback | None = None,

@@ -8,7 +8,7 @@
 
 It is no member of its group: others do not make room for it. The group's name is where its offsets are kept.
 
-`pull` and `pull_raw` write to a socket that the calling thread has to itself. `pull_raw_async` goes by the background
+`pull` and `pull_raw` write to a socket that the calling thread has to itself. `pull_raw_soon` goes by the background
 thread, where all pulls to one broker share a connection.
 """
 
@@ -147,7 +147,7 @@ class PullConsumer:
         query = self._core.query(queue, offset, count_max, selector, waits=waits)
         return self._pull(query, self._core.timeout_s(timeout_s, waits=waits))
 
-    def pull_raw_async(
+    def pull_raw_soon(
         self,
         queue: MessageQueue,
         offset: int,

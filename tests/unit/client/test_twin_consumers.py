@@ -14,7 +14,7 @@ LITE = (lite_pull_consumer.LitePullConsumer, blocking_lite.LitePullConsumer)
 PULL = (pull_consumer.PullConsumer, blocking_pull.PullConsumer)
 FOR_THE_TWIN = {"query", "timeout_s", "check"}
 """What the asyncio pull consumer has for the blocking one alone."""
-WITHOUT_LOOP = {"pull_raw_async"}
+WITHOUT_LOOP = {"pull_raw_soon"}
 """What asyncio programs do by not awaiting at once."""
 
 
