@@ -1,0 +1,145 @@
+"""Which offsets a micro-batch takes, and how a read is cut into tasks. Pure: the same questions, the same answers.
+
+A replayed micro-batch must have the very tasks of its first run, so a plan depends on nothing but what is handed in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pyspark.sql.datasource import InputPartition
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """The messages of one queue from offset `start` to before `end`. The topic is as users name it."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    start: int
+    end: int
+    mark_ms: int | None = None
+    """When the message just before `start` was stored, if that is known. If another one is there now, the topic was
+    deleted and made anew, and these offsets mean other messages than they did."""
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        where = f"queue {self.queue_id} of topic {self.topic!r} on broker {self.broker!r}"
+        return f"{where}, offsets {self.start} to {self.end}"
+
+
+@dataclass
+class QueueRanges(InputPartition):
+    """What one task reads, one range after another."""
+
+    ranges: tuple[QueueRange, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+
+def plan(
+    ranges: Iterable[QueueRange],
+    *,
+    min_partitions: int | None = None,
+    records_max: int | None = None,
+    records_min: int = 0,
+) -> list[QueueRanges]:
+    """The tasks of a read.
+
+    Empty ranges are dropped. Ranges of more than `records_max` offsets are cut into even parts. If there are fewer than
+    `min_partitions`, the largest are cut further. Ranges of less than `records_min` are put together, up to that many
+    offsets in a task, as long as `min_partitions` remain: a task costs some 30 ms, whatever it reads.
+    """
+    parts = [part for each in ranges if len(each) > 0 for part in _cut(each, _pieces(len(each), records_max))]
+    if min_partitions is not None and 0 < len(parts) < min_partitions:
+        parts = _cut_largest(parts, min_partitions)
+    return _pack(parts, records_min, min_partitions or 1)
+
+
+def _pieces(size: int, most: int | None) -> int:
+    return 1 if most is None else -(-size // most)
+
+
+def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
+    """Even parts, in order. Only the first begins where the mark is about."""
+    size = len(whole)
+    cuts = [whole.start + size * index // count for index in range(count + 1)]
+    parts = [
+        replace(whole, start=low, end=high, mark_ms=None) for low, high in zip(cuts, cuts[1:], strict=False) if low < high
+    ]
+    return [replace(parts[0], mark_ms=whole.mark_ms), *parts[1:]]
+
+
+def _cut_largest(ranges: Sequence[QueueRange], count: int) -> list[QueueRange]:
+    """So many parts that there are `count`, each further cut where the parts are largest."""
+    pieces = [1] * len(ranges)
+    heap = [(-len(each), index) for index, each in enumerate(ranges)]
+    heapq.heapify(heap)
+    for _ in range(count - len(ranges)):
+        largest, index = heap[0]
+        if largest >= -1:  # single messages cannot be cut
+            break
+        pieces[index] += 1
+        heapq.heapreplace(heap, (-(-(-len(ranges[index]) // pieces[index])) * -1, index))
+    return [part for each, number in zip(ranges, pieces, strict=True) for part in _cut(each, number)]
+
+
+def _pack(parts: Sequence[QueueRange], records_min: int, tasks_min: int) -> list[QueueRanges]:
+    tasks: list[list[QueueRange]] = []
+    spare = len(parts) - tasks_min
+    shared: list[QueueRange] | None = None
+    room = 0
+    for part in parts:
+        if len(part) >= records_min:
+            tasks.append([part])
+        elif shared is not None and len(part) <= room and spare > 0:
+            shared.append(part)
+            room -= len(part)
+            spare -= 1
+        else:
+            shared, room = [part], records_min - len(part)
+            tasks.append(shared)
+    return [QueueRanges(tuple(task)) for task in tasks]
+
+
+def share(backlogs: Mapping[Key, int], limit: int, turn: int = 0) -> dict[Key, int]:
+    """How much of each backlog to take so that it is `limit` in all: in proportion, but something of each.
+
+    If `limit` is less than the number of backlogs, so many of them get one, beginning with number `turn`: whoever
+    counts `turn` up by what was taken lets each have its turn.
+
+    >>> share({"a": 300, "b": 100, "c": 0}, 100)
+    {'a': 75, 'b': 25, 'c': 0}
+    >>> share({"a": 1_000_000, "b": 5}, 10)
+    {'a': 9, 'b': 1}
+    >>> share({"a": 9, "b": 9, "c": 9}, 2, turn=2)
+    {'a': 1, 'b': 0, 'c': 1}
+    """
+    total = sum(backlogs.values())
+    if total <= limit:
+        return dict(backlogs)
+    shares = dict.fromkeys(backlogs, 0)
+    waiting = [key for key, backlog in backlogs.items() if backlog > 0]
+    if limit < len(waiting):
+        for index in range(limit):
+            shares[waiting[(turn + index) % len(waiting)]] = 1
+        return shares
+    for key in waiting:
+        shares[key] = backlogs[key] * limit // total
+    by_rest = sorted(waiting, key=lambda key: backlogs[key] * limit % total, reverse=True)
+    for key in by_rest[: limit - sum(shares.values())]:
+        shares[key] += 1
+    for key in waiting:
+        if shares[key] == 0:  # else a small queue would wait until the large ones are done
+            shares[max(waiting, key=shares.__getitem__)] -= 1
+            shares[key] = 1
+    return shares
