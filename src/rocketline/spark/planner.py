@@ -28,7 +28,9 @@ class QueueRange:
     """When the message just before `start` was stored, if that is known. If another one is there now, the topic was
     deleted and made anew, and these offsets mean other messages than they did."""
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many offsets these are; there may be fewer messages."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -42,8 +44,9 @@ class QueueRanges(InputPartition):
 
     ranges: tuple[QueueRange, ...]
 
-    def __len__(self) -> int:
-        return sum(map(len, self.ranges))
+    @property
+    def size(self) -> int:
+        return sum(each.size for each in self.ranges)
 
 
 def plan(
@@ -59,7 +62,7 @@ def plan(
     `min_partitions`, the largest are cut further. Ranges of less than `records_min` are put together, up to that many
     offsets in a task, as long as `min_partitions` remain: a task costs some 30 ms, whatever it reads.
     """
-    parts = [part for each in ranges if len(each) > 0 for part in _cut(each, _pieces(len(each), records_max))]
+    parts = [part for each in ranges if each.size > 0 for part in _cut(each, _pieces(each.size, records_max))]
     if min_partitions is not None and 0 < len(parts) < min_partitions:
         parts = _cut_largest(parts, min_partitions)
     return _pack(parts, records_min, min_partitions or 1)
@@ -71,8 +74,7 @@ def _pieces(size: int, most: int | None) -> int:
 
 def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
     """Even parts, in order. Only the first begins where the mark is about."""
-    size = len(whole)
-    cuts = [whole.start + size * index // count for index in range(count + 1)]
+    cuts = [whole.start + whole.size * index // count for index in range(count + 1)]
     parts = [
         replace(whole, start=low, end=high, mark_ms=None) for low, high in zip(cuts, cuts[1:], strict=False) if low < high
     ]
@@ -82,14 +84,14 @@ def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
 def _cut_largest(ranges: Sequence[QueueRange], count: int) -> list[QueueRange]:
     """So many parts that there are `count`, each further cut where the parts are largest."""
     pieces = [1] * len(ranges)
-    heap = [(-len(each), index) for index, each in enumerate(ranges)]
+    heap = [(-each.size, index) for index, each in enumerate(ranges)]
     heapq.heapify(heap)
     for _ in range(count - len(ranges)):
         largest, index = heap[0]
         if largest >= -1:  # single messages cannot be cut
             break
         pieces[index] += 1
-        heapq.heapreplace(heap, (-(-(-len(ranges[index]) // pieces[index])) * -1, index))
+        heapq.heapreplace(heap, (-ranges[index].size // pieces[index], index))  # the largest part, rounded up
     return [part for each, number in zip(ranges, pieces, strict=True) for part in _cut(each, number)]
 
 
@@ -99,14 +101,14 @@ def _pack(parts: Sequence[QueueRange], records_min: int, tasks_min: int) -> list
     shared: list[QueueRange] | None = None
     room = 0
     for part in parts:
-        if len(part) >= records_min:
+        if part.size >= records_min:
             tasks.append([part])
-        elif shared is not None and len(part) <= room and spare > 0:
+        elif shared is not None and part.size <= room and spare > 0:
             shared.append(part)
-            room -= len(part)
+            room -= part.size
             spare -= 1
         else:
-            shared, room = [part], records_min - len(part)
+            shared, room = [part], records_min - part.size
             tasks.append(shared)
     return [QueueRanges(tuple(task)) for task in tasks]
 
