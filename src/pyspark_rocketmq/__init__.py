@@ -1,0 +1,10 @@
+"""Where Spark looks for `format("rocketmq")`: it imports every top-level package named `pyspark_…` for a `DefaultSource`.
+
+The work is done in `rocketline.spark`.
+"""
+
+from __future__ import annotations
+
+from rocketline.spark.source import RocketMQDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,187 @@
+"""What the driver asks name servers and brokers, on an event loop: all questions of one kind at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rocketline.admin.calls import Calls
+from rocketline.admin.offsets import Offsets
+from rocketline.admin.together import together
+from rocketline.admin.topics import Topics
+from rocketline.client.pulling import PullPlan, PullQuery, Pulls
+from rocketline.client.subscriptions import ALL, MessageSelector, parse_subscription
+from rocketline.errors import BrokerNotFoundError, ConfigError, ResponseError, TopicNotFoundError
+from rocketline.model.names import is_dlq_topic, is_retry_topic, is_system_topic, reply_topic
+from rocketline.model.queue import MessageQueue
+from rocketline.spark.cluster_view import Bounds
+from rocketline.spark.options import SourceOptions
+from rocketline.spark.queue_table import shown
+from rocketline.wire.bodies.routes import ClusterInfo
+from rocketline.wire.codes import ResponseCode
+from rocketline.wire.namespaces import namespace_of, without_namespace
+
+if TYPE_CHECKING:
+    from rocketline.client.runtime import ClientRuntime
+
+_NO_FILTER_CODES: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+"""What brokers answer if they do not know SQL, or not this."""
+
+
+class Survey(NamedTuple):
+    """The queues that are to be read, and those that were."""
+
+    queues: frozenset[MessageQueue]
+    gone: frozenset[MessageQueue]
+
+
+def is_meant(options: SourceOptions, queue: MessageQueue) -> bool:
+    """The options want it. Whoever takes a topic out of `subscribe` loses nothing by mistake."""
+    if options.assignment:
+        return queue in options.assignment
+    if options.pattern is not None:
+        return matches(options.pattern, queue.topic)
+    return queue.topic in options.topics
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """The pattern means the topic. Retry and dead-letter topics are meant only by a pattern that begins like them.
+
+    >>> matches("order.*", "orders"), matches("ord", "orders"), matches(".*", "%DLQ%billing"), matches("%DLQ%.*", "%DLQ%b")
+    (True, False, False, True)
+    """
+    is_derived = is_retry_topic(topic) or is_dlq_topic(topic)
+    return (not is_derived or pattern.startswith("%")) and re.fullmatch(pattern, topic) is not None
+
+
+class Questions:
+    """Each method is one round of questions. Topics are as users name them; on the wire they have their namespace."""
+
+    def __init__(self, options: SourceOptions, runtime: ClientRuntime) -> None:
+        self._options, self._runtime = options, runtime
+        self._calls = Calls(runtime, options.client.api_timeout_s)
+        self._offsets = Offsets(self._calls)
+        self._pulls = Pulls(runtime, PullPlan(runtime.routes, options.group_on_wire))
+
+    # --- which queues
+
+    async def survey(self, known: Collection[MessageQueue]) -> Survey:
+        """The queues that the options mean, and which of the known ones are gone.
+
+        Raises `TopicNotFoundError` and `ConfigError` for what is named, not there, and was not known before;
+        `BrokerNotFoundError` if a broker that had queues is not registered: it may come back, with its messages.
+        """
+        options = self._options
+        topics = await self._topics()
+        found: set[MessageQueue] = set()
+        for topic, queues in zip(topics, await together(self._queues(topic) for topic in topics), strict=True):
+            if queues is None and not any(queue.topic == topic for queue in known):
+                raise TopicNotFoundError(topic, self._runtime.name_servers)
+            found.update(queues or ())
+        wanted = set(options.assignment) | {queue for queue in known if is_meant(options, queue)}
+        missing = wanted - found
+        if missing:
+            await self._check_brokers(missing)
+        for queue in sorted(missing.difference(known)):
+            raise ConfigError([f"assign: there is no {shown(queue)}"])
+        queues = found.intersection(options.assignment) if options.assignment else found
+        return Survey(frozenset(queues), frozenset(missing))
+
+    async def _queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """By the newest route; None if the topic has none."""
+        name, routes = self._options.client.on_wire(topic), self._runtime.routes
+        try:
+            routes.apply(name, await self._calls.route(name))
+        except TopicNotFoundError:
+            return None
+        return tuple(MessageQueue(topic, queue.broker_name, queue.queue_id) for queue in routes.queues_to_read(name))
+
+    async def _topics(self) -> list[str]:
+        options = self._options
+        if options.pattern is None:
+            return sorted({*options.topics, *(queue.topic for queue in options.assignment)})
+        names = await Topics(self._calls).names()
+        names = users_topics(names, await self._calls.cluster_info(), options.client.namespace)
+        return [name for name in names if matches(options.pattern, name)]
+
+    async def _check_brokers(self, missing: Iterable[MessageQueue]) -> None:
+        registered = (await self._calls.cluster_info()).broker_addr_table
+        for queue in sorted(missing):
+            if queue.broker_name not in registered:
+                raise BrokerNotFoundError(
+                    queue.broker_name, f"it has {shown(queue)} and is not registered with the name server: is it down?"
+                )
+
+    # --- what they hold
+
+    async def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, Bounds]:
+        """Where each begins and ends."""
+        return dict(zip(queues, await together(map(self._bounds, queues)), strict=True))
+
+    async def _bounds(self, queue: MessageQueue) -> Bounds:
+        low = await self._offsets.min(self._on_wire(queue))
+        return Bounds(low, max(low, await self._offsets.max(self._on_wire(queue))))
+
+    async def offsets_at(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first message of each queue that was stored at its time or later; the queue's end if none was."""
+        found = await together(self._offsets.at_time(self._on_wire(queue), at_ms) for queue, at_ms in times_ms.items())
+        return dict(zip(times_ms, found, strict=True))
+
+    async def committed(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Where the consumer group is in each; None if it has no offset there."""
+        group = self._options.group_on_wire
+        found = await together(self._offsets.committed(group, self._on_wire(queue)) for queue in queues)
+        return dict(zip(queues, found, strict=True))
+
+    async def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """When the message at each queue's offset was stored; queues without such a message are left out."""
+        times = await together(self._store_ms(queue, offset) for queue, offset in offsets.items())
+        return {queue: time_ms for queue, time_ms in zip(offsets, times, strict=True) if time_ms is not None}
+
+    async def _store_ms(self, queue: MessageQueue, offset: int) -> int | None:
+        result = await self._pulls.pull(self._query(queue, offset, ALL), self._options.pull_timeout_s)
+        return next((message.store_ms for message in result.messages if message.queue_offset == offset), None)
+
+    # --- what they can, and are told
+
+    async def check_filter(self, queues: Iterable[MessageQueue]) -> None:
+        """Have each queue's broker look at the expression. Raises `ConfigError` if one does not take it."""
+        await together(self._check_filter(queue) for queue in queues)
+
+    async def _check_filter(self, queue: MessageQueue) -> None:
+        query = self._query(queue, 0, self._options.selector)
+        try:
+            await self._pulls.pull_raw(query, self._options.pull_timeout_s)
+        except ResponseError as error:
+            if error.code not in _NO_FILTER_CODES:
+                raise
+            raise ConfigError([
+                f"sql={self._options.sql!r}: broker {queue.broker_name!r} refuses it: {error.remark or error}. "
+                "Of Apache's brokers those with enablePropertyFilter=true filter by SQL; else filter by tags, or in Spark"
+            ]) from None
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have brokers keep how far the consumer group is."""
+        group = self._options.group_on_wire
+        await together(self._offsets.commit(group, self._on_wire(queue), offset) for queue, offset in offsets.items())
+
+    def _on_wire(self, queue: MessageQueue) -> MessageQueue:
+        return MessageQueue(self._options.client.on_wire(queue.topic), queue.broker_name, queue.queue_id)
+
+    def _query(self, queue: MessageQueue, offset: int, selector: MessageSelector | str) -> PullQuery:
+        wanted = self._on_wire(queue)
+        subscription = parse_subscription(wanted.topic, selector, sub_version=self._runtime.clock.wall_ms())
+        return PullQuery(wanted, offset, subscription, count_max=1, with_subscription=True)
+
+
+def users_topics(names: Iterable[str], info: ClusterInfo, namespace: str = "") -> list[str]:
+    """The topics that belong to users, of all that a name server knows, as users of a namespace name them.
+
+    Brokers also register topics of their own, some of them named after themselves and their cluster.
+    """
+    own = {*info.broker_addr_table, *info.cluster_addr_table, *map(reply_topic, info.cluster_addr_table)}
+    users = [name for name in names if name not in own and not is_system_topic(name)]
+    if not namespace:
+        return sorted(users)
+    return sorted(without_namespace(name, namespace) for name in users if namespace_of(name) == namespace)

@@ -1,0 +1,194 @@
+"""How far a stream goes with each micro-batch: `StreamPositions` answers Spark's question for the next offset.
+
+It asks the cluster, decides what is new and what is lost, keeps to limits, and writes down all that a micro-batch must
+know to be run again the same: see `offsets`. It knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rocketline.clock import Clock, SystemClock
+from rocketline.logs import Log
+from rocketline.model.queue import MessageQueue
+from rocketline.spark import data_loss, planner
+from rocketline.spark.cluster_view import Bounds, ClusterView, Look
+from rocketline.spark.data_loss import DataLossError
+from rocketline.spark.offsets import VERSION, StreamOffset, parse_offset
+from rocketline.spark.options import SourceOptions
+from rocketline.spark.positions import resolve
+from rocketline.spark.queue_table import table_of
+
+_log = Log(__name__)
+Numbers = dict[MessageQueue, int]
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where each queue goes on, and for which of them that must be written down."""
+
+    at: Numbers
+    base: Numbers
+
+
+class StreamPositions:
+    """The positions of one stream, on the driver. Brokers are asked no more often than `minOffsetPollIntervalMs` says."""
+
+    def __init__(self, options: SourceOptions, cluster: ClusterView, *, clock: Clock | None = None) -> None:
+        self._options, self._cluster = options, cluster
+        self._clock = clock or SystemClock()
+        self._seen: Look | None = None
+        self._seen_s = 0.0
+        self._is_frozen = False
+        self._target: Numbers | None = None
+        """Where each queue ended at the first look after `freeze`; queues that came later are left for the next run."""
+        self._last_batch_s: float | None = None
+        self._gone_reported: frozenset[MessageQueue] = frozenset()
+        self._committed: Numbers = {}
+
+    # --- what Spark asks
+
+    def latest(self, given: dict[str, Any], limit: int | None, *, waits: bool) -> dict[str, Any]:
+        """The end of the micro-batch that begins at `given`; the very same object if there is none to make.
+
+        It has at most `limit` offsets; None is no limit. With `waits`, `minOffsetsPerTrigger` counts.
+        """
+        start = parse_offset(given)
+        bounds = self._look(start)
+        if self._is_frozen and self._target is None:
+            self._target = {queue: at.high for queue, at in bounds.items()}
+        places = self._places(start, bounds)
+        ends = {queue: self._end(queue, bounds[queue]) for queue in places.at}
+        if waits and start.is_begun and self._is_too_little(_backlogs(places.at, ends)):
+            return given
+        self._check_marks(start, places, ends, bounds)
+        taken = _backlogs(places.at, ends)
+        if limit is not None:
+            taken = planner.share(taken, limit, turn=sum(places.at.values()))
+        queues = {**start.queues, **{queue: place + taken[queue] for queue, place in places.at.items()}}
+        if start.is_begun and queues == start.queues and not places.base:
+            return given
+        self._last_batch_s = self._clock.monotonic()
+        return StreamOffset(queues, places.base, self._times(start, queues, places, bounds)).as_json()
+
+    def freeze(self) -> None:
+        """Go no further than to where queues end at the next look: what Spark calls available now."""
+        self._is_frozen = True
+
+    def heads(self) -> dict[str, Any] | None:
+        """Where queues ended when the cluster was asked last, as an offset; None if it never was."""
+        if self._seen is None:
+            return None
+        return {"version": VERSION, "queues": table_of({q: at.high for q, at in self._seen.bounds.items()})}
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell brokers how far the group is, as well as it can be done. Never raises: Spark would end the query."""
+        try:
+            offsets = {q: at for q, at in parse_offset(end).queues.items() if self._committed.get(q) != at}
+            self._cluster.commit(offsets)
+            self._committed.update(offsets)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is worth no more than a line
+            _log.warning("offsets not committed, the next ones follow", group=self._options.group, problem=error)
+
+    # --- what is there
+
+    def _look(self, start: StreamOffset) -> Mapping[MessageQueue, Bounds]:
+        """The bounds of all queues to read. Raises `DataLossError` for queues that are gone."""
+        seen, now_s = self._seen, self._clock.monotonic()
+        if seen is None or now_s - self._seen_s >= self._options.poll_interval_s:
+            known = seen.bounds.keys() if seen else set[MessageQueue]()
+            seen, self._seen_s = self._cluster.look(start.queues), now_s
+            self._cluster.check_filter(seen.bounds.keys() - known)
+            self._seen = seen
+        for queue in sorted(seen.gone - self._gone_reported):
+            loss = DataLossError(queue, start.queues[queue], None, None, data_loss.QUEUE_GONE)
+            data_loss.report(loss, fails=self._options.fail_on_data_loss)
+        self._gone_reported = seen.gone
+        return seen.bounds
+
+    def _is_open(self, queue: MessageQueue) -> bool:
+        return self._target is None or queue in self._target
+
+    def _end(self, queue: MessageQueue, bounds: Bounds) -> int:
+        return bounds.high if self._target is None else min(bounds.high, self._target[queue])
+
+    def _is_too_little(self, backlogs: Numbers) -> bool:
+        least = self._options.offsets_per_trigger_min
+        if least is None or self._target is not None or sum(backlogs.values()) >= least:
+            return False
+        if self._last_batch_s is None:  # a stream that was started again does not wait for its first micro-batch
+            return False
+        return self._clock.monotonic() - self._last_batch_s < self._options.trigger_delay_max_s
+
+    # --- where queues go on
+
+    def _places(self, start: StreamOffset, bounds: Mapping[MessageQueue, Bounds]) -> _Places:
+        places = _Places({}, {})
+        new = {q: at for q, at in bounds.items() if q not in start.queues and self._is_open(q)}
+        if start.is_begun:
+            begins = {queue: at.low for queue, at in new.items()}  # a queue that came later is read from its beginning
+        else:
+            begins = resolve(self._options.starting, new, self._cluster, option="starting")
+        for queue, begin in sorted(begins.items()):
+            places.at[queue] = places.base[queue] = self._within(queue, begin, bounds[queue], None)
+        for queue, position in sorted(start.queues.items()):
+            if queue in bounds and self._is_open(queue):
+                places.at[queue] = self._within(queue, position, bounds[queue], start.times.get(queue))
+                if places.at[queue] != position:
+                    places.base[queue] = places.at[queue]
+        return places
+
+    def _within(self, queue: MessageQueue, position: int, bounds: Bounds, mark_ms: int | None) -> int:
+        """The position, or where to go on if it is none of the queue's. Raises `DataLossError`."""
+        if bounds.low <= position <= bounds.high:
+            return position
+        if position < bounds.low:
+            self._report(queue, position, bounds, data_loss.EXPIRED)
+            return bounds.low
+        self._report(queue, position, bounds, data_loss.BEYOND_THE_END)
+        return self._after(queue, bounds, mark_ms)
+
+    def _check_marks(
+        self, start: StreamOffset, places: _Places, ends: Numbers, bounds: Mapping[MessageQueue, Bounds]
+    ) -> None:
+        """Compare the message before each position that moves on with the one that was there."""
+        marked = {
+            queue: place - 1
+            for queue, place in places.at.items()
+            if queue in start.times and queue not in places.base and bounds[queue].low < place < ends[queue]
+        }
+        for queue, time_ms in self._cluster.store_times(marked).items() if marked else ():
+            if time_ms != start.times[queue]:
+                self._report(queue, places.at[queue], bounds[queue], data_loss.RECREATED)
+                places.at[queue] = places.base[queue] = self._after(queue, bounds[queue], start.times[queue])
+
+    def _after(self, queue: MessageQueue, bounds: Bounds, mark_ms: int | None) -> int:
+        """Behind the last message that was read, by its time: offsets mean other messages than they did.
+
+        Of a topic made anew that is its first message; if a broker lost its last messages, the first that came since.
+        """
+        if mark_ms is None:
+            return bounds.high
+        found = self._cluster.offsets_at({queue: mark_ms + 1})[queue]
+        return min(max(found, bounds.low), bounds.high)
+
+    def _report(self, queue: MessageQueue, position: int, bounds: Bounds, cause: str) -> None:
+        loss = DataLossError(queue, position, None, (bounds.low, bounds.high), cause)
+        data_loss.report(loss, fails=self._options.fail_on_data_loss)
+
+    # --- what is written down
+
+    def _times(
+        self, start: StreamOffset, queues: Numbers, places: _Places, bounds: Mapping[MessageQueue, Bounds]
+    ) -> Numbers:
+        """When the message before each end was stored; of queues that did not move, what is known already."""
+        moved = {q for q, end in queues.items() if start.queues.get(q) != end or q in places.base}
+        kept = {queue: time_ms for queue, time_ms in start.times.items() if queue in queues and queue not in moved}
+        asked = {queue: queues[queue] - 1 for queue in moved if queues[queue] > bounds[queue].low}
+        return {**kept, **(self._cluster.store_times(asked) if asked else {})}
+
+
+def _backlogs(places: Numbers, ends: Numbers) -> Numbers:
+    return {queue: max(0, ends[queue] - place) for queue, place in places.items()}
