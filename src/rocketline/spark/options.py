@@ -316,6 +316,9 @@ def _compare(options: SourceOptions, reader: OptionReader) -> None:
     least, most = options.offsets_per_trigger_min, options.offsets_per_trigger_max
     if least is not None and most is not None and least > most:
         reader.problem(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
+    begin_ms, end_ms = options.starting.time_ms, options.ending.time_ms
+    if begin_ms is not None and end_ms is not None and begin_ms > end_ms:
+        reader.problem(f"startingTimestamp={begin_ms}, endingTimestamp={end_ms}: a batch that begins after it ends")
     wants_group = "startingOffsets=group" if options.starting.word == GROUP else ""
     wants_group = "commitOffsetsToBroker=true" if options.commits_offsets else wants_group
     if wants_group and not reader.has("consumerGroup"):

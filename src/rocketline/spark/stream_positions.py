@@ -61,7 +61,7 @@ class StreamPositions:
             self._target = {queue: at.high for queue, at in bounds.items()}
         places = self._places(start, bounds)
         ends = {queue: self._end(queue, bounds[queue]) for queue in places.at}
-        if waits and start.is_begun and self._is_too_little(_backlogs(places.at, ends)):
+        if waits and start.is_begun and not places.base and self._is_too_little(_backlogs(places.at, ends)):
             return given
         self._check_marks(start, places, ends, bounds)
         taken = _backlogs(places.at, ends)

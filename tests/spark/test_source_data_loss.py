@@ -1,0 +1,136 @@
+"""Messages that a stream was to read and that are gone: told, or passed over, as `failOnDataLoss` says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from client_clusters import ClientCluster
+from rocketline import Message, Producer, PullConsumer
+from rocketline.admin.blocking import Admin
+from rocketline.model.queue import MessageQueue
+from spark_clusters import source_cluster
+from spark_reading import BROKER, available_now, fill, span, stream, told
+
+_LOG_FILE_BYTES = 256 * 1024
+
+
+@pytest.fixture(scope="module")
+def forgetful(cluster: ClientCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientCluster]:
+    """A broker with small log files, which can be told to delete all but the last."""
+    settings = {"mappedFileSizeCommitLog": str(_LOG_FILE_BYTES)}
+    with source_cluster(cluster.whose, tmp_path_factory.mktemp("forgetful"), settings=settings) as one:
+        yield one
+
+
+def frame(spark: SparkSession, cluster: ClientCluster, topic: str, **options: str) -> DataFrame:
+    return stream(spark, cluster, {"fetchOffset.numRetries": "0", "startingOffsets": "earliest", **options}, subscribe=topic)
+
+
+def loss(spark: SparkSession, cluster: ClientCluster, topic: str, checkpoint: Path) -> str:
+    """What the next run says that fails."""
+    with pytest.raises(StreamingQueryException) as raised:
+        available_now(frame(spark, cluster, topic), checkpoint)
+    return told(raised.value)
+
+
+def forget(cluster: ClientCluster, topic: str) -> int:
+    """Fill log files until the first ones can be deleted, and delete them; the first offset that is left."""
+    queue = MessageQueue(topic, BROKER, 0)
+    with Producer(cluster.name_server, group="fill") as producer:
+        for _ in range(3 * _LOG_FILE_BYTES // 30_000):
+            producer.send(Message(topic, bytes(30_000)), queue=queue)
+    deadline_s = time.monotonic() + 60
+    with Admin(cluster.name_server) as admin, PullConsumer(cluster.name_server, group="TOOLS_CONSUMER") as consumer:
+        consumer.queues(topic)
+        admin.brokers.set_config({"fileReservedTime": "0"})
+        admin.brokers.delete_expired_logs()
+        try:
+            while not (low := consumer.min_offset(queue)):  # Apache's deletes within the next seconds
+                assert time.monotonic() < deadline_s, "nothing was deleted"
+                time.sleep(0.05)
+        finally:
+            admin.brokers.set_config({"fileReservedTime": "72"})
+    return low
+
+
+def test_messages_that_expired_before_they_were_read(
+    spark: SparkSession, forgetful: ClientCluster, tmp_path: Path
+) -> None:
+    topic = forgetful.topic(queues=1)
+    fill(forgetful, topic, 3)
+    assert available_now(frame(spark, forgetful, topic), tmp_path) == [span(0, 0, 3)]
+    low = forget(forgetful, topic)
+    with Admin(forgetful.name_server) as admin:
+        high = admin.offsets.max(MessageQueue(topic, BROKER, 0))
+    problem = loss(spark, forgetful, topic, tmp_path)
+    assert problem.startswith(
+        f"queue 0 of topic '{topic}' on broker 'broker-a': offsets from 3 were to be read, {low} to {high} are there: "
+        "the first of them were deleted"
+    )
+    assert problem.endswith("set failOnDataLoss=false to go on with what is there")
+    lenient = frame(spark, forgetful, topic, failOnDataLoss="false")
+    assert available_now(lenient, tmp_path) == [span(0, low, high)]
+    assert available_now(frame(spark, forgetful, topic), tmp_path) == []
+
+
+def recreate(cluster: ClientCluster, topic: str, count: int) -> None:
+    with Admin(cluster.name_server) as admin:
+        admin.topics.delete(topic)
+    cluster.make_topic(topic, queues=1)
+    fill(cluster, topic, count)
+
+
+def test_a_topic_that_was_made_anew_and_is_shorter(
+    spark: SparkSession, cluster: ClientCluster, tmp_path: Path
+) -> None:
+    topic = cluster.topic(queues=1)
+    fill(cluster, topic, 6)
+    assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 0, 6)]
+    recreate(cluster, topic, 2)
+    problem = loss(spark, cluster, topic, tmp_path)
+    assert "offsets from 6 were to be read, 0 to 2 are there: the queue ends before" in problem
+    assert available_now(frame(spark, cluster, topic, failOnDataLoss="false"), tmp_path) == [span(0, 0, 2)]
+    fill(cluster, topic, 1)
+    assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 2, 3)]
+
+
+def test_a_topic_that_was_made_anew_and_is_longer(
+    spark: SparkSession, cluster: ClientCluster, tmp_path: Path
+) -> None:
+    topic = cluster.topic(queues=1)
+    fill(cluster, topic, 4)
+    assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 0, 4)]
+    recreate(cluster, topic, 7)
+    assert "the topic was deleted and created again" in loss(spark, cluster, topic, tmp_path)
+    assert available_now(frame(spark, cluster, topic, failOnDataLoss="false"), tmp_path) == [span(0, 0, 7)]
+
+
+def test_a_topic_that_is_gone(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
+    topic, other = cluster.topic(queues=1), cluster.topic(queues=1)
+    both = f"{topic},{other}"
+    fill(cluster, topic, 4)
+    assert available_now(frame(spark, cluster, both), tmp_path) == [span(0, 0, 4)]
+    with Admin(cluster.name_server) as admin:
+        admin.topics.delete(topic)
+    problem = loss(spark, cluster, both, tmp_path)
+    assert "offsets from 4 were to be read, nothing is there: the queue is gone" in problem
+    fill(cluster, other, 2)
+    assert available_now(frame(spark, cluster, both, failOnDataLoss="false"), tmp_path) == [span(0, 0, 2)]
+
+
+def test_a_topic_that_is_subscribed_no_more_is_no_loss(
+    spark: SparkSession, cluster: ClientCluster, tmp_path: Path
+) -> None:
+    topic, other = cluster.topic(queues=1), cluster.topic(queues=1)
+    fill(cluster, topic, 4)
+    assert available_now(frame(spark, cluster, f"{topic},{other}"), tmp_path) == [span(0, 0, 4)]
+    fill(cluster, topic, 1)
+    fill(cluster, other, 2)
+    assert available_now(frame(spark, cluster, other), tmp_path) == [span(0, 0, 2)]
+    assert available_now(frame(spark, cluster, f"{topic},{other}"), tmp_path) == [span(0, 4, 5)]
