@@ -35,14 +35,22 @@ def fill(
         for queue_id, count in enumerate(counts):
             queue = MessageQueue(topic, BROKER, queue_id)
             messages = [
-                Message(topic, b"%d/%d" % (queue_id, number), tags=tags or None, keys=[f"k{number}"], properties=dict(properties or {}))
+                Message(
+                    topic,
+                    b"%d/%d" % (queue_id, number),
+                    tags=tags or None,
+                    keys=[f"k{number}"],
+                    properties=dict(properties or {}),
+                )
                 for number in range(count)
             ]
             for first in range(0, count, _BATCH):
                 assert producer.send(messages[first : first + _BATCH], queue=queue).is_ok
 
 
-def read(spark: SparkSession, cluster: ClientCluster, options: Mapping[str, str] | None = None, **more: str) -> DataFrame:
+def read(
+    spark: SparkSession, cluster: ClientCluster, options: Mapping[str, str] | None = None, **more: str
+) -> DataFrame:
     """A batch. Options whose names are none of Python's come as a mapping."""
     reader = spark.read.format("rocketmq").option("nameServer", cluster.name_server)
     return reader.options(**{**(options or {}), **more}).load()

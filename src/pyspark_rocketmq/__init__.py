@@ -1,4 +1,4 @@
-"""Where Spark looks for `format("rocketmq")`: it imports every top-level package named `pyspark_…` for a `DefaultSource`.
+"""Where Spark finds `format("rocketmq")`: it imports every top-level package `pyspark_…` for a `DefaultSource`.
 
 The work is done in `rocketline.spark`.
 """

@@ -135,7 +135,9 @@ def test_a_topic_is_a_view_of_sql(spark: SparkSession, cluster: ClientCluster) -
     spark.catalog.dropTempView("orders_view")
 
 
-def test_filters_of_spark_do_not_change_what_a_frame_reads_elsewhere(spark: SparkSession, cluster: ClientCluster) -> None:
+def test_filters_of_spark_do_not_change_what_a_frame_reads_elsewhere(
+    spark: SparkSession, cluster: ClientCluster
+) -> None:
     topic = cluster.topic()
     fill(cluster, topic, 2, 3)
     frame = read(spark, cluster, subscribe=topic)

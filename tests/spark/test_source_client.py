@@ -156,9 +156,7 @@ def test_a_broker_that_wants_certificates_is_read_with_one(
     spark: SparkSession, secured: tuple[str, Certificates], cluster: ClientCluster
 ) -> None:
     address, files = secured
-    tls = Tls(
-        trust_path=files.trust, cert_path=files.client_chain, key_path=files.client_key, key_password="open"
-    )
+    tls = Tls(trust_path=files.trust, cert_path=files.client_chain, key_path=files.client_key, key_password="open")
     with Admin(address, tls=tls) as admin:
         admin.topics.create("sealed", queue_count=1)
     with Producer(address, group="tls", tls=tls) as producer:

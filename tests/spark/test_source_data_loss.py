@@ -29,7 +29,9 @@ def forgetful(cluster: ClientCluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def frame(spark: SparkSession, cluster: ClientCluster, topic: str, **options: str) -> DataFrame:
-    return stream(spark, cluster, {"fetchOffset.numRetries": "0", "startingOffsets": "earliest", **options}, subscribe=topic)
+    return stream(
+        spark, cluster, {"fetchOffset.numRetries": "0", "startingOffsets": "earliest", **options}, subscribe=topic
+    )
 
 
 def loss(spark: SparkSession, cluster: ClientCluster, topic: str, checkpoint: Path) -> str:
@@ -86,9 +88,7 @@ def recreate(cluster: ClientCluster, topic: str, count: int) -> None:
     fill(cluster, topic, count)
 
 
-def test_a_topic_that_was_made_anew_and_is_shorter(
-    spark: SparkSession, cluster: ClientCluster, tmp_path: Path
-) -> None:
+def test_a_topic_that_was_made_anew_and_is_shorter(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     topic = cluster.topic(queues=1)
     fill(cluster, topic, 6)
     assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 0, 6)]
@@ -100,9 +100,7 @@ def test_a_topic_that_was_made_anew_and_is_shorter(
     assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 2, 3)]
 
 
-def test_a_topic_that_was_made_anew_and_is_longer(
-    spark: SparkSession, cluster: ClientCluster, tmp_path: Path
-) -> None:
+def test_a_topic_that_was_made_anew_and_is_longer(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     topic = cluster.topic(queues=1)
     fill(cluster, topic, 4)
     assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 0, 4)]

@@ -22,16 +22,19 @@ def problem_of(
 ) -> Callable[..., str]:
     """The error of a read with these options. No task has started when it comes."""
 
+    def run(given: dict[str, str], schema: str | None) -> None:
+        reader = (spark.read if request.param == "batch" else spark.readStream).format("rocketmq").options(**given)
+        frame = (reader.schema(schema) if schema else reader).load()
+        if request.param == "batch":
+            frame.collect()
+        else:
+            available_now(frame, tmp_path)
+
     def problem(options: dict[str, str] | None = None, /, schema: str | None = None, **more: str) -> str:
         given = {"nameServer": cluster.name_server, "fetchOffset.numRetries": "0", **(options or {}), **more}
         tasks = _tasks_started(spark)
         with pytest.raises(PySparkException) as raised:
-            reader = (spark.read if request.param == "batch" else spark.readStream).format("rocketmq").options(**given)
-            frame = (reader.schema(schema) if schema else reader).load()
-            if request.param == "batch":
-                frame.collect()
-            else:
-                available_now(frame, tmp_path)
+            run(given, schema)
         assert _tasks_started(spark) == tasks
         return told(raised.value)
 

@@ -13,7 +13,9 @@ from rocketline.model.queue import MessageQueue
 from rocketline.spark.queue_table import shown
 
 EXPIRED: Final = "the first of them were deleted: the broker keeps messages for a while only (fileReservedTime)"
-BEYOND_THE_END: Final = "the queue ends before: the topic was deleted and created again, or the broker lost its last messages"
+BEYOND_THE_END: Final = (
+    "the queue ends before: the topic was deleted and created again, or the broker lost its last messages"
+)
 RECREATED: Final = "the topic was deleted and created again: other messages have these offsets now"
 QUEUE_GONE: Final = "the queue is gone: the topic was deleted, or has fewer queues now"
 

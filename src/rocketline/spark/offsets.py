@@ -5,9 +5,9 @@
      "base":   {"orders": {"broker-a": {"1": 1100}}},
      "times":  {"orders": {"broker-a": {"0": 1763282001234}}}}
 
-`queues` has the end of each queue, exclusive. `base` has where a queue begins that is new in this offset, or that goes on
-elsewhere than where the offset before it ended because messages were lost: so a micro-batch that is run again reads the
-same. `times` has when the message just before the end was stored, as far as it is known: if another one is there
+`queues` has the end of each queue, exclusive. `base` has where a queue begins that is new in this offset, or that goes
+on elsewhere than where the offset before it ended because messages were lost: so a micro-batch that is run again reads
+the same. `times` has when the message just before the end was stored, as far as it is known: if another one is there
 later, the topic was deleted and made anew.
 
 Spark calls two offsets equal if their texts are, so the order of keys never changes. It also asks for the first offset
@@ -71,9 +71,12 @@ def parse_offset(given: object) -> StreamOffset:
             is_begun="base" in given,
         )
     except ValueError as error:
-        raise ConfigError([
-            f"the offset in the checkpoint cannot be used: {error}; is the checkpoint another source's, or a newer one's?"
-        ]) from None
+        raise ConfigError(
+            [
+                f"the offset in the checkpoint cannot be used: {error}; "
+                "is the checkpoint another source's, or a newer release's?"
+            ]
+        ) from None
 
 
 def ranges_between(start: object, end: object) -> list[QueueRange]:

@@ -124,7 +124,9 @@ class OptionReader:
             if nearest:
                 self.problem(f"there is no option {key}: did you mean {self._table[nearest[0]].name}?")
             elif key.startswith(CLIENT_PREFIX):
-                known = ", ".join(option.name for option in self._table.values() if option.key.startswith(CLIENT_PREFIX))
+                known = ", ".join(
+                    option.name for option in self._table.values() if option.key.startswith(CLIENT_PREFIX)
+                )
                 self.problem(f"there is no option {key}: those of the client are {known}")
             else:
                 strange.append(key)

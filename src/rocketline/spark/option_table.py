@@ -36,8 +36,8 @@ _ROWS: Final = (
     ("topic", "SBW", "", "read: the same as subscribe, for one topic; write: the topic of all rows"),
     ("table", "B", "messages", "messages, offsets, topics or groups"),
     ("startingOffsets", "SB", "",
-     "earliest (else for a batch), latest (else for a stream; not for a batch), group (where consumerGroup is), or JSON:"
-     " topic, broker, queue, offset; -2 earliest, -1 latest"),
+     "earliest (the default of batches), latest (of streams, and for them only), group (where consumerGroup is), or "
+     "JSON: topic, broker, queue, offset; -2 earliest, -1 latest"),
     ("startingTimestamp", "SB", "", "begin at the first message stored at this time, in ms since 1970"),
     ("startingOffsetsByTimestamp", "SB", "", "the same for each queue, as JSON: topic, broker, queue, time"),
     ("startingOffsetsByTimestampStrategy", "SB", "error", "error or latest, if no message is that new"),

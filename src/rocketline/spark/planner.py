@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeVar
 
 from pyspark.sql.datasource import InputPartition
@@ -75,9 +76,7 @@ def _pieces(size: int, most: int | None) -> int:
 def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
     """Even parts, in order. Only the first begins where the mark is about."""
     cuts = [whole.start + whole.size * index // count for index in range(count + 1)]
-    parts = [
-        replace(whole, start=low, end=high, mark_ms=None) for low, high in zip(cuts, cuts[1:], strict=False) if low < high
-    ]
+    parts = [replace(whole, start=low, end=high, mark_ms=None) for low, high in pairwise(cuts) if low < high]
     return [replace(parts[0], mark_ms=whole.mark_ms), *parts[1:]]
 
 

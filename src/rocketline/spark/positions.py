@@ -16,8 +16,8 @@ QueueBounds = Mapping[MessageQueue, Bounds]
 def resolve(position: Position, bounds: QueueBounds, cluster: ClusterView, *, option: str) -> dict[MessageQueue, int]:
     """The offset that `position` means in each queue that has bounds; a named one may lie outside of them.
 
-    `option` begins the names of the options that it came from: `starting` or `ending`. Raises `ConfigError` if queues are
-    named one by one and not exactly these, or if a queue has no message as new as it must have.
+    `option` begins the names of the options that it came from: `starting` or `ending`. Raises `ConfigError` if queues
+    are named one by one and not exactly these, or if a queue has no message as new as it must have.
     """
     if position.named is not None:
         by = "OffsetsByTimestamp" if position.times_ms is not None else "Offsets"
@@ -48,10 +48,12 @@ def _at_times(
     if not position.is_latest_if_none:
         for queue, offset in offsets.items():
             if offset == bounds[queue].high:
-                raise ConfigError([
-                    f"{option}={times_ms[queue]}: {shown(queue)} has no message that new; "
-                    f"set startingOffsetsByTimestampStrategy=latest to begin with the next one"
-                ])
+                raise ConfigError(
+                    [
+                        f"{option}={times_ms[queue]}: {shown(queue)} has no message that new; "
+                        f"set startingOffsetsByTimestampStrategy=latest to begin with the next one"
+                    ]
+                )
     return offsets
 
 

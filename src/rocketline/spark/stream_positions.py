@@ -34,7 +34,7 @@ class _Places:
 
 
 class StreamPositions:
-    """The positions of one stream, on the driver. Brokers are asked no more often than `minOffsetPollIntervalMs` says."""
+    """The positions of one stream, on the driver. `minOffsetPollIntervalMs` limits how often brokers are asked."""
 
     def __init__(self, options: SourceOptions, cluster: ClusterView, *, clock: Clock | None = None) -> None:
         self._options, self._cluster = options, cluster

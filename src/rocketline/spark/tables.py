@@ -2,8 +2,8 @@
 
     spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("table", "offsets").load()
 
-The driver asks when the frame is planned, so that what is wrong is said before any task; its one task hands the rows on.
-Topics of the product itself are left out, and so are its groups.
+The driver asks when the frame is planned, so that what is wrong is said before any task; its one task hands the rows
+on. Topics of the product itself are left out, and so are its groups.
 """
 
 from __future__ import annotations
@@ -187,17 +187,19 @@ async def _brokers_of(lookup: _Lookup, topic: str) -> list[Row]:
     rows = []
     for broker, config in sorted(configs.items()):
         queues = [queue for queue in status.queues if queue.queue.broker_name == broker.name]
-        rows.append({
-            "topic": topic,
-            "brokerName": broker.name,
-            "readQueues": config.read_queue_nums,
-            "writeQueues": config.write_queue_nums,
-            "permission": config.perm,
-            "messageType": config.attributes.get("message.type", _NORMAL),
-            "attributes": sorted(config.attributes.items()),
-            "messageCount": sum(queue.message_count for queue in queues),
-            "lastStoreTimestamp": _microseconds(max((queue.last_stored_ms or 0 for queue in queues), default=0)),
-        })
+        rows.append(
+            {
+                "topic": topic,
+                "brokerName": broker.name,
+                "readQueues": config.read_queue_nums,
+                "writeQueues": config.write_queue_nums,
+                "permission": config.perm,
+                "messageType": config.attributes.get("message.type", _NORMAL),
+                "attributes": sorted(config.attributes.items()),
+                "messageCount": sum(queue.message_count for queue in queues),
+                "lastStoreTimestamp": _microseconds(max((queue.last_stored_ms or 0 for queue in queues), default=0)),
+            }
+        )
     return rows
 
 
@@ -209,14 +211,16 @@ async def _group_rows(lookup: _Lookup) -> list[Row]:
     for group, online in zip(groups, members, strict=True):
         lag = lags.get(lookup.on_wire(group))
         topics = {lookup.as_seen(queue.queue.topic) for queue in lag.queues} if lag else set()
-        rows.append({
-            "consumerGroup": group,
-            "members": len(online.members),
-            "consumeType": online.consume_type.name if online.consume_type else None,
-            "messageModel": online.message_model.name if online.message_model else None,
-            "topics": sorted(topics),
-            "lag": lag.lag if lag else 0,
-        })
+        rows.append(
+            {
+                "consumerGroup": group,
+                "members": len(online.members),
+                "consumeType": online.consume_type.name if online.consume_type else None,
+                "messageModel": online.message_model.name if online.message_model else None,
+                "topics": sorted(topics),
+                "lag": lag.lag if lag else 0,
+            }
+        )
     return rows
 
 

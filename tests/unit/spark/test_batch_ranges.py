@@ -29,7 +29,9 @@ def test_what_is_there_is_read() -> None:
     ],
 )
 def test_what_is_not_there_is_an_error(start: int, end: int, low: int, high: int, cause: str) -> None:
-    with pytest.raises(DataLossError, match=f"offsets {start} to {end} were to be read, {low} to {high} are there: {cause}"):
+    with pytest.raises(
+        DataLossError, match=f"offsets {start} to {end} were to be read, {low} to {high} are there: {cause}"
+    ):
         ranges(start, end, low, high)
 
 

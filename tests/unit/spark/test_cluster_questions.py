@@ -8,7 +8,9 @@ from rocketline.spark.cluster_questions import is_meant, matches, users_topics
 from rocketline.spark.options import source_options
 from rocketline.wire.bodies.routes import ClusterInfo
 
-INFO = ClusterInfo({"broker-a": BrokerData("DefaultCluster", "broker-a", {0: "127.0.0.1:1"})}, {"DefaultCluster": ["broker-a"]})
+INFO = ClusterInfo(
+    {"broker-a": BrokerData("DefaultCluster", "broker-a", {0: "127.0.0.1:1"})}, {"DefaultCluster": ["broker-a"]}
+)
 
 
 def test_topics_of_the_product_are_no_users_topics() -> None:

@@ -180,7 +180,8 @@ def test_tables_are_no_streams() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("250", 0.25), ("500ms", 0.5), ("30s", 30.0), ("15m", 900.0), ("2 h", 7200.0), ("1d", 86400.0)]
+    ("text", "seconds"),
+    [("250", 0.25), ("500ms", 0.5), ("30s", 30.0), ("15m", 900.0), ("2 h", 7200.0), ("1d", 86400.0)],
 )
 def test_the_longest_delay_is_a_time_with_a_unit(text: str, seconds: float) -> None:
     assert source_options(ORDERS | {"maxTriggerDelay": text}, is_stream=True).trigger_delay_max_s == seconds
@@ -189,10 +190,12 @@ def test_the_longest_delay_is_a_time_with_a_unit(text: str, seconds: float) -> N
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("maxOffsetsPerTrigger", "0"), ("minOffsetsPerTrigger", "-1"), ("maxTriggerDelay", "soon"), ("minPartitions", "0"),
-        ("maxRecordsPerPartition", "0"), ("minRecordsPerPartition", "-1"), ("failOnDataLoss", "maybe"),
+        ("maxOffsetsPerTrigger", "0"), ("minOffsetsPerTrigger", "-1"), ("maxTriggerDelay", "soon"),
+        ("minPartitions", "0"), ("maxRecordsPerPartition", "0"), ("minRecordsPerPartition", "-1"),
+        ("failOnDataLoss", "maybe"),
         ("pullBatchSize", "0"), ("pullTimeoutMs", "0"), ("fetchOffset.numRetries", "x"),
-        ("fetchOffset.retryIntervalMs", "-1"), ("minOffsetPollIntervalMs", "1.5"), ("partition.metadata.cache.ttl.ms", "-1"),
+        ("fetchOffset.retryIntervalMs", "-1"), ("minOffsetPollIntervalMs", "1.5"),
+        ("partition.metadata.cache.ttl.ms", "-1"),
         ("commitOffsetsToBroker", "1"), ("tags", "||"), ("table", "queues"), ("rocketmq.vipChannelEnabled", "ja"),
         ("rocketmq.connectTimeoutMillis", "0"), ("maxOffsetsPerTrigger", "9" * 30),
     ],

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -14,7 +15,6 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    ArrayType,
 )
 
 from rocketline.errors import ConfigError
@@ -22,7 +22,8 @@ from rocketline.spark.schema import COLUMNS, FULL_SCHEMA, MESSAGE_TYPES, arrow_s
 from rocketline.spark.tables import TABLE_TYPES
 
 _TYPES: dict[str, DataType] = {
-    "string": StringType(), "int": IntegerType(), "bigint": LongType(), "binary": BinaryType(), "boolean": BooleanType(),
+    "string": StringType(), "int": IntegerType(), "bigint": LongType(), "binary": BinaryType(),
+    "boolean": BooleanType(),
     "timestamp": TimestampType(), "map<string,string>": MapType(StringType(), StringType()),
     "array<string>": ArrayType(StringType()),
 }  # fmt: skip
@@ -57,15 +58,17 @@ def test_a_schema_may_name_some_columns_in_any_order() -> None:
 
 
 def test_wrong_columns_are_all_told_with_what_would_be_right() -> None:
-    schema = StructType([
-        StructField("queueid", IntegerType()),
-        StructField("value", BinaryType()),
-        StructField("body", StringType()),
-        StructField("bornTimestamp", TimestampNTZType()),
-        StructField("flag", IntegerType(), nullable=False),
-        StructField("tags", StringType()),
-        StructField("tags", StringType()),
-    ])
+    schema = StructType(
+        [
+            StructField("queueid", IntegerType()),
+            StructField("value", BinaryType()),
+            StructField("body", StringType()),
+            StructField("bornTimestamp", TimestampNTZType()),
+            StructField("flag", IntegerType(), nullable=False),
+            StructField("tags", StringType()),
+            StructField("tags", StringType()),
+        ]
+    )
     *found, last = problems(schema)
     assert found == [
         "there is no column queueid: did you mean queueId?",

@@ -162,8 +162,14 @@ def test_offsets_begin_where_they_say(cluster: ListedCluster) -> None:
 @pytest.mark.parametrize(
     ("offsets", "problem"),
     [
-        ('{"orders": {"broker-a": {"0": 4}}}', "startingOffsets: queue 1 of topic 'orders' on broker 'broker-a' is missing"),
-        ('{"orders": {"broker-a": {"0": 4, "1": 0, "9": 0}}}', "startingOffsets: there is no queue 9 of topic 'orders'"),
+        (
+            '{"orders": {"broker-a": {"0": 4}}}',
+            "startingOffsets: queue 1 of topic 'orders' on broker 'broker-a' is missing",
+        ),
+        (
+            '{"orders": {"broker-a": {"0": 4, "1": 0, "9": 0}}}',
+            "startingOffsets: there is no queue 9 of topic 'orders'",
+        ),
     ],
 )
 def test_offsets_must_name_each_queue_and_no_other(cluster: ListedCluster, offsets: str, problem: str) -> None:
@@ -181,7 +187,7 @@ def test_a_time_begins_at_the_first_message_that_is_not_older(cluster: ListedClu
 
 def test_a_time_that_no_message_has_is_an_error_or_the_end(cluster: ListedCluster) -> None:
     cluster.send(Q0, 5)
-    with pytest.raises(ConfigError, match="startingTimestamp=1050: queue 1 .* has no message that new"):
+    with pytest.raises(ConfigError, match=r"startingTimestamp=1050: queue 1 .* has no message that new"):
         stream(cluster, startingTimestamp="1050").batch()
     lenient = stream(cluster, startingTimestamp="1050", startingOffsetsByTimestampStrategy="latest")
     assert lenient.batch() == [(0, 4, 5)]
