@@ -37,7 +37,7 @@ class RocketMQBatchReader(DataSourceReader):
             bounds = cluster.look().bounds
             if not bounds:
                 raise ConfigError([f"subscribePattern={options.pattern!r}: no topic has such a name"])
-            cluster.check_filter(bounds)
+            cluster.check_reading(bounds)
             starts = resolve(options.starting, bounds, cluster, option="starting")
             ends = resolve(options.ending, bounds, cluster, option="ending")
         ranges = batch_ranges(starts, ends, bounds, fails_on_data_loss=options.fail_on_data_loss)

@@ -16,7 +16,7 @@ from rocketline.errors import NoPermissionError, ResponseError, RouteError, Tran
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.cluster_questions import Questions, is_meant
-from rocketline.spark.cluster_view import Look
+from rocketline.spark.cluster_view import Bounds, Look
 from rocketline.spark.options import SourceOptions
 from rocketline.sync.runtime import ClientRuntime
 
@@ -90,11 +90,10 @@ class Cluster:
 
     # --- what they can, and are told
 
-    def check_filter(self, queues: Iterable[MessageQueue]) -> None:
-        if self._options.sql is None:
-            return
-        one_of_each = {(queue.topic, queue.broker_name): queue for queue in queues}
-        self._ask(lambda ask: ask.check_filter(one_of_each.values()))
+    def check_reading(self, bounds: Mapping[MessageQueue, Bounds]) -> None:
+        one_of_each = {(queue.topic, queue.broker_name): queue for queue in bounds}
+        offsets = {queue: bounds[queue].low for queue in one_of_each.values()}
+        self._ask(lambda ask: ask.check_reading(offsets))
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         self._call(lambda ask: ask.commit(offsets))

@@ -11,6 +11,7 @@ from rocketline.admin.offsets import Offsets
 from rocketline.admin.together import together
 from rocketline.admin.topics import Topics
 from rocketline.client.pulling import PullPlan, PullQuery, Pulls
+from rocketline.client.routes import STATIC_BROKER_PREFIX
 from rocketline.client.subscriptions import ALL, MessageSelector, parse_subscription
 from rocketline.errors import BrokerNotFoundError, ConfigError, ResponseError, TopicNotFoundError
 from rocketline.model.names import is_dlq_topic, is_retry_topic, is_system_topic, reply_topic
@@ -108,7 +109,8 @@ class Questions:
     async def _check_brokers(self, missing: Iterable[MessageQueue]) -> None:
         registered = (await self._calls.cluster_info()).broker_addr_table
         for queue in sorted(missing):
-            if queue.broker_name not in registered:
+            is_static = queue.broker_name.startswith(STATIC_BROKER_PREFIX)  # it stands for several, which may change
+            if queue.broker_name not in registered and not is_static:
                 raise BrokerNotFoundError(
                     queue.broker_name, f"it has {shown(queue)} and is not registered with the name server: is it down?"
                 )
@@ -145,16 +147,16 @@ class Questions:
 
     # --- what they can, and are told
 
-    async def check_filter(self, queues: Iterable[MessageQueue]) -> None:
-        """Have each queue's broker look at the expression. Raises `ConfigError` if one does not take it."""
-        await together(self._check_filter(queue) for queue in queues)
+    async def check_reading(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Pull as tasks will. Raises `ConfigError` for an expression that a broker does not take."""
+        await together(self._check_reading(queue, offset) for queue, offset in offsets.items())
 
-    async def _check_filter(self, queue: MessageQueue) -> None:
-        query = self._query(queue, 0, self._options.selector)
+    async def _check_reading(self, queue: MessageQueue, offset: int) -> None:
+        query = self._query(queue, offset, self._options.selector)
         try:
             await self._pulls.pull_raw(query, self._options.pull_timeout_s)
         except ResponseError as error:
-            if error.code not in _NO_FILTER_CODES:
+            if self._options.sql is None or error.code not in _NO_FILTER_CODES:
                 raise
             raise ConfigError(
                 [

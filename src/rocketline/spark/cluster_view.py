@@ -49,8 +49,9 @@ class ClusterView(Protocol):
         """When the message at each queue's offset was stored; queues without such a message are left out."""
         ...
 
-    def check_filter(self, queues: Iterable[MessageQueue]) -> None:
-        """Raise `ConfigError` if a broker cannot do what `sql` asks."""
+    def check_reading(self, bounds: Mapping[MessageQueue, Bounds]) -> None:
+        """Have each broker give a message of each topic, as tasks will. Raises `ConfigError` if it cannot do what `sql`
+        asks, and `NoPermissionError` if the group may not read."""
         ...
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:

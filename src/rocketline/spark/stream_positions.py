@@ -98,9 +98,10 @@ class StreamPositions:
         """The bounds of all queues to read. Raises `DataLossError` for queues that are gone."""
         seen, now_s = self._seen, self._clock.monotonic()
         if seen is None or now_s - self._seen_s >= self._options.poll_interval_s:
-            known = seen.bounds.keys() if seen else set[MessageQueue]()
+            known = seen.bounds if seen else {}
             seen, self._seen_s = self._cluster.look(start.queues), now_s
-            self._cluster.check_filter(seen.bounds.keys() - known)
+            if new := {queue: at for queue, at in seen.bounds.items() if queue not in known}:
+                self._cluster.check_reading(new)
             self._seen = seen
         for queue in sorted(seen.gone - self._gone_reported):
             loss = DataLossError(queue, start.queues[queue], None, None, data_loss.QUEUE_GONE)

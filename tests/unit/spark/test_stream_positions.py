@@ -37,7 +37,7 @@ class ListedCluster:
     group: dict[MessageQueue, int] = field(default_factory=dict)
     looks: int = 0
     time_ms: int = 1000
-    filter_checked: list[MessageQueue] = field(default_factory=list)
+    checked: list[MessageQueue] = field(default_factory=list)
     is_down: bool = False
 
     def send(self, queue: MessageQueue, count: int = 1) -> None:
@@ -69,8 +69,8 @@ class ListedCluster:
             if self.queues[queue].low <= offset < len(self.queues[queue].times)
         }
 
-    def check_filter(self, queues: Iterable[MessageQueue]) -> None:
-        self.filter_checked += sorted(queues)
+    def check_reading(self, bounds: Mapping[MessageQueue, Bounds]) -> None:
+        self.checked += sorted(bounds)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         if self.is_down:
@@ -239,13 +239,13 @@ def test_brokers_are_not_asked_more_often_than_allowed(cluster: ListedCluster) -
     assert cluster.looks == 2
 
 
-def test_the_filter_is_looked_at_once_for_each_queue(cluster: ListedCluster) -> None:
+def test_reading_is_tried_once_for_each_queue(cluster: ListedCluster) -> None:
     query = stream(cluster)
     query.batch()
     cluster.send(Q2)
     query.batch()
     query.batch()
-    assert cluster.filter_checked == [Q0, Q1, Q2]
+    assert cluster.checked == [Q0, Q1, Q2]
 
 
 def test_the_heads_are_where_queues_end(cluster: ListedCluster) -> None:
