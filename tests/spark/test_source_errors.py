@@ -43,7 +43,7 @@ def problem_of(
 
 def _tasks_started(spark: SparkSession) -> int:
     """How many jobs this session has begun: without a job there is no task."""
-    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())  # type: ignore[union-attr]
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def test_an_unknown_topic(problem_of: Callable[..., str], cluster: ClientCluster) -> None:

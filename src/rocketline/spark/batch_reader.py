@@ -41,14 +41,13 @@ class RocketMQBatchReader(DataSourceReader):
             starts = resolve(options.starting, bounds, cluster, option="starting")
             ends = resolve(options.ending, bounds, cluster, option="ending")
         ranges = batch_ranges(starts, ends, bounds, fails_on_data_loss=options.fail_on_data_loss)
-        return list(
-            plan(
-                ranges,
-                min_partitions=options.min_partitions,
-                records_max=options.records_per_partition_max,
-                records_min=options.records_per_partition_min,
-            )
+        tasks = plan(
+            ranges,
+            min_partitions=options.min_partitions,
+            records_max=options.records_per_partition_max,
+            records_min=options.records_per_partition_min,
         )
+        return list(tasks or [QueueRanges(())])  # without any, Spark would make one up that is none of ours
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In an executor: the messages of one task."""

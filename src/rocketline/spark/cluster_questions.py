@@ -86,8 +86,9 @@ class Questions:
             await self._check_brokers(missing)
         for queue in sorted(missing.difference(known)):
             raise ConfigError([f"assign: there is no {shown(queue)}"])
-        queues = found.intersection(options.assignment) if options.assignment else found
-        return Survey(frozenset(queues), frozenset(missing))
+        if options.assignment:
+            found &= set(options.assignment)
+        return Survey(frozenset(found), frozenset(missing))
 
     async def _queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """By the newest route; None if the topic has none."""

@@ -7,10 +7,12 @@ know to be run again the same: see `offsets`. It knows nothing of Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from rocketline.clock import Clock, SystemClock
+from rocketline.errors import TopicNotFoundError
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.spark import data_loss, planner
@@ -43,7 +45,7 @@ class StreamPositions:
         self._seen_s = 0.0
         self._is_frozen = False
         self._target: Numbers | None = None
-        """Where each queue ended at the first look after `freeze`; queues that came later are left for the next run."""
+        """Where each queue ended at `freeze`; queues that came later are left for the next run."""
         self._last_batch_s: float | None = None
         self._gone_reported: frozenset[MessageQueue] = frozenset()
         self._committed: Numbers = {}
@@ -58,7 +60,7 @@ class StreamPositions:
         start = parse_offset(given)
         bounds = self._look(start)
         if self._is_frozen and self._target is None:
-            self._target = {queue: at.high for queue, at in bounds.items()}
+            self._target = _ends(bounds)
         places = self._places(start, bounds)
         ends = {queue: self._end(queue, bounds[queue]) for queue in places.at}
         if waits and start.is_begun and not places.base and self._is_too_little(_backlogs(places.at, ends)):
@@ -74,14 +76,16 @@ class StreamPositions:
         return StreamOffset(queues, places.base, self._times(start, queues, places, bounds)).as_json()
 
     def freeze(self) -> None:
-        """Go no further than to where queues end at the next look: what Spark calls available now."""
+        """Go no further than to where queues end now: what Spark calls available now."""
         self._is_frozen = True
+        with suppress(TopicNotFoundError):  # if it was known, the first question for an offset tells what is lost
+            self._target = _ends(self._cluster.look().bounds)
 
     def heads(self) -> dict[str, Any] | None:
         """Where queues ended when the cluster was asked last, as an offset; None if it never was."""
         if self._seen is None:
             return None
-        return {"version": VERSION, "queues": table_of({q: at.high for q, at in self._seen.bounds.items()})}
+        return {"version": VERSION, "queues": table_of(_ends(self._seen.bounds))}
 
     def commit(self, end: dict[str, Any]) -> None:
         """Tell brokers how far the group is, as well as it can be done. Never raises: Spark would end the query."""
@@ -189,6 +193,10 @@ class StreamPositions:
         kept = {queue: time_ms for queue, time_ms in start.times.items() if queue in queues and queue not in moved}
         asked = {queue: queues[queue] - 1 for queue in moved if queues[queue] > bounds[queue].low}
         return {**kept, **(self._cluster.store_times(asked) if asked else {})}
+
+
+def _ends(bounds: Mapping[MessageQueue, Bounds]) -> Numbers:
+    return {queue: at.high for queue, at in bounds.items()}
 
 
 def _backlogs(places: Numbers, ends: Numbers) -> Numbers:
