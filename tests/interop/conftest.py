@@ -9,6 +9,9 @@ import pytest
 import apache_cluster
 from apache_cluster import Cluster, NameServers
 from rocketline.testing.apache import ClientJvm, Release, fetch
+from spark_sessions import spark
+
+__all__ = ["spark"]
 
 
 @pytest.fixture(scope="session")

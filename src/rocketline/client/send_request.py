@@ -135,6 +135,16 @@ class SendRequests:
         request.properties = self._format(topic, shared, request.batch_id)
         return request
 
+    def prepare_laid_out(self, topic: str, body: bytes) -> SendRequest:
+        """The request for a batch that is laid out already, each message in it with an id. Nothing in it is checked."""
+        request = SendRequest()
+        request.topic, request.head, _ = self._topics.get(topic) or self._learn(topic)
+        request.messages, request.sys_flag, request.flag, request.moved = (), 0, 0, None
+        request.message_id = request.batch_id = self._ids.make()
+        request.properties = self._format(topic, {}, request.batch_id)
+        request.body = body
+        return request
+
     def _learn(self, topic: str) -> tuple[str, str, bool]:
         if not isinstance(topic, str):
             raise InvalidMessageError(str(topic), f"the topic is {type(topic).__name__}, not text")

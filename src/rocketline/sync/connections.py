@@ -101,17 +101,23 @@ class BlockingConnection:
         self._reader.feed(received)
         return self._next_answer(opaque, end_s)
 
-    def _next_answer(self, opaque: int, end_s: float) -> Command:
+    def receive(self, end_s: float) -> Command:
+        """The next answer, to whichever request: for callers who `tell` several before they wait for any."""
+        return self._next_answer(None, end_s)
+
+    def receive_frame(self, end_s: float) -> bytes:
+        """The same as it came, whole and unread; it may also be a request."""
+        while (whole := self._reader.take()) is None:
+            self._limit_waits(end_s - self._clock.monotonic())
+            self._reader.feed(self._read())
+        return whole
+
+    def _next_answer(self, opaque: int | None, end_s: float) -> Command:
         while True:
-            whole = self._reader.take()
-            if whole is None:
-                self._limit_waits(end_s - self._clock.monotonic())
-                self._reader.feed(self._read())
-                continue
-            command = frame.decode(whole)
+            command = frame.decode(self.receive_frame(end_s))
             if not command.flag & RESPONSE_FLAG:
                 self._refuse(command)
-            elif command.opaque == opaque:
+            elif opaque is None or command.opaque == opaque:
                 return command
 
     def tell(self, data: bytes, timeout_s: float) -> None:

@@ -1,0 +1,182 @@
+"""What the tasks of one Python worker share when they write: a producer that knows routes and makes requests.
+
+It is a member of its group like any other producer, on a thread of its own. The requests themselves go by sockets that
+the tasks write and read (`rocketline.spark.task_sender`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from rocketline.client.options import make_options
+from rocketline.client.producer import Producer
+from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
+from rocketline.client.send_request import SendRequest
+from rocketline.errors import ResponseError
+from rocketline.model import property_names
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
+from rocketline.spark.options import SinkOptions
+from rocketline.sync.connections import BlockingConnection
+from rocketline.sync.runtime import ClientRuntime
+from rocketline.wire import frame
+from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
+from rocketline.wire.command import Command
+
+_NEVER: Final = 2**31 - 1
+_CLIENTS_MAX: Final = 4
+"""That a worker keeps, for options that differ."""
+
+
+class SinkClient:
+    """A producer for those who write their own sockets. Used by one thread."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Nothing is asked yet. Raises `ConfigError` or `InvalidNameError`."""
+        name_servers = options.client.name_servers
+        own = ProducerKeywords(
+            send_timeout_s=options.send_timeout_s,
+            message_bytes_max=options.message_bytes_max,
+            compress_over_bytes=_NEVER,
+        )
+        own.update(options.client.keywords())  # type: ignore[typeddict-item]  # a part of what producers have
+        self._runtime = ClientRuntime(make_options(ProducerOptions, name_servers, own))
+        core = self._runtime.core
+        self._producer = Producer(name_servers, group=options.group, runtime=core, **own)
+        self._sending, self._clock = self._producer.sending, core.clock
+        self._is_plain = not core.preparation.is_needed
+        self._timeout_s = options.send_timeout_s
+        self._idle: dict[str, list[BlockingConnection]] = {}
+        self._runtime.portal.call(self._producer.start())
+
+    @property
+    def namespace(self) -> str:
+        return self._runtime.core.namespace
+
+    def close(self) -> None:
+        """Close all connections, and say farewell to the brokers."""
+        for connection in [one for idle in self._idle.values() for one in idle]:
+            connection.close()
+        self._idle.clear()
+        self._runtime.portal.call_closing(self._producer.close())
+        self._runtime.portal.close()
+
+    def check_name_servers(self) -> None:
+        """Raise `TransportError` unless a name server answers."""
+        core = self._runtime.core
+        self._runtime.portal.call(core.ask_name_server(Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
+
+    # --- routes
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues, named as on the wire, that messages of a topic can be sent to.
+
+        Raises `RouteError` if there are none: a topic is never made by writing to it. Raises `TransportError` if no
+        name server can be asked.
+        """
+        full = self._runtime.core.with_namespace(topic)
+        info = self._sending.publish_info(full)
+        if info is None:
+            self._runtime.portal.call(self._ask(full))
+            info = self._sending.publish_info(full)
+        if info is None:
+            raise self._sending.no_route(full, self._runtime.core.name_servers)
+        return info.queues
+
+    def ask_again(self, topic: str) -> None:
+        """Have a look at whether the topic's queues are still where they were. Raises `TransportError`."""
+        self._runtime.portal.call(self._ask(self._runtime.core.with_namespace(topic)))
+
+    async def _ask(self, topic: str) -> None:
+        self._sending.topics.add(topic)  # from now on the runtime keeps its route up to date
+        await self._runtime.core.update_route(topic)
+
+    def address(self, queue: MessageQueue) -> str:
+        """Where the queue's master is. Raises `BrokerNotFoundError`."""
+        routes = self._sending.routes
+        broker_name = routes.broker_of(queue)
+        address = routes.master(broker_name)
+        if address is None:
+            raise self._sending.no_address(broker_name)
+        return self._runtime.core.target(address, vip=True)
+
+    # --- requests
+
+    def connect(self, address: str) -> BlockingConnection:
+        """A connection that nobody else uses; `give_back` keeps it for the next task. Raises `ConnectError`."""
+        idle = self._idle.get(address)
+        while idle:
+            connection = idle.pop()
+            if connection.is_quiet():
+                return connection
+            connection.close()
+        core = self._runtime.core
+        return BlockingConnection(
+            address,
+            tls=core.tls,
+            timeout_s=core.options.connect_timeout_s,
+            clock=self._clock,
+            serialize_type=SerializeType.JSON,
+        )
+
+    def give_back(self, connection: BlockingConnection) -> None:
+        """Nothing is on its way on it any more, in either direction."""
+        self._idle.setdefault(connection.address, []).append(connection)
+
+    def batch_frame(self, topic: str, body: bytes, queue: MessageQueue, address: str, opaque: int) -> bytes:
+        """The frame that carries a batch that is laid out already."""
+        return self._frame(self._sending.requests.prepare_laid_out(topic, body), queue, address, opaque)
+
+    def message_frame(self, message: Message, queue: MessageQueue, address: str, opaque: int) -> bytes:
+        """The frame that carries one message."""
+        return self._frame(self._sending.requests.prepare(message), queue, address, opaque)
+
+    def _frame(self, request: SendRequest, queue: MessageQueue, address: str, opaque: int) -> bytes:
+        sending, born_ms = self._sending, self._clock.wall_ms()
+        broker_name = sending.routes.broker_of(queue)
+        if self._is_plain:
+            return sending.requests.frame(request, queue, broker_name, born_ms, opaque)
+        command = sending.requests.command(request, queue, broker_name, born_ms)
+        self._runtime.core.prepare(command, address)
+        return frame.encode(replace(command, opaque=opaque))
+
+    # --- what brokers can do
+
+    def brokers_without_timers(self, topic: str) -> list[str]:
+        """The names of the topic's brokers that keep no message until a given time.
+
+        They are asked with a message that none of them stores: its time is no number. Who has timers says so (13), who
+        has none says that (1). Raises `RouteError`, `TransportError`, and `ResponseError` for any other answer.
+        """
+        first_queues = {queue.broker_name: queue for queue in reversed(self.queues(topic))}
+        return sorted(name for name, queue in first_queues.items() if not self._has_timers(topic, queue))
+
+    def _has_timers(self, topic: str, queue: MessageQueue) -> bool:
+        probe = Message.of(topic, b"probe", {property_names.TIMER_DELIVER_MS: "never"}, 0)
+        address = self.address(queue)
+        answer = self._request(probe, queue, address)
+        if answer.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.SYSTEM_ERROR):
+            return answer.code == ResponseCode.MESSAGE_ILLEGAL
+        raise ResponseError(answer.code, answer.remark, request="SEND_MESSAGE_V2", address=address)
+
+    def _request(self, message: Message, queue: MessageQueue, address: str) -> Command:
+        connection = self.connect(address)
+        try:
+            end_s = self._clock.monotonic() + self._timeout_s
+            return connection.ask(self.message_frame(message, queue, address, 1), 1, self._timeout_s, end_s)
+        finally:
+            connection.close()
+
+
+@lru_cache(maxsize=_CLIENTS_MAX)
+def _client(options: SinkOptions, process_id: int) -> SinkClient:
+    return SinkClient(options)
+
+
+def shared_client(options: SinkOptions) -> SinkClient:
+    """The client of this process for these options, whatever the topic: tasks follow each other in a Python worker."""
+    return _client(replace(options, topic=None, adds_identity=True, unknown=()), os.getpid())

@@ -1,0 +1,93 @@
+"""What the test of a standalone cluster submits: a program like any user's, that knows nothing but installed packages.
+
+    python cluster_job.py MASTER NAME_SERVER SOURCE_TOPIC TARGET_TOPIC CHECKPOINT ROWS
+
+Writes numbers to the source topic, reads them, streams them on to the target topic, and prints what it saw as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def main(master: str, name_server: str, source: str, target: str, checkpoint: str, rows: str) -> dict[str, Any]:
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.appName("standalone")
+        .master(master)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "512m")
+        .config("spark.executor.memory", "512m")
+        .config("spark.pyspark.python", sys.executable)
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    try:
+        return {
+            "places": _places(spark),
+            **_batch(spark, name_server, source, int(rows)),
+            **_stream(spark, name_server, source, target, checkpoint),
+        }
+    finally:
+        spark.stop()
+
+
+def _places(spark: SparkSession) -> list[list[str]]:
+    """The folders of the executors, and where their Python found our package."""
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+        from pathlib import Path
+
+        import pyarrow as pa
+
+        import rocketline
+
+        for _ in batches:
+            time.sleep(1)  # so that one executor does not do it all before the other has started
+            yield pa.RecordBatch.from_pydict({"folder": [str(Path.cwd())], "package": [str(rocketline.__file__)]})
+
+    found = spark.range(0, 4, 1, 4).mapInArrow(look, "folder string, package string").distinct().collect()
+    return [[row.folder, row.package] for row in found]
+
+
+def _read(spark: SparkSession, name_server: str, topic: str) -> DataFrame:
+    return spark.read.format("rocketmq").option("nameServer", name_server).option("subscribe", topic).load()
+
+
+def _batch(spark: SparkSession, name_server: str, source: str, rows: int) -> dict[str, Any]:
+    numbers = spark.range(0, rows, 1, 4).selectExpr("string(id) AS body", "string(id % 10) AS tags")
+    writer = numbers.write.format("rocketmq").option("nameServer", name_server)
+    writer.option("topic", source).mode("append").save()
+    seen = _read(spark, name_server, source).selectExpr("count(*)", "count(distinct body)", "count(distinct tags)")
+    return {"batch": list(seen.first() or ())}
+
+
+def _stream(spark: SparkSession, name_server: str, source: str, target: str, checkpoint: str) -> dict[str, Any]:
+    stream = spark.readStream.format("rocketmq").option("nameServer", name_server).option("subscribe", source)
+    messages = stream.option("startingOffsets", "earliest").option("minPartitions", "4").load()
+    query = (
+        messages.select("body", "tags")
+        .writeStream.format("rocketmq")
+        .option("nameServer", name_server)
+        .option("topic", target)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    seen = _read(spark, name_server, target).selectExpr("count(*)", "count(distinct body)").first()
+    return {"stream": list(seen or ()), "query": str(query.id)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

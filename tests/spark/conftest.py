@@ -1,0 +1,48 @@
+"""Tests with a real Spark and our broker: one session for all of them, in one process of the test run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from client_clusters import ClientCluster
+from rocketline.testing import Server
+from spark_clusters import source_cluster
+from spark_sessions import TEST_TIMEOUT_S, spark
+
+__all__ = ["cluster", "server", "spark", "topic"]
+
+_HERE = Path(__file__).parent
+_numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A name server and a broker, in memory, in this process."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["ours", pytest.param("apache", marks=pytest.mark.interop)])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientCluster]:
+    """Two masters, ours in `make test`, Apache's in `make interop`, for the same tests."""
+    with source_cluster(request.param, tmp_path_factory.mktemp("cluster"), brokers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(server: Server) -> str:
+    """A topic of the test's own, with four queues."""
+    name = f"spark-{next(_numbers)}"
+    server.create_topic(name)
+    return name

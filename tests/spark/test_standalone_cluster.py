@@ -1,0 +1,129 @@
+"""A real cluster on this machine: a master and two workers of the pip package, our wheel installed, nothing else of us.
+
+The wheel goes into a virtual environment of its own, which sees the packages of this one, PySpark among them, but not
+the checkout: whatever the wheel lacks is missing there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyspark
+import pytest
+
+from rocketline.spark.java_runtime import ensure_java
+from rocketline.testing import Server
+from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port, running
+from topic_contents import topic_contents
+
+_ROOT = Path(__file__).parents[2]
+_JOB = Path(__file__).with_name("cluster_job.py")
+_ROWS = 2000
+_JOB_S = 120
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has our wheel."""
+    home = tmp_path_factory.mktemp("wheel")
+    wheel = _build_wheel(home / "source", home)
+    venv.create(home / "venv", with_pip=False, symlinks=True)
+    program = home / "venv" / "bin" / "python"
+    packages = Path(
+        subprocess.run(
+            [program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    )
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    # A line with a path shows the packages there, and not what a .pth file among them adds, which is the checkout.
+    shared = {Path(package.__file__ or "").parents[1] for package in (pyspark, np)}
+    (packages / "shared.pth").write_text("".join(f"{folder}\n" for folder in sorted(shared)))
+    return program
+
+
+def _build_wheel(source: Path, target: Path) -> Path:
+    """Made of a copy, so that nothing is left in the checkout."""
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(_ROOT / name, source)
+    shutil.copytree(_ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(source)], check=True)
+    (wheel,) = target.glob("*.whl")
+    return wheel
+
+
+def _spark_class(name: str, port: int, folder: Path, *arguments: str) -> ServerProcess:
+    home = Path(pyspark.__file__).parent
+    command = [
+        str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", LOOPBACK,
+        "--port", str(port), "--webui-port", str(free_port()), *arguments,
+    ]  # fmt: skip
+    environment = {
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOG_DIR": str(folder),
+    }
+    return ServerProcess(name, command, port=port, output=folder / "output.txt", environment=environment)
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[str]:
+    """The master's address, while it and two workers with one core each run."""
+    ensure_java()
+    port = free_port()
+    master = f"spark://{LOOPBACK}:{port}"
+    with _spark_class("master.Master", port, folder / "master"):
+        workers = [
+            _spark_class(
+                "worker.Worker", free_port(), folder / name, "--cores", "1", "--memory", "1g",
+                "--work-dir", str(folder / name), master,
+            )
+            for name in ("worker-1", "worker-2")
+        ]  # fmt: skip
+        with running(*workers):
+            yield master
+
+
+def test_wheel_reads_and_writes_batches_and_streams_on_two_workers(
+    server: Server, python: Path, tmp_path: Path
+) -> None:
+    for topic in ("cluster-source", "cluster-target"):
+        server.create_topic(topic)
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+    with _cluster(tmp_path) as master:
+        arguments = [
+            master,
+            server.address,
+            "cluster-source",
+            "cluster-target",
+            str(tmp_path / "checkpoint"),
+            str(_ROWS),
+        ]
+        job = subprocess.run(
+            [python, _JOB, *arguments], capture_output=True, text=True, env=environment, timeout=_JOB_S, cwd=tmp_path
+        )
+    assert job.returncode == 0, job.stderr[-5000:]
+    seen = json.loads(job.stdout.splitlines()[-1])
+    folders, packages = (set(values) for values in zip(*seen["places"], strict=True))
+    assert {Path(folder).parents[1].name for folder in folders} == {"worker-1", "worker-2"}, "both workers took part"
+    assert all(Path(package).is_relative_to(python.parents[1]) for package in packages), "the wheel, not the checkout"
+    assert (seen["batch"], seen["stream"]) == ([_ROWS, _ROWS, 10], [_ROWS, _ROWS])
+    written = topic_contents(server.address, "cluster-target")
+    assert sorted(int(message.body) for message in written) == list(range(_ROWS))
+    assert {message.properties["SPARK_ID"].split("/")[0] for message in written} == {seen["query"]}

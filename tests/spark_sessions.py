@@ -1,0 +1,57 @@
+"""A real Spark for tests: one session for all that ask for it, and what such tests may leave behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from rocketline.spark.session import spark_session
+
+TEST_TIMEOUT_S: Final = 180
+_SETTLED_S: Final = 5.0
+
+Connection = tuple[object, object]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark on two cores, which runs a failed task up to four times, as clusters do."""
+    settings = {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+        "spark.log.level": "ERROR",
+    }
+    session = spark_session("tests", master="local[2,4]", settings=settings)
+    yield session
+    session.stop()
+
+
+@contextmanager
+def leaving_nothing() -> Iterator[None]:
+    """The rule for tests with Spark: connections to its JVM, and threads for them, come as it needs them."""
+    connections, threads = _connections(), set(threading.enumerate())
+    yield
+    deadline_s = time.monotonic() + _SETTLED_S
+    while (left := _left(connections, threads)) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not left, f"left behind: {left}"
+
+
+def _left(connections: set[Connection], threads: set[threading.Thread]) -> set[object]:
+    new_threads = {thread for thread in set(threading.enumerate()) - threads if not thread.daemon}
+    return {*(_connections() - connections), *new_threads}
+
+
+def _connections() -> set[Connection]:
+    """The connections of this process, by their two ends, without those to Spark: its JVM and its Python workers."""
+    own = psutil.Process()
+    of_spark = {end.laddr for child in own.children(recursive=True) for end in child.net_connections("tcp")}
+    established = [end for end in own.net_connections("tcp") if end.status == psutil.CONN_ESTABLISHED]
+    return {(end.laddr, end.raddr) for end in established if not {end.laddr, end.raddr} & of_spark}
