@@ -1,0 +1,5 @@
+"""Lets Spark find `format("rocketmq-store")` by itself: it imports every installed module named `pyspark_…`."""
+
+from rocketline.spark.store_source import RocketMQStoreDataSource
+
+DefaultSource = RocketMQStoreDataSource

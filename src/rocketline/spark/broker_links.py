@@ -1,0 +1,234 @@
+"""How an executor reaches brokers: routes, and connections that stay open from one task to the next.
+
+A Python worker runs one task after another. What it has opened for one is kept for the next with the same settings, in
+this process and no other: a fork begins anew. There is no thread behind it and no heartbeat, only sockets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from rocketline.client.connections import Preparation, tls_context
+from rocketline.client.name_servers import NameServerChoice
+from rocketline.client.options import make_options
+from rocketline.client.pull_options import PullOptions
+from rocketline.client.pulling import PullNode, PullPlan
+from rocketline.client.requests import checked, command_of
+from rocketline.client.routes import RouteTable
+from rocketline.clock import Clock, SystemClock
+from rocketline.errors import (
+    BrokerNotFoundError,
+    NoNameServerError,
+    ResponseError,
+    TopicNotFoundError,
+    TransportError,
+)
+from rocketline.model.queue import MessageQueue
+from rocketline.model.route import MASTER_ID, TopicRouteData
+from rocketline.model.topic_config import TopicConfig
+from rocketline.spark.client_settings import ClientSettings
+from rocketline.spark.pull_frames import AnswerReader, PullAnswer
+from rocketline.sync.connections import BlockingConnection, BlockingConnections
+from rocketline.wire import bodies
+from rocketline.wire.codes import ResponseCode, SerializeType
+from rocketline.wire.command import Command
+from rocketline.wire.headers import GetRouteInfoRequestHeader, GetTopicConfigRequestHeader, Header
+
+_IDLE_S: Final = 60.0
+"""A connection that nobody used for so long is closed: brokers close theirs after two minutes."""
+_LINKS_MAX: Final = 8
+"""Settings that a process keeps connections for; the oldest go first."""
+_OPAQUE_MASK: Final = 2**31 - 1
+_CLEANUP_POLICY, _COMPACTION = "cleanup.policy", "COMPACTION"
+
+
+class PullLink:
+    """A connection to one broker with many pulls under way, for one reader at a time."""
+
+    def __init__(self, connection: BlockingConnection, clock: Clock) -> None:
+        self._connection, self._clock = connection, clock
+        self._opaques = itertools.count(1)
+        self._answers = AnswerReader()
+        self.address = connection.address
+
+    def next_opaque(self) -> int:
+        return next(self._opaques) & _OPAQUE_MASK
+
+    def send(self, frames: Sequence[bytes], timeout_s: float) -> None:
+        """Raises `TransportError`."""
+        self._connection.tell(b"".join(frames), timeout_s)
+
+    def receive(self, timeout_s: float) -> PullAnswer:
+        """The next answer. Raises `TransportError`, also if nothing comes in time, or `RemoteProtocolError`."""
+        end_s = self._clock.monotonic() + timeout_s
+        while (answer := self._answers.read(self._connection.receive_frame(end_s))) is None:
+            pass  # brokers ask clients that sent heartbeats, which we are not: nobody waits for an answer of ours
+        return answer
+
+    def note_use(self) -> None:
+        self._connection.used_s = self._clock.monotonic()
+
+    def is_usable(self) -> bool:
+        """It was used not long ago, and the broker has not said anything since."""
+        return self._clock.monotonic() - self._connection.used_s < _IDLE_S and self._connection.is_quiet()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class BrokerLinks:
+    """The name servers and brokers of one cluster, for one set of settings. Not for use by several threads."""
+
+    def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
+        """Nothing is opened yet. Raises `ConfigError` if files for TLS cannot be used."""
+        self.clock: Clock = clock or SystemClock()
+        self._settings = settings
+        options = make_options(PullOptions, settings.name_servers, settings.keywords())
+        self._preparation = Preparation(options)
+        self._tls = tls_context(options.tls)
+        self._choice = NameServerChoice(options.name_servers)
+        self._asking = BlockingConnections(
+            tls=self._tls, connect_timeout_s=settings.connect_timeout_s, idle_s=_IDLE_S, clock=self.clock
+        )
+        self._routes = RouteTable()
+        self._plans: dict[str, PullPlan] = {}
+        self._compacted: dict[tuple[str, str], bool] = {}
+        self._idle: dict[str, PullLink] = {}
+        self.grains: dict[tuple[str, int], int] = {}
+        """How many messages brokers gave at once, by their names and how many they were asked for."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Requests are signed, each over all that it says."""
+        return self._settings.credentials is not None
+
+    def close(self) -> None:
+        """Close what nobody uses; what is in use is its user's to close."""
+        self._asking.close()
+        for link in self._idle.values():
+            link.close()
+        self._idle.clear()
+
+    # --- requests
+
+    def plan(self, group_on_wire: str) -> PullPlan:
+        """What pulls of this group say."""
+        return self._plans.setdefault(group_on_wire, PullPlan(self._routes, group_on_wire))
+
+    def complete(self, command: Command, address: str) -> None:
+        """Add what every request carries, the signature last."""
+        self._preparation.apply(command, address)
+
+    def _ask(self, address: str, header: Header, timeout_s: float) -> Command:
+        command = command_of(header)
+        self.complete(command, address)
+        return self._asking.request(address, command, timeout_s)
+
+    # --- routes
+
+    def node(self, queue: MessageQueue) -> PullNode:
+        """Where to pull the queue, named as on the wire: from the master, or if there is none from a replica.
+
+        Raises `BrokerNotFoundError` or `TopicNotFoundError` if the newest route does not tell, `TransportError`.
+        """
+        node = self._known_node(queue)
+        if node is None:
+            self.update_route(queue.topic)
+            node = self._known_node(queue)
+        if node is None:
+            raise BrokerNotFoundError(queue.broker_name, f"the newest route of topic {queue.topic!r} does not name it")
+        return node
+
+    def _known_node(self, queue: MessageQueue) -> PullNode | None:
+        if self._routes.route(queue.topic) is None:
+            return None
+        found = self._routes.address_for_pull(self._routes.broker_of(queue), MASTER_ID)
+        return found and PullNode(*found)
+
+    def update_route(self, topic_on_wire: str) -> None:
+        """Ask a name server anew. Raises `TopicNotFoundError`, `NoNameServerError`, `TransportError`."""
+        header = GetRouteInfoRequestHeader(topic=topic_on_wire, accept_standard_json_only=True)
+        problem: TransportError | None = None
+        for address in self._choice.order():
+            try:
+                answer = self._ask(address, header, self._settings.api_timeout_s)
+            except TransportError as error:
+                self._choice.failed(address)
+                problem = error
+                continue
+            self._choice.works(address)
+            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                raise TopicNotFoundError(topic_on_wire, self._choice.addresses)
+            checked(answer, command_of(header), address)
+            self._routes.apply(topic_on_wire, bodies.decode(TopicRouteData, answer.body))
+            return
+        raise problem or NoNameServerError()
+
+    def is_compacted(self, topic_on_wire: str, node: PullNode, timeout_s: float) -> bool:
+        """The broker keeps only the last message of each key, so that offsets are missing and nothing is wrong.
+
+        Raises `TransportError`. A broker that does not know the question does not compact.
+        """
+        known = self._compacted.get((topic_on_wire, node.address))
+        if known is None:
+            header = GetTopicConfigRequestHeader(topic=topic_on_wire)
+            try:
+                answer = checked(self._ask(node.address, header, timeout_s), command_of(header), node.address)
+                known = bodies.decode(TopicConfig, answer.body).attributes.get(_CLEANUP_POLICY) == _COMPACTION
+            except ResponseError:
+                known = False
+            self._compacted[topic_on_wire, node.address] = known
+        return known
+
+    # --- connections
+
+    def borrow(self, address: str) -> PullLink:
+        """A connection for one reader; give it back, or close it. Raises `ConnectError`."""
+        link = self._idle.pop(address, None)
+        if link is not None and link.is_usable():
+            return link
+        if link is not None:
+            link.close()
+        connection = BlockingConnection(
+            address,
+            tls=self._tls,
+            timeout_s=self._settings.connect_timeout_s,
+            clock=self.clock,
+            serialize_type=SerializeType.JSON,
+        )
+        return PullLink(connection, self.clock)
+
+    def give_back(self, link: PullLink) -> None:
+        """For the next reader. Nothing may be under way on it."""
+        link.note_use()
+        before = self._idle.pop(link.address, None)
+        if before is not None:
+            before.close()
+        self._idle[link.address] = link
+
+
+_kept: dict[tuple[int, ClientSettings], BrokerLinks] = {}
+"""By process and settings; the newest last."""
+
+
+def links_for(settings: ClientSettings) -> BrokerLinks:
+    """Those of this process, made if there are none yet."""
+    key = os.getpid(), settings
+    links = _kept.pop(key, None) or BrokerLinks(settings)
+    _kept[key] = links
+    while len(_kept) > _LINKS_MAX:
+        (process, _), oldest = next(iter(_kept.items()))
+        del _kept[process, _]
+        if process == os.getpid():  # a parent's connections are the parent's to close
+            oldest.close()
+    return links
+
+
+def close_links() -> None:
+    """Close all that this process keeps. For tests, and for whoever is about to end."""
+    own = [key for key in _kept if key[0] == os.getpid()]
+    for key in own:
+        _kept.pop(key).close()

@@ -1,0 +1,154 @@
+"""The records of many pulls made one Arrow batch, column by column, without an object for each message.
+
+    decoded = decode([PulledRun(origin, body, low=100, high=132), …], ("queueOffset", "body"))
+    decoded.batch
+
+About 10,000 rows at a time cost a fifth of what messages one by one do. Only the columns that are asked for are built.
+What cannot be decoded like this goes through `exact_rows` and comes back to its place among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.queue import MessageQueue
+from rocketline.spark.byte_slices import repeated
+from rocketline.spark.queue_table import shown
+from rocketline.spark.record_columns import DecodedRecords, decode_records
+from rocketline.spark.record_spans import Flags, Ints, RecordSpans, gathered, record_spans, record_starts
+from rocketline.spark.schema import arrow_schema
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """The queue that was pulled from."""
+
+    queue: MessageQueue
+    """As users name it."""
+    topic_on_wire: str
+    """As its records do."""
+    is_static: bool = False
+    """It is a queue of a static topic, which has another number on its broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class PulledRun:
+    """The body of one pull, of which the messages from offset `low` to before `high` are wanted."""
+
+    origin: RunOrigin
+    body: bytes
+    low: int
+    high: int
+    offset_delta: int = 0
+    """To add to each record's queue offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows, and how many each run had of what is wanted of it, before tags were compared."""
+
+    batch: pa.RecordBatch
+    counts: Sequence[int]
+
+
+def decode(runs: Sequence[PulledRun], columns: Sequence[str], tags: Collection[str] = ()) -> Decoded:
+    """The messages of all runs, in their order; with `tags` only those that have one of them.
+
+    Raises `RemoteProtocolError` that names topic, broker, queue and offset, if bytes are not what a broker may send:
+    no wrong row is ever made. Raises `MissingExtraError` for a body whose compression is not installed.
+    """
+    batch = _Batch(runs)
+    built = [*columns, "tags"] if tags and "tags" not in columns else columns
+    rows = decode_records(batch.spans, np.ones(len(batch.spans), np.bool_), built, batch.name_record)
+    batch.check_origin(rows)
+    run_of, offsets = batch.run_of[rows.record_of], rows.queue_offset + batch.deltas[batch.run_of[rows.record_of]]
+    batch.check_order(run_of, offsets)
+    low, high = (np.array([getattr(run, name) for run in runs], np.int64)[run_of] for name in ("low", "high"))
+    kept: Flags = (offsets >= low) & (offsets < high)
+    counts = np.bincount(run_of[kept], minlength=len(runs)).tolist()
+    arrays = [rows.columns[name] if name in rows.columns else batch.column(name, run_of, offsets) for name in columns]
+    made = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+    if tags:
+        kept &= pc.is_in(rows.columns["tags"], pa.array(sorted(tags), pa.string())).to_numpy(zero_copy_only=False)
+    return Decoded(made if kept.all() else made.filter(pa.array(kept)), counts)
+
+
+class _Batch:
+    """The records of several runs in one buffer."""
+
+    def __init__(self, runs: Sequence[PulledRun]) -> None:
+        self._runs = runs
+        data = runs[0].body if len(runs) == 1 else b"".join([run.body for run in runs])
+        starts: list[int] = []
+        counts: list[int] = []
+        at = 0
+        for run in runs:
+            before = len(starts)
+            try:
+                record_starts(data, at, at + len(run.body), starts)
+            except RemoteProtocolError as error:
+                raise RemoteProtocolError(f"{_pull(run)}: {error}") from error
+            counts.append(len(starts) - before)
+            at += len(run.body)
+        self.run_of: Ints = np.repeat(np.arange(len(runs)), counts)
+        self.deltas: Ints = np.array([run.offset_delta for run in runs], np.int64)
+        self.spans: RecordSpans = record_spans(data, np.array(starts, np.int64))
+
+    def name_record(self, number: int) -> str:
+        """Of a record: the pull that brought it, and what the record itself says."""
+        run = self._runs[self.run_of[number]]
+        said = int(self.spans.fixed["queue_offset"][number]) + run.offset_delta
+        return f"{_pull(run)}: the record that says it is message {said}"
+
+    def check_origin(self, rows: DecodedRecords) -> None:
+        """Every record belongs to the queue that was asked for."""
+        spans, usual = self.spans, self.spans.usual
+        strange = np.zeros(len(spans), np.bool_)
+        for topic in {run.origin.topic_on_wire for run in self._runs}:
+            name = topic.encode()
+            mine = usual & self._of_runs([run.origin.topic_on_wire == topic for run in self._runs])
+            strange |= mine & (spans.topic_end - spans.topic_at != len(name))
+            places = np.flatnonzero(mine & ~strange)
+            found = gathered(spans.data, spans.topic_at[places], len(name))
+            strange[places[found != np.void(name)]] = True
+        for number, message in rows.exact:
+            strange[number] |= message.topic != self._runs[self.run_of[number]].origin.topic_on_wire
+        ids = np.array([run.origin.queue.queue_id for run in self._runs], np.int64)[self.run_of]
+        is_static = self._of_runs([run.origin.is_static for run in self._runs])
+        strange |= (spans.fixed["queue_id"] != ids) & ~is_static
+        if strange.any():
+            place = self.name_record(int(np.flatnonzero(strange)[0]))
+            raise RemoteProtocolError(f"{place}: it is one of another topic or queue")
+
+    def _of_runs(self, flags: list[bool]) -> Flags:
+        return np.array(flags, np.bool_)[self.run_of]
+
+    def check_order(self, run_of: Ints, offsets: Ints) -> None:
+        """Within a pull, offsets go up."""
+        wrong = np.flatnonzero((np.diff(offsets) <= 0) & (np.diff(run_of) == 0))
+        if len(wrong):
+            at = int(wrong[0])
+            run = self._runs[run_of[at]]
+            raise RemoteProtocolError(f"{_pull(run)}: message {offsets[at]} is followed by message {offsets[at + 1]}")
+
+    def column(self, name: str, run_of: Ints, offsets: Ints) -> pa.Array:
+        """What tells where a row comes from."""
+        queues = [run.origin.queue for run in self._runs]
+        if name == "queueOffset":
+            return pa.array(offsets)
+        if name == "queueId":
+            return pa.array(np.array([queue.queue_id for queue in queues], np.int32)[run_of])
+        values = [queue.topic if name == "topic" else queue.broker_name for queue in queues]
+        if len(set(values)) == 1:
+            return repeated(values[0], len(run_of))
+        return pa.array(values, pa.string()).take(pa.array(run_of))
+
+
+def _pull(run: PulledRun) -> str:
+    return f"{shown(run.origin.queue)}, pulled at offset {run.low}"
