@@ -8,6 +8,7 @@
     │  ├─ ConnectError · ConnectionLostError · RequestTimeoutError
     │  ├─ ListenError                a server's address cannot be had (not retryable)
     │  └─ OverloadedError            a bound was reached: too many requests in flight
+    ├─ PipelineError                 a pipeline on Spark cannot do what was asked
     ├─ ProtocolError                 bytes that break the rules
     │  ├─ LocalProtocolError         … and we would have written them
     │  └─ RemoteProtocolError        … and the peer sent them
@@ -68,6 +69,10 @@ class MissingExtraError(RocketlineError):
 
 class ClosedError(RocketlineError):
     """The object was closed; open a new one."""
+
+
+class PipelineError(RocketlineError):
+    """A pipeline on Spark cannot do what was asked; its tables and checkpoints are as they were."""
 
 
 class TransportError(RocketlineError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rocketline.admin.calls import Calls
@@ -261,12 +261,16 @@ class Messages:
 
 def copied(message: ReceivedMessage, topic: str) -> Message:
     """What the application sent, without what RocketMQ has added since."""
-    kept = {
+    return Message.of(topic, message.body, of_the_application(message.properties), message.flag)
+
+
+def of_the_application(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that a message was sent with, without what RocketMQ has added since."""
+    return {
         name: value
-        for name, value in message.properties.items()
+        for name, value in properties.items()
         if name in _OF_THE_APPLICATION or name not in _OF_ROCKETMQ
     }
-    return Message.of(topic, message.body, kept, message.flag)
 
 
 def _one_of_each_name(brokers: list[BrokerAddress]) -> list[BrokerAddress]:

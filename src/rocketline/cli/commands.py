@@ -14,6 +14,7 @@ from rocketline.cli.demo import demo
 from rocketline.cli.group import group
 from rocketline.cli.message import message
 from rocketline.cli.nameserver import nameserver
+from rocketline.cli.pipeline import pipeline
 from rocketline.cli.send import send
 from rocketline.cli.serve import serve
 from rocketline.cli.tail import tail
@@ -28,6 +29,7 @@ Examples:
   rocketline tail orders --follow        watch a topic
   rocketline group lag                   how far all groups are
   rocketline cluster show                who is there and what they do
+  rocketline pipeline run orders.toml    topics to tables and back, on Spark
   rocketline broker -c broker.conf       with Apache's own configuration file
 """
 
@@ -58,5 +60,5 @@ def rocketline() -> None:
     """Apache RocketMQ in Python."""
 
 
-for command in (broker, cluster, consume, demo, group, message, nameserver, send, serve, tail, topic):
+for command in (broker, cluster, consume, demo, group, message, nameserver, pipeline, send, serve, tail, topic):
     rocketline.add_command(command)

@@ -1,0 +1,163 @@
+"""`rocketline pipeline status` and `verify`: how far it is, and the proof that nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from rocketline.cli.examples import examples
+from rocketline.cli.output import Output, output_options
+from rocketline.cli.pipeline_session import SparkChoice, pipeline_argument, spark_options
+
+if TYPE_CHECKING:
+    from rocketline.pipelines.definition import Pipeline
+    from rocketline.pipelines.spans import Span
+    from rocketline.pipelines.verification import Findings, QueueFindings
+
+_SPANS_SHOWN = 5
+_PROBLEMS = (
+    ("gaps", "missing"),
+    ("doubles", "there more than once"),
+    ("strangers", "there, but never read"),
+    ("unknown", "missing, and gone from the broker"),
+)
+_REMARKS = (("filtered", "left out by the filter"), ("skipped", "gone before they were read (failOnDataLoss=false)"))
+
+
+@click.command()
+@pipeline_argument
+@click.option("--queues", "is_queues", is_flag=True, help="Each queue, with offset and lag, instead of each query.")
+@click.option("--offline", is_flag=True, help="Do not ask brokers: no lag.")
+@output_options
+def status(pipeline: Pipeline, is_json: bool, is_queues: bool, offline: bool) -> None:
+    """Show how far the pipeline's queries are, and how many messages wait for them."""
+    from rocketline.pipelines.status import query_statuses, queue_statuses
+
+    queues = queue_statuses(pipeline, asks_brokers=not offline)
+    output = Output(is_json=is_json)
+    if is_queues:
+        output.table(
+            ("query", "topic", "broker", "queue", "offset", "end", "lag"),
+            [
+                (
+                    each.query,
+                    each.queue.topic,
+                    each.queue.broker_name,
+                    each.queue.queue_id,
+                    each.offset,
+                    each.end,
+                    each.lag,
+                )
+                for each in queues
+            ],
+            empty="nothing was read yet",
+        )
+        return
+    lags = {
+        query: _sum(each.lag for each in queues if each.query == query) for query in {each.query for each in queues}
+    }
+    output.table(
+        ("query", "reads", "writes", "batches", "is_batch_open", "last_rows", "last_ms", "watermark_ms", "lag"),
+        [
+            (
+                each.query,
+                each.reads,
+                each.writes,
+                each.batches_done,
+                each.is_batch_open,
+                each.last_rows,
+                each.last_ms,
+                each.watermark_ms,
+                lags.get(each.query),
+            )
+            for each in query_statuses(pipeline)
+        ],
+    )
+
+
+@click.command(
+    epilog=examples(
+        ("rocketline pipeline verify orders.toml", "exit status 0 only if all is well"),
+        ("rocketline pipeline verify orders.toml --ask-broker", "tell what a tag filter left out from what is lost"),
+    )
+)
+@pipeline_argument
+@click.option("--step", "steps", multiple=True, help="Only this step; may be given again.")
+@click.option("--ask-broker", "asks_broker", is_flag=True, help="Have brokers explain what is missing.")
+@spark_options
+@output_options
+@click.pass_context
+def verify(
+    context: click.Context,
+    pipeline: Pipeline,
+    choice: SparkChoice,
+    is_json: bool,
+    steps: tuple[str, ...],
+    asks_broker: bool,
+) -> None:
+    """Prove that each landed table has every offset that was read exactly once.
+
+    What was read is known from the checkpoint, what is there from the table. Each gap and each double is listed, and
+    the exit status is 1 if there is any.
+    """
+    from rocketline.pipelines.verify import verify as verify_pipeline
+
+    with choice.session(pipeline) as spark:
+        found = verify_pipeline(pipeline, spark, steps=steps, asks_broker=asks_broker)
+    output = Output(is_json=is_json)
+    if is_json:
+        output.table(
+            ("table", "is_clean", "batches", "offsets", "rows", "queues"), [_machine_row(each) for each in found]
+        )
+    else:
+        for each in found:
+            click.echo(f"{each.table}: {verdict(each)}")
+            for line in _problems(each):
+                click.echo(f"  {line}")
+    if not all(each.is_clean for each in found):
+        context.exit(1)
+
+
+def verdict(found: Findings) -> str:
+    """One line that tells it all."""
+    range_text = f"{found.offsets:,} offsets of {len(found.queues)} queues, read in {found.batches:,} batches"
+    if found.is_clean:
+        left_out = sum(span.length for queue in found.queues for span in queue.filtered)
+        remark = f" ({left_out:,} left out by the filter)" if left_out else ""
+        return f"clean: {range_text}, are each there once{remark}"
+    return f"NOT clean: {range_text}; {found.rows:,} rows are there"
+
+
+def _problems(found: Findings) -> Iterator[str]:
+    for queue in found.queues:
+        place = f"{queue.queue.topic} {queue.queue.broker_name}:{queue.queue.queue_id}"
+        for name, words in (*_PROBLEMS, *_REMARKS):
+            if spans := getattr(queue, name):
+                yield f"{place}: {words}: {_listed(spans)}"
+        if queue.doubled_rows and not queue.doubles:
+            yield f"{place}: {queue.doubled_rows:,} rows too many"
+
+
+def _listed(spans: tuple[Span, ...]) -> str:
+    count = sum(span.length for span in spans)
+    shown = ", ".join(map(str, spans[:_SPANS_SHOWN])) + (" …" if len(spans) > _SPANS_SHOWN else "")
+    return f"{count:,} ({shown})"
+
+
+def _machine_row(found: Findings) -> tuple[object, ...]:
+    queues = [_machine_queue(queue) for queue in found.queues]
+    return found.table, found.is_clean, found.batches, found.offsets, found.rows, queues
+
+
+def _machine_queue(queue: QueueFindings) -> dict[str, object]:
+    names = ("read", "gaps", "doubles", "strangers", "skipped", "filtered", "unknown")
+    spans = {name: [list(span) for span in getattr(queue, name)] for name in names}
+    place = {"topic": queue.queue.topic, "broker": queue.queue.broker_name, "queue": queue.queue.queue_id}
+    return {**place, "rows": queue.rows, "doubled_rows": queue.doubled_rows, **spans}
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

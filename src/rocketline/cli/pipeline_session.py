@@ -1,0 +1,105 @@
+"""A pipeline's file and a Spark session, as the commands of `rocketline pipeline` get them."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketline.cli.client_log import client_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rocketline.pipelines.definition import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class SparkChoice:
+    """What the options say of Spark."""
+
+    master: str | None
+    settings: dict[str, str]
+
+    @contextmanager
+    def session(self, pipeline: Pipeline) -> Iterator[SparkSession]:
+        """A session for the pipeline. One that was there before stays."""
+        from rocketline.spark.session import ensure_java, spark_session
+
+        if line := ensure_java():
+            click.echo(line, err=True)
+        from pyspark.sql import SparkSession
+
+        from rocketline.pipelines.streams import SETTINGS
+
+        is_ours = SparkSession.getActiveSession() is None
+        settings = {**SETTINGS, **pipeline.spark, **self.settings}
+        spark = spark_session(f"rocketline {pipeline.name}", master=self.master, settings=settings)
+        spark.sparkContext.setLogLevel("OFF" if is_ours else "ERROR")
+        try:
+            yield spark
+        finally:
+            if is_ours:
+                spark.stop()
+
+
+def pipeline_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the argument FILE; the command gets what it declares as `pipeline`."""
+
+    @functools.wraps(command)
+    def with_pipeline(file: str, **values: Any) -> Any:
+        from rocketline.pipelines.definition_file import load
+
+        with client_log():
+            return command(pipeline=load(file), **values)
+
+    return click.argument("file", type=click.Path(dir_okay=False))(with_pipeline)
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of Spark; the command gets them as `choice`."""
+
+    @functools.wraps(command)
+    def with_choice(master: str | None, settings: tuple[str, ...], **values: Any) -> Any:
+        pairs = {}
+        for text in settings:
+            key, found, value = text.partition("=")
+            if not (key and found):
+                raise click.UsageError(f"--conf {text}: write it as key=value")
+            pairs[key] = value
+        return command(choice=SparkChoice(master, pairs), **values)
+
+    with_choice = click.option(
+        "--conf", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be given again."
+    )(with_choice)
+    return click.option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[2], spark://host:7077, …; else all cores of this machine.",
+    )(with_choice)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """A SIGTERM ends what runs as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def is_terminal() -> bool:
+    """Somebody watches."""
+    return sys.stderr.isatty()

@@ -1,0 +1,121 @@
+"""Avro bodies, read by fastavro inside Arrow batches: no jar, and no row goes through Spark's row format for it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as t
+from pyspark.sql.types import DataType, StringType, StructType
+
+from rocketline.errors import ConfigError, MissingExtraError
+from rocketline.pipelines.definition import Parsing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_PRIMITIVES: Final[dict[str, DataType]] = {
+    "boolean": t.BooleanType(), "int": t.IntegerType(), "long": t.LongType(), "float": t.FloatType(),
+    "double": t.DoubleType(), "bytes": t.BinaryType(), "string": t.StringType(), "enum": t.StringType(),
+    "fixed": t.BinaryType(),
+}  # fmt: skip
+_LOGICAL: Final[dict[str, DataType]] = {
+    "date": t.DateType(), "timestamp-millis": t.TimestampType(), "timestamp-micros": t.TimestampType(),
+    "uuid": t.StringType(), "local-timestamp-millis": t.TimestampNTZType(),
+    "local-timestamp-micros": t.TimestampNTZType(),
+}  # fmt: skip
+
+
+def with_avro(rows: DataFrame, parsing: Parsing, parsed: str, malformed: str) -> DataFrame:
+    """The rows with the struct `parsed` and the reason `malformed`, one of them null."""
+    fields = spark_schema(parsing.schema)
+    schema = StructType([*rows.schema.fields]).add(parsed, fields).add(malformed, StringType())
+    return rows.mapInArrow(_decoder(parsing, schema, parsed), schema)
+
+
+def spark_schema(text: str) -> StructType:
+    """What Spark calls an Avro record's type. Raises `ConfigError` for a schema that is none, or no record's.
+
+    >>> spark_schema('{"type": "record", "name": "o", "fields": [{"name": "id", "type": ["null", "long"]}]}')
+    StructType([StructField('id', LongType(), True)])
+    """
+    try:
+        declared = json.loads(text)
+        found = _spark_type(declared, {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError([f"the Avro schema cannot be used: {type(error).__name__}: {error}"]) from None
+    if not isinstance(found, StructType):
+        raise ConfigError(["the Avro schema is no record: a row has fields"])
+    return found
+
+
+def _spark_type(declared: Any, named: dict[str, DataType]) -> DataType:
+    if isinstance(declared, list):
+        others = [each for each in declared if each != "null"]
+        if len(others) != 1:
+            raise ValueError(f"a union of {declared}: only null and one other type can be a column")
+        return _spark_type(others[0], named)
+    if isinstance(declared, str):
+        return named[declared] if declared in named else _PRIMITIVES[declared]
+    kind, logical = declared["type"], declared.get("logicalType")
+    if logical == "decimal":
+        return t.DecimalType(declared["precision"], declared.get("scale", 0))
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]
+    if kind == "record":
+        fields = [t.StructField(each["name"], _spark_type(each["type"], named)) for each in declared["fields"]]
+        named[declared["name"]] = t.StructType(fields)
+        return named[declared["name"]]
+    if kind == "array":
+        return t.ArrayType(_spark_type(declared["items"], named))
+    if kind == "map":
+        return t.MapType(t.StringType(), _spark_type(declared["values"], named))
+    found = _spark_type(kind, named)
+    if "name" in declared:
+        named[declared["name"]] = found
+    return found
+
+
+def _decoder(
+    parsing: Parsing, schema: StructType, parsed: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What runs on executors: it holds plain values only."""
+    avro_schema, column, skipped = parsing.schema, parsing.column, parsing.skipped_bytes
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        try:
+            from fastavro import parse_schema, schemaless_reader
+        except ModuleNotFoundError:
+            raise MissingExtraError("Avro", "fastavro", "pipelines") from None
+        target = to_arrow_schema(schema, timezone="UTC")
+        declared = parse_schema(json.loads(avro_schema))
+        for batch in batches:
+            values, reasons = [], []
+            for body in batch.column(column).to_pylist():
+                value, reason = _read(schemaless_reader, declared, body, skipped)
+                values.append(value)
+                reasons.append(reason)
+            added = [pa.array(values, target.field(parsed).type), pa.array(reasons, pa.string())]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=target)
+
+    return decode
+
+
+def _read(reader: Callable[..., Any], declared: Any, body: bytes | None, skipped: int) -> tuple[Any, str | None]:
+    """The record, or why there is none. Whatever a damaged body makes fastavro raise is such a reason."""
+    if body is None:
+        return None, "no Avro as declared: there is no body"
+    stream = io.BytesIO(body)
+    stream.seek(skipped)
+    try:
+        value = reader(stream, declared)
+    except Exception as error:  # noqa: BLE001  # of many kinds: EOFError, IndexError, ValueError, struct.error …
+        return None, f"no Avro as declared: {type(error).__name__}: {error}"
+    left = len(body) - stream.tell()
+    return (value, None) if not left else (None, f"no Avro as declared: {left} bytes are left over")

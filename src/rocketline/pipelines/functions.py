@@ -1,0 +1,68 @@
+"""The functions that a pipeline's file names as `module:function`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketline.errors import ConfigError
+from rocketline.pipelines.definition import Pipeline
+from rocketline.pipelines.section import nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Transform = Callable[..., DataFrame]
+
+
+def load_functions(pipeline: Pipeline) -> dict[str, Transform]:
+    """Each function by its name in the file. Modules are looked for in the file's folder first.
+
+    Raises `ConfigError` that names the step of each one that is not there, or takes another number of DataFrames.
+    """
+    found: dict[str, Transform] = {}
+    problems = []
+    for step in pipeline.steps.values():
+        if not step.transform:
+            continue
+        try:
+            function = _loaded(step.transform, pipeline.file.parent)
+            _check_arguments(function, len(step.inputs))
+        except ValueError as error:
+            problems.append(f"{pipeline.file.name}: steps.{step.name}.transform: {error}")
+        else:
+            found[step.transform] = function
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def _loaded(name: str, folder: Path) -> Transform:
+    module_name, _, function_name = name.partition(":")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"there is no module {error.name!r}: it must stand in {folder}, or be installed") from None
+    except Exception as error:  # a module of the user's, which may raise anything
+        raise ValueError(f"module {module_name!r} does not load: {type(error).__name__}: {error}") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        meant = nearest(function_name, known)
+        hint = f": did you mean {meant}?" if meant else ""
+        raise ValueError(f"module {module_name!r} has no function {function_name!r}{hint}")
+    transform: Transform = function
+    return transform
+
+
+def _check_arguments(function: Transform, count: int) -> None:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError as error:
+        raise ValueError(f"it must take {count} DataFrame{'s' if count > 1 else ''}: {error}") from None

@@ -1,0 +1,119 @@
+"""A batch reaches its tables: each once, whatever dies in between.
+
+Spark gives a batch that it runs again the same number and the same rows. So, for each table: if the table's own log
+says that this writer has committed this batch, there is nothing to do; otherwise Spark writes the batch's files, and
+one commit of the table adds them together with the batch's number. A crash before the commit leaves files that no
+table knows; one after it finds the batch there the next time. Tables of one query may be at different batches after a
+crash: each is asked by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rocketline.clock import Clock, SystemClock
+from rocketline.errors import PipelineError
+from rocketline.pipelines.definition import Pipeline
+from rocketline.pipelines.queries import Query
+from rocketline.pipelines.tables.attempts import remove_attempts, write_attempt
+from rocketline.pipelines.tables.table import Table, Writer, open_table
+from rocketline.pipelines.transformation import table_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from rocketline.pipelines.functions import Transform
+
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What one batch brought to one table."""
+
+    query: str
+    table: str
+    batch: int
+    rows: int
+    files: int
+    time_ms: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Landing:
+    """The function of a query's `foreachBatch`."""
+
+    pipeline: Pipeline
+    query: Query
+    functions: Mapping[str, Transform]
+    tell: Callable[[Landed], None]
+    """Called with what was landed, for the progress log."""
+    clock: Clock = field(default_factory=SystemClock)
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tables = {branch.table: open_table(self.pipeline.table(branch.table)) for branch in self.query.branches}
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Bring the batch to every table that does not have it yet."""
+        writer = Writer(f"{self.pipeline.name}/{self.query.name}", _query_id(batch))
+        missing = [name for name, table in self.tables.items() if _is_missing(table, writer, number)]
+        if not missing:
+            return
+        with _kept(batch, is_used_twice=len(self.tables) > 1) as rows:
+            made = self._rows(rows)
+            for name in missing:
+                self._land(name, made[name], writer, number)
+
+    def _rows(self, batch: DataFrame) -> dict[str, DataFrame]:
+        """The rows of every table, as plans. The first branch of a stateful query is the batch itself."""
+        made: dict[str, DataFrame] = {}
+        for branch in self.query.branches:
+            is_done = self.pipeline.step_of(branch.table).is_stateful and branch.table == self.query.name
+            parent = made.get(branch.parent, batch)
+            made[branch.table] = batch if is_done else table_rows(self.pipeline, branch.table, [parent], self.functions)
+        return made
+
+    def _land(self, name: str, rows: DataFrame, writer: Writer, number: int) -> None:
+        table = self.tables[name]
+        began_s = self.clock.monotonic()
+        files = write_attempt(rows, table.target.path, number)
+        if files:
+            table.add(writer, number, files)
+        else:
+            remove_attempts(rows.sparkSession, table.target.path, number)
+        took_s = self.clock.monotonic() - began_s
+        count = sum(file.rows for file in files)
+        self.tell(Landed(self.query.name, name, number, count, len(files), self.clock.wall_ms(), took_s))
+
+
+def _is_missing(table: Table, writer: Writer, number: int) -> bool:
+    last = table.last_batch(writer)
+    return last is None or last < number
+
+
+def _query_id(batch: DataFrame) -> str:
+    context: Any = batch.sparkSession.sparkContext
+    found: str | None = context.getLocalProperty(QUERY_ID_PROPERTY)
+    if found is None:
+        raise PipelineError("this batch belongs to no streaming query: Spark has not said which")
+    return found
+
+
+@contextmanager
+def _kept(batch: DataFrame, *, is_used_twice: bool) -> Iterator[DataFrame]:
+    """The batch in the executors' memory, or on their disks, if several tables are made of it: topics are read once."""
+    if not is_used_twice:
+        yield batch
+        return
+    kept = batch.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()

@@ -1,0 +1,95 @@
+"""Bodies become columns: JSON and CSV by Spark's own functions, Avro by fastavro in Arrow batches.
+
+Every way adds the same two columns to its input: `PARSED`, a struct with the fields, and `MALFORMED`, why a body could
+not be read; null if it could. Nothing is lost and nothing fails here: what to do about it is `expectations`' business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rocketline.errors import ConfigError
+from rocketline.pipelines.definition import BodyFormat, Parsing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+PARSED: Final = "__parsed"
+MALFORMED: Final = "__malformed"
+_CORRUPT: Final = "__corrupt"
+
+
+def with_parsed(rows: DataFrame, parsing: Parsing) -> DataFrame:
+    """The rows with `PARSED` and `MALFORMED`. Raises `ConfigError` for a schema or column that cannot be."""
+    if parsing.column not in rows.columns:
+        raise ConfigError([f"there is no column {parsing.column!r} to parse: there are {', '.join(rows.columns)}"])
+    if parsing.format is BodyFormat.AVRO:
+        from rocketline.pipelines.avro import with_avro
+
+        return with_avro(rows, parsing, PARSED, MALFORMED)
+    return _with_text(rows, parsing)
+
+
+def fields_of(parsing: Parsing) -> list[str]:
+    """The names of the columns that parsing adds."""
+    if parsing.into:
+        return [parsing.into]
+    if parsing.format is BodyFormat.AVRO:
+        from rocketline.pipelines.avro import spark_schema
+
+        return spark_schema(parsing.schema).fieldNames()
+    return _struct(parsing).fieldNames()
+
+
+def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    text = f.col(parsing.column).cast("string")
+    if parsing.format is BodyFormat.RAW:
+        # Bytes that are no UTF-8 would silently become other bytes.
+        is_text = f.is_valid_utf8(text)
+        return rows.withColumns({
+            PARSED: f.when(is_text, f.struct(text.alias("value"))),
+            MALFORMED: _reason(text.isNull() | ~is_text, f.lit("no UTF-8")),
+        })  # fmt: skip
+    parsed = _parsed(text, parsing)
+    # Twice the same expression: Spark computes it once.
+    corrupt = parsed.getField(_CORRUPT)
+    fields = _struct(parsing).fieldNames()
+    reason = _reason(
+        text.isNull() | parsed.isNull() | corrupt.isNotNull(), f.lit(f"no {parsing.format.name} as declared")
+    )
+    return rows.withColumns({
+        PARSED: f.struct(*[parsed.getField(name).alias(name) for name in fields]),
+        MALFORMED: reason,
+    })  # fmt: skip
+
+
+def _parsed(text: Column, parsing: Parsing) -> Column:
+    from pyspark.sql import functions as f
+
+    options = {"mode": "PERMISSIVE", **parsing.options, "columnNameOfCorruptRecord": _CORRUPT}
+    schema = _struct(parsing).add(_CORRUPT, "string")
+    if parsing.format is BodyFormat.JSON:
+        return f.from_json(text, schema, options)
+    return f.from_csv(text, schema.simpleString().removeprefix("struct<").removesuffix(">").replace(":", " "), options)
+
+
+def _struct(parsing: Parsing) -> StructType:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        found = StructType.fromDDL(parsing.schema)
+    except PySparkException as error:
+        raise ConfigError([f"schema {parsing.schema!r}: {str(error).strip().splitlines()[0]}"]) from None
+    if not isinstance(found, StructType):
+        raise ConfigError([f"schema {parsing.schema!r}: name the fields, as in: id string, price double"])
+    return found
+
+
+def _reason(is_bad: Column, reason: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.when(f.coalesce(is_bad, f.lit(True)), reason)

@@ -1,0 +1,124 @@
+"""What must be right before a run may start: sources that answer, tables that fit, checkpoints that belong to them.
+
+A table and the checkpoint of the query that writes it go together. With a new checkpoint batches are numbered from 0
+again, so a table that was written under another one would get rows twice, or miss them: Spark's own file sink leaves
+out, without a word, batches whose numbers it has seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketline.errors import ConfigError, PipelineError
+from rocketline.pipelines.checkpoint import Checkpoint
+from rocketline.pipelines.definition import Pipeline, TableFormat, TableTarget
+from rocketline.pipelines.queries import Query
+from rocketline.pipelines.tables import parquet
+from rocketline.pipelines.tables.table import Table, open_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rocketline.pipelines.streams import Streams
+
+
+def checkpoint_of(pipeline: Pipeline, query: str) -> Checkpoint:
+    """Where a query's checkpoint is."""
+    return Checkpoint(pipeline.state / "checkpoints" / query)
+
+
+def check_sources(pipeline: Pipeline) -> None:
+    """Raise `TopicNotFoundError`, `TransportError`, … unless every source can be read: before anything is started."""
+    from rocketline.spark.cluster import Cluster
+    from rocketline.spark.options import source_options
+
+    for source in pipeline.sources.values():
+        with Cluster(source_options(source.options, is_stream=True)) as cluster:
+            cluster.check_reading(cluster.look().bounds)
+
+
+def prepare_tables(streams: Streams) -> None:
+    """Make the tables that are not there. Raises like `check_tables`, and then nothing is made."""
+    for table, schema in check_tables(streams):
+        if isinstance(table, TableTarget):
+            parquet.prepare(table)
+        else:
+            table.create(schema)
+
+
+def check_tables(streams: Streams) -> list[tuple[Table | TableTarget, pa.Schema]]:
+    """The tables that are not there yet, with their columns. Raises unless those that are there fit."""
+    missing: list[tuple[Table | TableTarget, pa.Schema]] = []
+    for query in streams.queries:
+        for branch in query.branches:
+            missing += _checked(streams, query, branch.table)
+    return missing
+
+
+def _checked(streams: Streams, query: Query, name: str) -> list[tuple[Table | TableTarget, pa.Schema]]:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    pipeline = streams.pipeline
+    target, schema = pipeline.table(name), to_arrow_schema(streams.schemas[name], timezone="UTC")
+    query_id = checkpoint_of(pipeline, query.name).query_id()
+    if target.format is TableFormat.PARQUET:
+        if query_id is None and parquet.has_batches(target):
+            raise _lost_checkpoint(pipeline, query, target, "")
+        return [(target, schema)]
+    table = open_table(target)
+    if not table.exists():
+        return [(table, schema)]
+    _compare_columns(target, table.schema(), schema)
+    last = table.last_writer()
+    if last is not None and last != query_id:
+        raise _lost_checkpoint(pipeline, query, target, last)
+    return []
+
+
+def _lost_checkpoint(pipeline: Pipeline, query: Query, target: TableTarget, writer: str) -> PipelineError:
+    folder = _shown(checkpoint_of(pipeline, query.name).folder)
+    who = f" (query {writer})" if writer else ""
+    return PipelineError(
+        f"table {target.path} was written under another checkpoint{who} than {folder}: put that one back, or remove "
+        "table and checkpoint and land everything again; else rows would be there twice, or not at all"
+    )
+
+
+def _compare_columns(target: TableTarget, there: pa.Schema, wanted: pa.Schema) -> None:
+    """Raise `ConfigError` unless the table has the columns that the step makes."""
+    have = {field.name: _kind(field.type) for field in there}
+    want = {field.name: _kind(field.type) for field in wanted}
+    differing = [
+        f"{name} is {have.get(name, 'not there')} in the table and {want.get(name, 'not there')} in the step"
+        for name in sorted(have.keys() | want.keys())
+        if have.get(name) != want.get(name)
+    ]
+    if differing:
+        raise ConfigError([
+            f"table {target.path} has other columns than its step makes: {'; '.join(differing)}. Alter the table, "
+            "or remove it and the step's checkpoint"
+        ])  # fmt: skip
+
+
+def _kind(kind: pa.DataType) -> str:
+    """A type's name, the same for twins that differ in how Arrow lays them out."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if types.is_list(kind) or types.is_large_list(kind) or isinstance(kind, pa.ListViewType):
+        return f"array<{_kind(kind.value_type)}>"
+    if types.is_map(kind):
+        return f"map<{_kind(kind.key_type)},{_kind(kind.item_type)}>"
+    if types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{_kind(field.type)}' for field in kind)}>"
+    return str(kind).removeprefix("large_").removesuffix("_view")
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

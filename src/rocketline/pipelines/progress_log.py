@@ -1,0 +1,147 @@
+"""What a pipeline did, a JSON object a line, beside its checkpoints: for `status`, for `report`, for the progress bar.
+
+It is a diary, not the truth: a crash may cost its last lines, and nothing that decides reads it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from rocketline.pipelines.landing import Landed
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+FILE_NAME: Final = "progress.jsonl"
+PROGRESS, LANDED = "progress", "landed"
+OBSERVED: Final = "messages"
+"""The name of what is observed about rows that come from a topic."""
+
+Record = dict[str, Any]
+
+
+class ProgressLog:
+    """The file, and who else wants to hear of it. Several threads may write."""
+
+    def __init__(self, state: Path, tell: Callable[[Record], None] = lambda record: None) -> None:
+        self._path, self._tell = state / FILE_NAME, tell
+        self._lock = threading.Lock()
+        state.mkdir(parents=True, exist_ok=True)
+
+    def landed(self, landed: Landed) -> None:
+        self._write({"kind": LANDED, **asdict(landed)})
+
+    def progressed(self, progress: Mapping[str, Any]) -> None:
+        """`progress`: Spark's own report of a trigger."""
+        self._write(record_of(progress))
+
+    def _write(self, record: Record) -> None:
+        with self._lock, self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        self._tell(record)
+
+
+def read_log(state: Path) -> Iterator[Record]:
+    """All records so far. A line that a crash has torn is left out."""
+    path = state / FILE_NAME
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+def record_of(progress: Mapping[str, Any]) -> Record:
+    """What we keep of a trigger's report."""
+    sources = progress.get("sources") or [{}]
+    operators = progress.get("stateOperators") or []
+    began_ms = _milliseconds(progress["timestamp"])
+    took_ms = (progress.get("durationMs") or {}).get("triggerExecution", 0)
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED) or {}
+    return {
+        "kind": PROGRESS,
+        "query": progress["name"],
+        "batch": progress["batchId"],
+        "time_ms": began_ms,
+        "took_ms": took_ms,
+        "rows": progress.get("numInputRows", 0),
+        "lag": lag_of(sources[0]),
+        "positions": _queues(sources[0].get("endOffset")) or None,
+        "watermark": (progress.get("eventTime") or {}).get("watermark"),
+        "state_rows": sum(each.get("numRowsTotal", 0) for each in operators),
+        "too_late": sum(each.get("numRowsDroppedByWatermark", 0) for each in operators),
+        "waited_ms": _waits(observed, began_ms + took_ms),
+    }
+
+
+def lag_of(source: Mapping[str, Any]) -> int | None:
+    """How many messages wait in the topics; None for what is no topic."""
+    latest, end = _queues(source.get("latestOffset")), _queues(source.get("endOffset"))
+    if not latest:
+        return None
+    return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
+
+
+def _queues(offset: Any) -> dict[str, int]:
+    """The ends of queues by `topic broker queue`, in an offset of ours; nothing in others."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return {}
+    topics = offset.get("queues") if isinstance(offset, Mapping) else None
+    return {
+        f"{topic} {broker} {queue}": end
+        for topic, brokers in (topics or {}).items()
+        for broker, queues in brokers.items()
+        for queue, end in queues.items()
+    }
+
+
+def _waits(observed: Mapping[str, Any], done_ms: int) -> list[int] | None:
+    """How long the newest and the oldest message of a batch had been stored when the batch was done."""
+    newest, oldest = observed.get("newest_ms"), observed.get("oldest_ms")
+    if newest is None or oldest is None:
+        return None
+    return [max(0, done_ms - newest), max(0, done_ms - oldest)]
+
+
+def _milliseconds(text: str) -> int:
+    return round(dt.datetime.fromisoformat(text).timestamp() * 1000)
+
+
+class Listener(StreamingQueryListener):
+    """Hears of each trigger from Spark and writes it down. `after` is called with the query's name."""
+
+    def __init__(self, log: ProgressLog, after: Callable[[str], None]) -> None:
+        self._log, self._after = log, after
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's names
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = json.loads(event.progress.json)
+        self._log.progressed(progress)
+        self._after(progress["name"])
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        pass

@@ -1,0 +1,129 @@
+"""Which queries of Spark a pipeline becomes: pure, so that `dry-run` and tests can tell before anything starts.
+
+Tables are written batch by batch, each batch once. Where that is possible, one query writes several tables from the
+same batch: a source is read once, however many stateless steps there are. A query of its own has
+
+- what is stateful (a watermark, several inputs): it reads the table of the step before;
+- a Parquet table: Spark's own file sink writes it, which serves one table;
+- each topic: it is fed from a table, so that a batch that is sent again has the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, Step, TableFormat, TopicTarget
+from rocketline.pipelines.section import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One table that a query writes: the table's name, and what its rows are made of."""
+
+    table: str
+    parent: str
+    """A branch of the same query, or the query's input."""
+
+
+@dataclass(slots=True)
+class Query:
+    """One streaming query. Either `branches` or `topic` says what becomes of its rows."""
+
+    name: str
+    """Also the name of its checkpoint, so it must not change when others are added."""
+    inputs: tuple[str, ...]
+    """Sources, or tables of other queries."""
+    branches: list[Branch] = field(default_factory=list)
+    topic: TopicTarget | None = None
+    is_file_sink: bool = False
+    """Spark writes its one table, in Parquet, by itself."""
+
+
+def queries_of(pipeline: Pipeline) -> list[Query]:
+    """All queries, those first whose tables others read."""
+    made: dict[str, Query] = {}
+    writer: dict[str, Query] = {}
+    for step in in_order(pipeline.steps):
+        for table in _tables_of(step):
+            query = _query_for(pipeline, step, table, made, writer)
+            parent = step.inputs[0]
+            query.branches.append(Branch(table, parent))
+            writer[table] = query
+        for topic in step.topics:
+            _add_publication(made, step.name, topic)
+        if step.quarantine is not None and step.quarantine.topic is not None:
+            _add_publication(made, step.quarantine_name, step.quarantine.topic)
+    return list(made.values())
+
+
+def levels(queries: list[Query]) -> list[list[Query]]:
+    """The queries in turns: those of a turn read only what earlier turns have written."""
+    writer = {branch.table: query.name for query in queries for branch in query.branches}
+    depth: dict[str, int] = {}
+    for query in queries:
+        before = [depth[writer[name]] for name in query.inputs if name in writer]
+        depth[query.name] = max(before, default=-1) + 1
+    turns: list[list[Query]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for query in queries:
+        turns[depth[query.name]].append(query)
+    return turns
+
+
+def in_order(steps: Mapping[str, Step]) -> list[Step]:
+    """The steps, each behind those that it reads. What reads itself, however indirectly, is left out."""
+    ordered: dict[str, Step] = {}
+    left = dict(steps)
+    while left:
+        ready = [step for step in left.values() if not any(_step_name(name) in left for name in step.inputs)]
+        if not ready:
+            break
+        for step in ready:
+            ordered[step.name] = left.pop(step.name)
+    return list(ordered.values())
+
+
+def check_inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """What is wrong between steps: the place, and the problem."""
+    known = [*pipeline.sources, *(name for name, _ in pipeline.tables())]
+    for step in pipeline.steps.values():
+        place = f"steps.{step.name}"
+        if step.name in pipeline.sources:
+            yield place, "a source has this name, too: choose another"
+        for name in step.inputs:
+            if name not in known:
+                meant = nearest(name, known)
+                yield f"{place}.from", f"there is no {name!r}{f': did you mean {meant}?' if meant else ''}"
+    for name in pipeline.steps.keys() - {step.name for step in in_order(pipeline.steps)}:
+        yield f"steps.{name}.from", "goes round in a circle: a step cannot read what is made of its own rows"
+    paths: dict[str, str] = {}
+    for name, table in pipeline.tables():
+        if table.path and (other := paths.setdefault(table.path, name)) != name:
+            yield f"steps.{name}", f"{table.path} is the path of {other} already: each table has its own folder"
+
+
+def _step_name(table: str) -> str:
+    return table.removesuffix(QUARANTINE_SUFFIX)
+
+
+def _tables_of(step: Step) -> list[str]:
+    return [step.name, *([step.quarantine_name] if step.quarantine is not None else [])]
+
+
+def _query_for(pipeline: Pipeline, step: Step, table: str, made: dict[str, Query], writer: dict[str, Query]) -> Query:
+    """The query that writes a table: one that is there already, if it can."""
+    is_parquet = pipeline.table(table).format is TableFormat.PARQUET
+    is_stateful = step.is_stateful and table == step.name
+    if is_parquet or is_stateful or step.has_own_query:
+        made[table] = Query(table, step.inputs if table == step.name else step.inputs[:1], is_file_sink=is_parquet)
+        return made[table]
+    before = step.inputs[0]
+    if before in writer and not writer[before].is_file_sink:
+        return writer[before]
+    name = f"from-{before}"
+    return made.setdefault(name, Query(name, (before,)))
+
+
+def _add_publication(made: dict[str, Query], table: str, topic: TopicTarget) -> None:
+    name = f"{table}-to-{topic.topic}"
+    made[name] = Query(name, (table,), topic=topic)

@@ -1,0 +1,117 @@
+"""`replay`: what was kept is sent again, to a topic of one's choice, at a rate of one's choice.
+
+A message goes out as its producer sent it: body, tags, keys, properties. What RocketMQ adds is made anew, and
+`REPLAY_OF` names the message that it is a copy of, so that whoever consumes both can tell. Messages of one queue stay
+in their order: each queue of the origin is sent to one queue of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketline.admin.messages import of_the_application
+from rocketline.errors import ConfigError, PipelineError
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
+from rocketline.pipelines.definition import TableTarget
+from rocketline.pipelines.pacing import Pace
+from rocketline.pipelines.tables.reading import read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rocketline.sync.producer import Producer
+
+REPLAY_OF: Final = "REPLAY_OF"
+_COLUMNS: Final = ("msgId", "body", "properties", "brokerName", "queueId", "queueOffset", "storeTimestamp")
+_BATCH_COUNT: Final = 64
+_BATCH_BYTES: Final = 1024**2
+_OVERHEAD_BYTES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Messages of one queue of the origin, in order, that are sent as one batch."""
+
+    origin: tuple[str, int]
+    """The broker and the number of the queue that they came from."""
+    messages: list[Message]
+
+
+def table_messages(
+    spark: SparkSession, target: TableTarget, *, begin_ms: int | None = None, end_ms: int | None = None
+) -> DataFrame:
+    """The messages of a landed table, of all times or of those between two, by when they were stored."""
+    from pyspark.sql import functions as f
+
+    rows = read_table(spark, target)
+    missing = [name for name in _COLUMNS if name not in rows.columns]
+    if missing:
+        raise ConfigError([f"table {target.path} has no column {missing[0]!r}: only whole messages can be sent again"])
+    stored = f.unix_millis("storeTimestamp")
+    if begin_ms is not None:
+        rows = rows.where(stored >= begin_ms)
+    if end_ms is not None:
+        rows = rows.where(stored < end_ms)
+    return rows.select(*_COLUMNS)
+
+
+def topic_messages(
+    spark: SparkSession, options: Mapping[str, str], *, begin_ms: int | None = None, end_ms: int | None = None
+) -> DataFrame:
+    """The messages of a topic that are still there, likewise. `options` are those of the source."""
+    times = {"startingTimestamp": begin_ms, "endingTimestamp": end_ms}
+    given = {name: str(time_ms) for name, time_ms in times.items() if time_ms is not None}
+    if begin_ms is not None:
+        given["startingOffsetsByTimestampStrategy"] = "latest"
+    return spark.read.format("rocketmq").options(**options, **given).load().select(*_COLUMNS)
+
+
+def replay(
+    rows: DataFrame, producer: Producer, topic: str, *, rate: float | None = None, tell: Callable[[int], None]
+) -> int:
+    """Send the messages, oldest first, `rate` a second; how many there were. `tell` hears of each batch's size.
+
+    Raises `RocketlineError` if one cannot be sent: those before it have been.
+    """
+    queues = producer.queues(topic)
+    if not queues:
+        raise PipelineError(f"topic {topic!r} has no queue to send to")
+    pace, sent = Pace(rate), 0
+    ordered = rows.orderBy("storeTimestamp", "brokerName", "queueId", "queueOffset")
+    for parcel in parcels(ordered.toLocalIterator(prefetchPartitions=True), topic):
+        pace.wait_for(len(parcel.messages))
+        producer.send(parcel.messages, queue=target_queue(parcel.origin, queues))
+        sent += len(parcel.messages)
+        tell(len(parcel.messages))
+    return sent
+
+
+def parcels(rows: Iterable[Any], topic: str) -> Iterator[Parcel]:
+    """Rows as batches: each of one queue, none too large, in the order of the rows within a queue."""
+    open_parcels: dict[tuple[str, int], tuple[list[Message], int]] = {}
+    for row in rows:
+        origin = (row.brokerName, row.queueId)
+        message, size = message_of(row, topic), len(row.body) + _OVERHEAD_BYTES
+        messages, held = open_parcels.get(origin, ([], 0))
+        if messages and (len(messages) == _BATCH_COUNT or held + size > _BATCH_BYTES):
+            yield Parcel(origin, messages)
+            messages, held = [], 0
+        messages.append(message)
+        open_parcels[origin] = (messages, held + size)
+    for origin, (messages, _) in open_parcels.items():
+        yield Parcel(origin, messages)
+
+
+def message_of(row: Any, topic: str) -> Message:
+    """A row of a landed table as its producer sent it."""
+    kept = of_the_application(row.properties or {})
+    return Message.of(topic, bytes(row.body), {**kept, REPLAY_OF: row.msgId})
+
+
+def target_queue(origin: tuple[str, int], queues: list[MessageQueue]) -> MessageQueue:
+    """Where a queue's messages go: always the same one, and neighbours to neighbours."""
+    broker, queue_id = origin
+    return sorted(queues)[(queue_id + sum(broker.encode())) % len(queues)]

@@ -1,0 +1,1 @@
+"""`report`: one HTML page, with its plots inside, that tells what a pipeline did."""

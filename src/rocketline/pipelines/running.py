@@ -1,0 +1,157 @@
+"""A run of a pipeline: its queries, started and waited for.
+
+A scheduled run reads what is there now and ends (Spark's AvailableNow): queries run in turns, each after those that
+write what it reads. A continuous run has all queries at once, each with its trigger, until it is stopped or one fails.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketline.errors import ConfigError, PipelineError
+from rocketline.pipelines.causes import query_failure
+from rocketline.pipelines.definition import Pipeline
+from rocketline.pipelines.landing import Landing
+from rocketline.pipelines.preparation import check_sources, checkpoint_of, prepare_tables
+from rocketline.pipelines.progress_log import Listener, ProgressLog, Record
+from rocketline.pipelines.queries import Query, levels
+from rocketline.pipelines.streams import SETTINGS, Streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_POLL_S: Final = 0.2
+_CLIENT_OPTIONS: Final = ("nameserver", "rocketmq.")
+
+
+def run(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    trigger: str | None = None,
+    tell: Callable[[Record], None] = lambda record: None,
+) -> None:
+    """Run until everything that is there now is done; with a `trigger`, as `1 second`, until somebody interrupts.
+
+    `tell` hears of each batch as it is written down. Raises `ConfigError`, `PipelineError`, or what a client raises.
+    """
+    with _locked(pipeline):
+        for key, value in SETTINGS.items():
+            spark.conf.set(key, value)
+        check_sources(pipeline)
+        streams = Streams(pipeline, spark)
+        prepare_tables(streams)
+        log = ProgressLog(pipeline.state, tell)
+        with _listening(pipeline, streams, log):
+            starter = _Starter(streams, log, trigger)
+            if trigger is None:
+                for turn in levels(streams.queries):
+                    _await_all([starter.start(query) for query in turn])
+            else:
+                _await_all([starter.start(query) for query in streams.queries])
+
+
+class _Starter:
+    """Starts queries of one run."""
+
+    def __init__(self, streams: Streams, log: ProgressLog, trigger: str | None) -> None:
+        self._streams, self._log, self._trigger = streams, log, trigger
+
+    def start(self, query: Query) -> StreamingQuery:
+        pipeline = self._streams.pipeline
+        writer = self._streams.rows(query).writeStream.queryName(query.name)
+        writer = writer.option("checkpointLocation", str(checkpoint_of(pipeline, query.name).folder))
+        if self._trigger is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=self._trigger)
+        return self._to(query, writer).start()
+
+    def _to(self, query: Query, writer: DataStreamWriter) -> DataStreamWriter:
+        pipeline = self._streams.pipeline
+        if query.topic is not None:
+            options = {**client_options(pipeline), **query.topic.options, "topic": query.topic.topic}
+            return writer.format("rocketmq").options(**options)
+        if query.is_file_sink:
+            return writer.format("parquet").option("path", pipeline.table(query.name).path)
+        return writer.foreachBatch(Landing(pipeline, query, self._streams.functions, self._log.landed))
+
+
+def client_options(pipeline: Pipeline) -> dict[str, str]:
+    """How the first source reaches its cluster: what topics are written with, too."""
+    source = next(iter(pipeline.sources.values()))
+    return {key: value for key, value in source.options.items() if key.lower().startswith(_CLIENT_OPTIONS)}
+
+
+def _await_all(queries: list[StreamingQuery]) -> None:
+    """Return when all have ended. When one fails, or we are interrupted, all are stopped."""
+    try:
+        running = list(queries)
+        while running:
+            time.sleep(_POLL_S)
+            running = [query for query in running if not _has_ended(query)]
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def _has_ended(query: StreamingQuery) -> bool:
+    if query.isActive:
+        return False
+    if (error := query.exception()) is not None:
+        raise query_failure(query.name, str(error)) from error
+    return True
+
+
+@contextmanager
+def _listening(pipeline: Pipeline, streams: Streams, log: ProgressLog) -> Iterator[None]:
+    """Keep the progress log, and what each query has read from topics, until the run is over."""
+    reading = {
+        query.name: checkpoint_of(pipeline, query.name) for query in streams.queries if _reads_topics(pipeline, query)
+    }
+
+    def keep(name: str) -> None:
+        if name in reading:
+            reading[name].keep_coverage()
+
+    for name in reading:
+        keep(name)
+    listener = Listener(log, keep)
+    streams.spark.streams.addListener(listener)
+    try:
+        yield
+    finally:
+        drain(streams.spark)
+        streams.spark.streams.removeListener(listener)
+        for name in reading:
+            keep(name)
+
+
+def drain(spark: SparkSession) -> None:
+    """Wait until Spark has told its listeners everything."""
+    context: Any = spark.sparkContext._jsc
+    context.sc().listenerBus().waitUntilEmpty()
+
+
+def _reads_topics(pipeline: Pipeline, query: Query) -> bool:
+    return query.inputs[0] in pipeline.sources
+
+
+@contextmanager
+def _locked(pipeline: Pipeline) -> Iterator[None]:
+    """One run of a pipeline at a time, on this machine. Spark notices a second one elsewhere, by its checkpoints."""
+    pipeline.state.mkdir(parents=True, exist_ok=True)
+    with (pipeline.state / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"pipeline {pipeline.name} runs already: {pipeline.state / 'lock'} is held") from None
+        except OSError as error:
+            raise ConfigError([f"{pipeline.state / 'lock'}: {error.strerror or error}"]) from None
+        yield

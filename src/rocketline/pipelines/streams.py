@@ -1,0 +1,118 @@
+"""The streams that a pipeline's queries read and what they make of them: plans, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, TableFormat
+from rocketline.pipelines.functions import load_functions
+from rocketline.pipelines.progress_log import OBSERVED
+from rocketline.pipelines.queries import Query, queries_of
+from rocketline.pipelines.transformation import dead_letters, messages, refuse_hidden_state, table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from rocketline.pipelines.functions import Transform
+
+_FILES_PER_TRIGGER: Final = 1000
+"""How many files of a table a batch of the next step takes: a backlog is worked off in pieces."""
+SETTINGS: Final = {
+    # Delta and Iceberg know microseconds; Spark's default is a type of Hive's.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class Streams:
+    """The plans of one pipeline in one session, each analysed once. Raises `ConfigError` for what cannot be."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
+        from rocketline.pipelines.table_stream import TableSource
+
+        self.pipeline, self.spark = pipeline, spark
+        self.functions: Mapping[str, Transform] = load_functions(pipeline)
+        self.queries = queries_of(pipeline)
+        self.schemas: dict[str, StructType] = {}
+        """Of every table."""
+        spark.dataSource.register(TableSource)
+        for query in self.queries:
+            self._analyse(query)
+
+    def input(self, name: str) -> DataFrame:
+        """A source, or a table as it grows."""
+        if name in self.pipeline.sources:
+            reader = self.spark.readStream.format("rocketmq").options(**self.pipeline.sources[name].options)
+            return _observed(reader.load())
+        target, schema = self.pipeline.table(name), self.schemas[name]
+        if target.format is TableFormat.PARQUET:
+            return (
+                self.spark.readStream.schema(schema)
+                .option("maxFilesPerTrigger", _FILES_PER_TRIGGER)
+                .parquet(target.path)
+            )
+        from rocketline.pipelines.table_stream import FORMAT, stream_options
+
+        options = stream_options(target, schema, files_max=_FILES_PER_TRIGGER)
+        return self.spark.readStream.format(FORMAT).options(**options).load()
+
+    def rows(self, query: Query) -> DataFrame:
+        """What a query streams: rows of its one table, messages for its topic, or the input of its branches."""
+        inputs = [self.input(name) for name in query.inputs]
+        if query.topic is not None:
+            make = dead_letters if query.inputs[0].endswith(QUARANTINE_SUFFIX) else messages
+            return make(inputs[0], query.topic)
+        if query.is_file_sink or self._is_stateful(query):
+            return table_rows(self.pipeline, query.name, inputs, self.functions)
+        return inputs[0]
+
+    def _is_stateful(self, query: Query) -> bool:
+        step = self.pipeline.steps.get(query.name)
+        return step is not None and step.is_stateful
+
+    def _analyse(self, query: Query) -> None:
+        rows = self.rows(query)
+        if query.topic is not None:
+            return
+        made: dict[str, DataFrame] = {}
+        for branch in query.branches:
+            if query.is_file_sink or (self._is_stateful(query) and branch.table == query.name):
+                made[branch.table] = rows
+            else:
+                parent = made.get(branch.parent, rows)
+                made[branch.table] = table_rows(self.pipeline, branch.table, [parent], self.functions)
+            step = self.pipeline.step_of(branch.table)
+            if step.transform and not step.is_stateful:
+                refuse_hidden_state(step, made[branch.table])
+            self.schemas[branch.table] = nullable(made[branch.table].schema)
+
+
+def _observed(rows: DataFrame) -> DataFrame:
+    """Have Spark tell, with each batch, how old its messages are."""
+    from pyspark.sql import functions as f
+
+    if "storeTimestamp" not in rows.columns:
+        return rows
+    newest, oldest = f.max("storeTimestamp"), f.min("storeTimestamp")
+    return rows.observe(OBSERVED, f.unix_millis(newest).alias("newest_ms"), f.unix_millis(oldest).alias("oldest_ms"))
+
+
+def nullable(schema: StructType) -> StructType:
+    """The same columns, all of which may be null, without marks of Spark's such as a watermark's."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(field.name, _nullable(field.dataType)) for field in schema.fields])
+
+
+def _nullable(kind: DataType) -> DataType:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return nullable(kind)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+    return kind

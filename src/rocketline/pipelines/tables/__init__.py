@@ -1,0 +1,1 @@
+"""Tables that pipelines write: Delta and Iceberg by one commit for each batch, Parquet by Spark's own file sink."""

@@ -1,0 +1,152 @@
+"""Iceberg tables through `pyiceberg`: Spark writes the files, one commit of the catalog adds them.
+
+The commit sets a property of the table, the last batch of its writer, together with the snapshot: either both are there
+or none. Snapshots carry writer and batch as well, for whoever looks at the history; they may expire, properties do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketline.errors import MissingExtraError
+from rocketline.pipelines.definition import TableTarget
+from rocketline.pipelines.tables.table import DataFile, Writer, changed_meanwhile, local_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+BATCH_KEY: Final = "rocketline.batch"
+QUERY_KEY: Final = "rocketline.query"
+_PROPERTIES: Final = {
+    # Each commit writes the metadata anew and leaves the old one; a batch a second would fill a disk with them.
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+}
+
+
+class IcebergTable:
+    """See `table.Table`. Versions are sequence numbers of snapshots."""
+
+    def __init__(self, target: TableTarget) -> None:
+        self.target = target
+        self._opened: Catalog | None = None
+
+    @property
+    def _catalog(self) -> Catalog:
+        if self._opened is None:
+            try:
+                from pyiceberg.catalog import load_catalog
+            except ModuleNotFoundError:
+                raise MissingExtraError("An Iceberg table", "pyiceberg", "pipelines") from None
+            settings = dict(self.target.catalog)
+            if settings.get("type") == "sql" and (folder := local_path(settings.get("warehouse", ""))):
+                folder.mkdir(parents=True, exist_ok=True)  # SQLite makes its file, but not the folder
+            self._opened = load_catalog(settings.pop("name", "rocketline"), **settings)
+        return self._opened
+
+    def exists(self) -> bool:
+        from pyiceberg.exceptions import NoSuchNamespaceError
+
+        try:
+            return bool(self._catalog.table_exists(self.target.name))
+        except NoSuchNamespaceError:
+            return False
+
+    def create(self, schema: pa.Schema) -> None:
+        self._catalog.create_namespace_if_not_exists(self.target.name.partition(".")[0])
+        path = local_path(self.target.path)
+        location = path.as_uri() if path is not None else self.target.path
+        self._catalog.create_table_if_not_exists(self.target.name, schema, location, properties=_PROPERTIES)
+
+    def schema(self) -> pa.Schema:
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        return schema_to_pyarrow(self._open().schema(), include_field_ids=False)
+
+    def last_batch(self, writer: Writer) -> int | None:
+        text = self._open().properties.get(_property(writer))
+        return None if text is None else int(text)
+
+    def last_writer(self) -> str | None:
+        for snapshot in reversed(self._snapshots()):
+            if found := _summary(snapshot).get(QUERY_KEY):
+                return str(found)
+        return None
+
+    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
+        with self._open().transaction() as transaction:
+            transaction.set_properties({_property(writer): str(batch)})
+            transaction.add_files(
+                [file.path for file in files],
+                snapshot_properties={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
+                check_duplicate_files=False,  # their names are new, and it reads all manifests
+            )
+
+    def version(self) -> int:
+        snapshot = self._open().current_snapshot()
+        return 0 if snapshot is None else _number(snapshot)
+
+    def files(self, version: int | None = None) -> list[str]:
+        table = self._open()
+        if version is None:
+            snapshot_id = None
+        else:
+            found = [snapshot for snapshot in self._snapshots() if _number(snapshot) == version]
+            if version and not found:
+                raise changed_meanwhile(self.target, f"the snapshot with the number {version} has expired")
+            snapshot_id = found[0].snapshot_id if found else None
+        if table.current_snapshot() is None or version == 0:
+            return []
+        tasks = list(table.scan(snapshot_id=snapshot_id).plan_files())
+        if any(task.delete_files for task in tasks):
+            raise changed_meanwhile(self.target, "rows were deleted from it, which only Iceberg's own reader knows")
+        return sorted(task.file.file_path for task in tasks)
+
+    def files_added(self, after: int, until: int) -> list[list[str]]:
+        snapshots = {_number(each): each for each in self._snapshots()}
+        added = []
+        for number in range(after + 1, until + 1):
+            if number not in snapshots:
+                raise changed_meanwhile(self.target, f"the snapshot with the number {number} has expired")
+            added.append(list(self._added_by(snapshots[number])))
+        return added
+
+    def _added_by(self, snapshot: Snapshot) -> Iterator[str]:
+        from pyiceberg.manifest import ManifestEntryStatus
+        from pyiceberg.table.snapshots import Operation
+
+        assert snapshot.summary is not None
+        if snapshot.summary.operation is Operation.REPLACE:
+            return
+        if snapshot.summary.operation is not Operation.APPEND:
+            raise changed_meanwhile(self.target, f"snapshot {snapshot.snapshot_id} has taken rows away")
+        io = self._open().io
+        for manifest in snapshot.manifests(io):
+            if manifest.added_snapshot_id == snapshot.snapshot_id:
+                for entry in manifest.fetch_manifest_entry(io):
+                    # A manifest that was merged lists older files, too.
+                    if entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
+                        yield entry.data_file.file_path
+
+    def _snapshots(self) -> list[Snapshot]:
+        return sorted(self._open().metadata.snapshots, key=_number)
+
+    def _open(self) -> Table:
+        return self._catalog.load_table(self.target.name)
+
+
+def _property(writer: Writer) -> str:
+    return f"{BATCH_KEY}.{writer.key}"
+
+
+def _number(snapshot: Snapshot) -> int:
+    return snapshot.sequence_number or 0
+
+
+def _summary(snapshot: Snapshot) -> dict[str, Any]:
+    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)

@@ -1,0 +1,126 @@
+"""A step, applied to DataFrames: of a batch or of a stream alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rocketline.errors import ConfigError
+from rocketline.pipelines.definition import ROW_AS_JSON, Aggregation, Pipeline, Step, TopicTarget
+from rocketline.pipelines.expectations import PROBLEMS, accepted, rejected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rocketline.pipelines.functions import Transform
+
+BODY: Final = "body"
+REASON: Final = "PROBLEMS"
+"""The property of a dead letter that has the names of what failed."""
+_ORIGIN: Final = {
+    "PROBLEM_TOPIC": "topic",
+    "PROBLEM_BROKER": "brokerName",
+    "PROBLEM_QUEUE": "queueId",
+    "PROBLEM_OFFSET": "queueOffset",
+}
+_STATEFUL: Final = re.compile(
+    r"^[\s:+|-]*(Aggregate|Deduplicate\w*|Distinct|Window|FlatMapGroups\w*|TransformWithState\w*)\b", re.M
+)
+
+
+def table_rows(
+    pipeline: Pipeline, table: str, inputs: Sequence[DataFrame], functions: Mapping[str, Transform]
+) -> DataFrame:
+    """The rows of a table, a step's or its side table, made of the step's inputs."""
+    from pyspark.errors import AnalysisException
+
+    step = pipeline.step_of(table)
+    try:
+        return rejected(inputs[0], step) if table == step.quarantine_name else applied(step, inputs, functions)
+    except AnalysisException as error:
+        raise ConfigError([f"{pipeline.file.name}: steps.{step.name}: {_first_line(error)}"]) from error
+
+
+def applied(step: Step, inputs: Sequence[DataFrame], functions: Mapping[str, Transform]) -> DataFrame:
+    """What the step makes of its inputs."""
+    from pyspark.sql import DataFrame
+
+    rows = [accepted(each, step) for each in inputs]
+    if step.watermark is not None:
+        time, late = step.watermark.time, step.watermark.late
+        rows = [each.withWatermark(time, late) if time in each.columns else each for each in rows]
+        if not any(step.watermark.time in each.columns for each in rows):
+            raise ConfigError([f"steps.{step.name}.watermark.time: there is no column {time!r}"])
+    if step.deduplicate:
+        rows = [each.dropDuplicatesWithinWatermark(list(step.deduplicate)) for each in rows]
+    if not step.transform:
+        made = rows[0]
+    else:
+        made = functions[step.transform](*rows)
+        if not isinstance(made, DataFrame):
+            raise ConfigError(
+                [f"steps.{step.name}.transform: {step.transform} gave {type(made).__name__}, no DataFrame"]
+            )
+    return aggregated(made, step.aggregate) if step.aggregate is not None else made
+
+
+def aggregated(rows: DataFrame, aggregation: Aggregation) -> DataFrame:
+    """A row for each window and group: `begins`, `ends`, the columns of `by`, the values."""
+    from pyspark.sql import functions as f
+
+    window = f.window(aggregation.time, aggregation.every)
+    values = [f.expr(expression).alias(name) for name, expression in aggregation.values.items()]
+    grouped = rows.groupBy(window, *aggregation.by).agg(*values)
+    return grouped.select(
+        f.col("window.start").alias("begins"), f.col("window.end").alias("ends"), *aggregation.by, *aggregation.values
+    )
+
+
+def refuse_hidden_state(step: Step, rows: DataFrame) -> None:
+    """Raise `ConfigError` if a step that counts as stateless groups or compares rows: it would see one batch only."""
+    plan = rows._jdf.queryExecution().analyzed().toString()
+    if found := _STATEFUL.search(plan):
+        raise ConfigError([
+            f"steps.{step.name}.transform: {step.transform} has a stateful part ({found[1]}), but the step has no "
+            "watermark: give it one, or write stateful = true"
+        ])  # fmt: skip
+
+
+def dead_letters(rows: DataFrame, target: TopicTarget) -> DataFrame:
+    """Messages of rows in quarantine: as they were, with what is wrong and where they came from as properties."""
+    known = {name for name in (BODY, "keys", "tags") if name in rows.columns}
+    origin = {name: column for name, column in _ORIGIN.items() if column in rows.columns}
+    return messages(
+        rows,
+        replace(
+            target,
+            body=target.body or (BODY if BODY in known else ROW_AS_JSON),
+            keys=target.keys or ("keys" if "keys" in known else ""),
+            tags=target.tags or ("tags" if "tags" in known else ""),
+            properties={REASON: f"array_join({PROBLEMS}, ', ')", **origin, **target.properties},
+        ),
+    )
+
+
+def messages(rows: DataFrame, target: TopicTarget) -> DataFrame:
+    """The columns that the sink takes, made of a table's rows."""
+    from pyspark.sql import functions as f
+
+    columns = [f.expr(target.body or ROW_AS_JSON).alias(BODY)]
+    for name, expression in (("keys", target.keys), ("tags", target.tags), ("shardingKey", target.sharding_key)):
+        if expression:
+            columns.append(f.expr(expression).cast("string").alias(name))
+    if target.properties:
+        pairs = [
+            part
+            for name, expression in target.properties.items()
+            for part in (f.lit(name), f.expr(expression).cast("string"))
+        ]
+        columns.append(f.map_filter(f.create_map(*pairs), lambda _, value: value.isNotNull()).alias("properties"))
+    return rows.select(*columns)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,136 @@
+"""The proof that a table has every message once: what was read, by the checkpoint, beside what is there. Pure.
+
+Offsets are compared in blocks of 32,768. Of each block the table's side is a count of rows and a bitmap of offsets, so
+a billion rows are thirty thousand blocks, and all that is wrong is found exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rocketline.model.queue import MessageQueue
+from rocketline.pipelines.spans import Span, merged, total, without
+
+BLOCK: Final = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a table has of one queue between `number * BLOCK` and the next block."""
+
+    queue: MessageQueue
+    number: int
+    rows: int
+    distinct: int
+    bitmap: bytes | None
+    """A bit for each offset, the lowest first; None if all are there."""
+
+    @property
+    def spans(self) -> list[Span]:
+        first = self.number * BLOCK
+        if self.bitmap is None:
+            return [Span(first, first + BLOCK)]
+        return [Span(first + span.start, first + span.end) for span in bitmap_spans(self.bitmap)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFindings:
+    """How one queue compares."""
+
+    queue: MessageQueue
+    read: tuple[Span, ...]
+    """What was to be there."""
+    rows: int
+    gaps: tuple[Span, ...] = ()
+    """Read, and not there."""
+    strangers: tuple[Span, ...] = ()
+    """There, and never read by this pipeline."""
+    doubled_rows: int = 0
+    """Rows beyond the first of their offset."""
+    doubles: tuple[Span, ...] = ()
+    """Where these are, once that was looked up."""
+    skipped: tuple[Span, ...] = ()
+    """Gone when they were to be read: the source was told to go on (failOnDataLoss=false)."""
+    filtered: tuple[Span, ...] = ()
+    """Gaps that the broker explains: the source's filter leaves these messages out."""
+    unknown: tuple[Span, ...] = ()
+    """Gaps that the broker cannot explain any more: the messages are gone."""
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.gaps or self.strangers or self.doubled_rows or self.unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The verdict on one table."""
+
+    table: str
+    batches: int
+    """How many batches are done."""
+    queues: tuple[QueueFindings, ...] = field(default=())
+
+    @property
+    def is_clean(self) -> bool:
+        return all(queue.is_clean for queue in self.queues)
+
+    @property
+    def rows(self) -> int:
+        return sum(queue.rows for queue in self.queues)
+
+    @property
+    def offsets(self) -> int:
+        return sum(total(queue.read) for queue in self.queues)
+
+
+def compare(
+    done: Mapping[MessageQueue, Iterable[Span]],
+    planned: Mapping[MessageQueue, Iterable[Span]],
+    blocks: Iterable[Block],
+) -> tuple[QueueFindings, ...]:
+    """What differs between the spans that were read and the blocks that are there, queue by queue.
+
+    `planned` has the spans of `done` and those of a batch that was begun and is not done: its rows may be there.
+    """
+    by_queue: dict[MessageQueue, list[Block]] = {}
+    for block in blocks:
+        by_queue.setdefault(block.queue, []).append(block)
+    queues = sorted({*done, *by_queue})
+    return tuple(
+        _queue(queue, done.get(queue, ()), planned.get(queue, ()), by_queue.get(queue, [])) for queue in queues
+    )
+
+
+def _queue(queue: MessageQueue, done: Iterable[Span], planned: Iterable[Span], blocks: list[Block]) -> QueueFindings:
+    there = merged(span for block in blocks for span in block.spans)
+    read = merged(done)
+    whole = [Span(read[0].start, read[-1].end)] if read else []
+    return QueueFindings(
+        queue=queue,
+        read=tuple(read),
+        rows=sum(block.rows for block in blocks),
+        gaps=tuple(without(read, there)),
+        strangers=tuple(without(there, merged([*read, *planned]))),
+        doubled_rows=sum(block.rows - block.distinct for block in blocks),
+        skipped=tuple(without(whole, read)),
+    )
+
+
+def bitmap_spans(bitmap: bytes) -> list[Span]:
+    """The bits that are set, as spans; bit 0 is the lowest of the first byte.
+
+    >>> bitmap_spans(bytes([0b10000011, 0b1]))
+    [Span(start=0, end=2), Span(start=7, end=9)]
+    """
+    bits = int.from_bytes(bitmap, "little")
+    found, at = [], 0
+    while bits:
+        gap = (bits & -bits).bit_length() - 1
+        bits >>= gap
+        run = (~bits & (bits + 1)).bit_length() - 1
+        found.append(Span(at + gap, at + gap + run))
+        bits >>= run
+        at += gap + run
+    return found

@@ -1,0 +1,126 @@
+"""What was read is known from Spark's checkpoint, also after Spark has forgotten its oldest batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketline.errors import PipelineError
+from rocketline.model.queue import MessageQueue
+from rocketline.pipelines.checkpoint import Checkpoint
+from rocketline.pipelines.spans import Span
+
+QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
+
+
+def offset(ends: dict[int, int], base: dict[int, int] | None = None) -> dict[str, Any]:
+    def table(numbers: dict[int, int]) -> dict[str, Any]:
+        return {"orders": {"broker-a": {str(queue): number for queue, number in numbers.items()}}} if numbers else {}
+
+    return {"version": 1, "queues": table(ends), "base": table(base or {}), "times": {}}
+
+
+class Spark:
+    """Writes the files that Spark writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("offsets", "commits"):
+            (folder / name).mkdir(parents=True)
+
+    def plan(self, batch: int, content: dict[str, Any] | None) -> None:
+        line = "-" if content is None else json.dumps(content)
+        (self.folder / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}')
+
+    def done(self, batch: int) -> None:
+        (self.folder / "commits" / str(batch)).write_text("v1\n{}")
+
+    def forget(self, batch: int) -> None:
+        (self.folder / "offsets" / str(batch)).unlink()
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Spark:
+    return Spark(tmp_path)
+
+
+def test_nothing_was_read_before_the_first_batch(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "none")
+
+    assert checkpoint.query_id() is None
+    assert checkpoint.last_done() == -1
+    assert checkpoint.coverage().spans == {}
+
+
+def test_batches_add_up_from_where_each_queue_began(spark: Spark) -> None:
+    spark.plan(0, offset({0: 15}, {0: 10}))
+    spark.plan(1, offset({0: 20, 1: 7}, {1: 5}))
+    spark.plan(2, offset({0: 20, 1: 7}, {1: 5}))  # without input: the same offset again
+    for batch in range(3):
+        spark.done(batch)
+    checkpoint = Checkpoint(spark.folder)
+
+    assert checkpoint.coverage().spans == {QUEUES[0]: [Span(10, 20)], QUEUES[1]: [Span(5, 7)]}
+    assert checkpoint.positions() == {QUEUES[0]: 20, QUEUES[1]: 7}
+
+
+def test_batch_that_is_begun_counts_apart(spark: Spark) -> None:
+    spark.plan(0, offset({0: 15}, {0: 10}))
+    spark.done(0)
+    spark.plan(1, offset({0: 18}))
+    checkpoint = Checkpoint(spark.folder)
+
+    assert checkpoint.coverage().spans == {QUEUES[0]: [Span(10, 15)]}
+    assert checkpoint.coverage_with_planned().spans == {QUEUES[0]: [Span(10, 18)]}
+
+
+def test_jump_over_lost_messages_leaves_a_hole(spark: Spark) -> None:
+    spark.plan(0, offset({0: 15}, {0: 10}))
+    spark.plan(1, offset({0: 40}, {0: 30}))
+    spark.done(0)
+    spark.done(1)
+
+    assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(10, 15), Span(30, 40)]}
+
+
+def test_what_spark_forgets_was_written_down(spark: Spark) -> None:
+    checkpoint = Checkpoint(spark.folder)
+    spark.plan(0, offset({0: 15}, {0: 10}))
+    spark.plan(1, offset({0: 20}))
+    spark.done(0)
+    spark.done(1)
+    checkpoint.keep_coverage()
+    spark.forget(0)
+    spark.plan(2, offset({0: 22}))
+    spark.done(2)
+
+    assert checkpoint.coverage().spans == {QUEUES[0]: [Span(10, 22)]}
+
+
+def test_what_was_forgotten_and_not_written_down_is_told(spark: Spark) -> None:
+    spark.plan(1, offset({0: 20}))
+    spark.done(0)
+    spark.done(1)
+
+    with pytest.raises(PipelineError, match="does not go back to batch 0"):
+        Checkpoint(spark.folder).coverage()
+
+
+def test_first_batch_may_have_no_offset(spark: Spark) -> None:
+    spark.plan(0, None)
+    spark.done(0)
+    spark.plan(1, offset({0: 3}, {0: 0}))
+    spark.done(1)
+
+    assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(0, 3)]}
+
+
+def test_damaged_file_is_named(spark: Spark) -> None:
+    (spark.folder / "offsets" / "0").write_text("v1\n")
+    spark.done(0)
+
+    with pytest.raises(PipelineError, match="offsets/0 is damaged"):
+        Checkpoint(spark.folder).coverage()

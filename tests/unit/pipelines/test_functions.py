@@ -1,0 +1,53 @@
+"""Functions that a file names are found beside it, and whatever is wrong with them is told with the step."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline_files import LANDING, written
+from rocketline.errors import ConfigError
+from rocketline.pipelines.definition_file import load
+from rocketline.pipelines.functions import load_functions
+
+
+@pytest.fixture(autouse=True)
+def _modules_as_before() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def functions(folder: Path, transform: str, code: str) -> object:
+    (folder / "shop_steps.py").write_text(code)
+    return load_functions(load(written(folder, LANDING + f'transform = "{transform}"\n'), {}))
+
+
+def test_function_is_found_beside_the_file(tmp_path: Path) -> None:
+    found = functions(tmp_path, "shop_steps:clean", "def clean(rows):\n    return rows\n")
+
+    assert list(found) == ["shop_steps:clean"]  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("transform", "code", "problem"),
+    [
+        ("no_such:clean", "", "there is no module 'no_such'"),
+        ("shop_steps:claen", "def clean(rows): ...", "has no function 'claen': did you mean clean?"),
+        ("shop_steps:clean", "1 / 0", "module 'shop_steps' does not load: ZeroDivisionError"),
+        ("shop_steps:clean", "import not_installed", "there is no module 'not_installed'"),
+        ("shop_steps:clean", "def clean(a, b): ...", "it must take 1 DataFrame"),
+        ("shop_steps:clean", "clean = 7", "has no function 'clean'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_step(tmp_path: Path, transform: str, code: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        functions(tmp_path, transform, code)
+
+    assert str(caught.value).startswith("orders.toml: steps.raw.transform: ")
+    assert problem in str(caught.value)

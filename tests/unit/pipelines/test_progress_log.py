@@ -1,0 +1,77 @@
+"""What is kept of Spark's progress, and what a report makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rocketline.pipelines.landing import Landed
+from rocketline.pipelines.progress_log import ProgressLog, lag_of, read_log, record_of
+from rocketline.pipelines.report.figures import figures_of
+
+
+def offset(**ends: int) -> dict[str, Any]:
+    return {"version": 1, "queues": {"orders": {"broker-a": {key.removeprefix("q"): end for key, end in ends.items()}}}}
+
+
+def progress(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "raw",
+        "batchId": 3,
+        "timestamp": "2026-11-16T08:00:00.000Z",
+        "numInputRows": 100,
+        "durationMs": {"triggerExecution": 500},
+        "sources": [{"endOffset": offset(q0=60, q1=40), "latestOffset": offset(q0=75, q1=40)}],
+        "stateOperators": [{"numRowsTotal": 7, "numRowsDroppedByWatermark": 2}],
+        "observedMetrics": {"messages": {"newest_ms": 1794816000200, "oldest_ms": 1794815999500}},
+        **more,
+    }
+
+
+def test_record_has_rows_lag_lateness_and_waits() -> None:
+    record = record_of(progress())
+
+    assert (record["rows"], record["lag"], record["too_late"], record["state_rows"]) == (100, 15, 2, 7)
+    assert record["waited_ms"] == [300, 1000], "newest and oldest, until the batch was done"
+    assert record["positions"] == {"orders broker-a 0": 60, "orders broker-a 1": 40}
+
+
+def test_lag_of_what_is_no_topic_is_not_known() -> None:
+    assert lag_of({"endOffset": {"logOffset": 3}, "latestOffset": {"logOffset": 4}}) is None
+    assert lag_of({}) is None
+
+
+def test_offsets_may_come_as_text() -> None:
+    assert (
+        lag_of({"endOffset": '{"queues":{"t":{"b":{"0":1}}}}', "latestOffset": '{"queues":{"t":{"b":{"0":5}}}}'}) == 4
+    )
+
+
+def test_log_is_read_back_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    log = ProgressLog(tmp_path, told.append)
+    log.progressed(progress())
+    log.landed(Landed("raw", "clean.quarantine", 3, 5, 1, 1794816000000, 0.2))
+    with (tmp_path / "progress.jsonl").open("a") as file:
+        file.write('{"kind": "progr')
+
+    assert list(read_log(tmp_path)) == told
+    assert len(told) == 2
+
+
+def test_figures_add_up_and_count_a_batch_that_was_landed_twice_once() -> None:
+    landed = {"kind": "landed", "table": "clean.quarantine", "batch": 3, "rows": 5, "time_ms": 1794816000000}
+    idle = record_of(progress(numInputRows=0, observedMetrics={}))
+    figures = figures_of([record_of(progress()), idle, landed, landed, {**landed, "batch": 4}])
+
+    assert figures.queries["raw"].rows == 100
+    assert figures.queries["raw"].batches == 1
+    assert figures.queries["raw"].rows_per_s == 200
+    assert figures.queries["raw"].too_late == 4
+    assert figures.landed_rows == {"clean.quarantine": 10}
+    assert [value for _, value in figures.quarantined["clean.quarantine"]] == [5, 10]
+    assert [value for _, value in figures.lag["raw"]] == [15, 15]
+
+
+def test_no_records_make_empty_figures(tmp_path: Path) -> None:
+    assert figures_of(read_log(tmp_path)).first_ms is None

@@ -1,0 +1,36 @@
+"""The arithmetic of offsets, beside sets of numbers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketline.pipelines.spans import Span, common, merged, spans_of, total, without
+
+SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: Span(pair[0], pair[0] + pair[1])))
+
+
+def offsets(spans: list[Span]) -> set[int]:
+    return {offset for span in spans for offset in range(span.start, span.end)}
+
+
+@given(SPANS)
+def test_merged_spans_hold_the_same_offsets_and_do_not_touch(spans: list[Span]) -> None:
+    found = merged(spans)
+
+    assert offsets(found) == offsets(spans)
+    assert total(found) == len(offsets(spans))
+    assert all(left.end < right.start for left, right in pairwise(found))
+
+
+@given(SPANS, SPANS)
+def test_difference_and_intersection_are_those_of_sets(spans: list[Span], others: list[Span]) -> None:
+    assert offsets(without(spans, others)) == offsets(spans) - offsets(others)
+    assert offsets(common(spans, others)) == offsets(spans) & offsets(others)
+
+
+@given(st.sets(st.integers(0, 100)))
+def test_single_offsets_become_the_fewest_spans(numbers: set[int]) -> None:
+    assert offsets(spans_of(numbers)) == numbers

@@ -1,0 +1,107 @@
+"""The verdict on a table: what is missing, doubled or strange is found exactly, and nothing else is."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketline.model.queue import MessageQueue
+from rocketline.pipelines.spans import Span
+from rocketline.pipelines.verification import BLOCK, Block, QueueFindings, bitmap_spans, compare
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def blocks(offsets: list[int], queue: MessageQueue = QUEUE) -> list[Block]:
+    """What Spark would compute of a table with these offsets."""
+    found = []
+    for number in sorted({offset // BLOCK for offset in offsets}):
+        here = [offset % BLOCK for offset in offsets if offset // BLOCK == number]
+        bits = sum(1 << offset for offset in set(here))
+        bitmap = None if len(set(here)) == BLOCK else bits.to_bytes(BLOCK // 8, "little")
+        found.append(Block(queue, number, len(here), len(set(here)), bitmap))
+    return found
+
+
+def findings(read: list[Span], offsets: list[int], planned: list[Span] | None = None) -> QueueFindings:
+    (found,) = compare({QUEUE: read}, {QUEUE: planned or read}, blocks(offsets))
+    return found
+
+
+def test_every_offset_once_is_clean_across_blocks() -> None:
+    found = findings([Span(5, 2 * BLOCK + 7)], list(range(5, 2 * BLOCK + 7)))
+
+    assert found.is_clean
+    assert found.rows == 2 * BLOCK + 2
+
+
+def test_missing_offsets_are_listed_as_gaps() -> None:
+    there = [offset for offset in range(10, BLOCK + 100) if offset not in (10, 11, 50, BLOCK, BLOCK + 99)]
+    found = findings([Span(10, BLOCK + 100)], there)
+
+    assert not found.is_clean
+    assert found.gaps == (Span(10, 12), Span(50, 51), Span(BLOCK, BLOCK + 1), Span(BLOCK + 99, BLOCK + 100))
+    assert not found.strangers
+    assert not found.doubled_rows
+
+
+def test_queue_without_any_row_is_one_gap() -> None:
+    assert findings([Span(0, 40)], []).gaps == (Span(0, 40),)
+
+
+def test_rows_that_are_there_twice_are_counted() -> None:
+    found = findings([Span(0, 10)], [*range(10), 3, 3, 7])
+
+    assert not found.is_clean
+    assert found.doubled_rows == 3
+    assert not found.gaps
+
+
+def test_rows_that_nobody_read_are_strange() -> None:
+    found = findings([Span(10, 20)], [9, *range(10, 20), 20, 21])
+
+    assert not found.is_clean
+    assert found.strangers == (Span(9, 10), Span(20, 22))
+
+
+def test_queue_that_nobody_read_is_strange_as_a_whole() -> None:
+    other = MessageQueue("orders", "broker-b", 1)
+    found = {each.queue: each for each in compare({QUEUE: [Span(0, 1)]}, {}, [*blocks([0]), *blocks([4], other)])}
+
+    assert found[QUEUE].is_clean
+    assert found[other].strangers == (Span(4, 5),)
+
+
+def test_rows_of_a_batch_that_is_not_done_may_be_there_and_may_be_missing() -> None:
+    planned = [Span(0, 30)]
+
+    assert findings([Span(0, 20)], list(range(20)), planned).is_clean
+    assert findings([Span(0, 20)], list(range(30)), planned).is_clean
+    assert findings([Span(0, 20)], list(range(31)), planned).strangers == (Span(30, 31),)
+
+
+def test_offsets_that_the_source_had_to_skip_are_no_gap_but_told() -> None:
+    found = findings([Span(0, 5), Span(9, 12)], [*range(5), *range(9, 12)])
+
+    assert found.is_clean
+    assert found.skipped == (Span(5, 9),)
+
+
+@given(st.sets(st.integers(0, 200)), st.lists(st.integers(0, 200), max_size=5))
+def test_any_table_is_clean_exactly_if_it_is(there: set[int], again: list[int]) -> None:
+    doubled = [offset for offset in again if offset in there]
+    found = findings([Span(20, 120)], [*there, *doubled])
+
+    assert found.is_clean == (there == set(range(20, 120)) and not doubled)
+    assert found.doubled_rows == len(doubled)
+
+
+@given(st.binary(max_size=64))
+def test_bitmaps_become_spans(bitmap: bytes) -> None:
+    wanted = {at for at in range(len(bitmap) * 8) if bitmap[at // 8] >> at % 8 & 1}
+    spans = bitmap_spans(bitmap)
+
+    assert {offset for span in spans for offset in range(span.start, span.end)} == wanted
+    assert all(left.end < right.start for left, right in pairwise(spans))
