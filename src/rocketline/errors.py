@@ -180,7 +180,7 @@ class InvalidMessageError(ClientError, ValueError):
 
     def __init__(self, topic: str, problem: str) -> None:
         self.topic, self.problem = topic, problem
-        super().__init__(f"message for topic {topic!r}: {problem}")
+        super().__init__(f"message for topic {topic!r}: {problem}" if topic else problem)
 
 
 class InvalidOffsetError(ClientError, ValueError):

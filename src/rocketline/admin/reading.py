@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rocketline.client.pulling import PullPlan, PullQuery, PullResult, Pulls, PullStatus
+from rocketline.client.pull_request import PullQuery
+from rocketline.client.pulling import PullPlan, PullResult, Pulls, PullStatus
 from rocketline.client.subscriptions import MessageSelector, parse_subscription
 from rocketline.errors import ResponseError, RocketlineError, TransportError
 from rocketline.model.queue import MessageQueue

@@ -126,6 +126,7 @@ class LitePullCore:
         self._watch.close()
         await self._loops.close()
         try:
+            await self._rebalancer.stop()
             await self.persist_offsets()
             await self._runtime.unregister_consumer(self._group)
         finally:

@@ -11,7 +11,8 @@ from typing import Final
 
 from rocketline.client.assigned_queues import NOWHERE, AssignedQueue, AssignedQueues
 from rocketline.client.lite_pull_options import LitePullOptions
-from rocketline.client.pulling import PullQuery, Pulls, PullStatus
+from rocketline.client.pull_request import PullQuery
+from rocketline.client.pulling import Pulls, PullStatus
 from rocketline.client.runtime import ClientRuntime
 from rocketline.errors import FlowControlError, RocketlineError
 from rocketline.logs import Throttle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from operator import lt
 from typing import Final, Generic, Protocol, TypeVar
@@ -42,19 +41,17 @@ class ProcessQueue(Generic[Queued]):
     One thread owns it, that of the event loop: other threads hand over what they have done. Times are seconds of the
     monotonic clock; the caller, who has just looked at it anyway, passes them in.
 
-    Messages arrive in order of their offsets, so the cache is a dict by offset and, for its two ends, a deque of the
-    offsets in order. The deque keeps offsets that are gone until they come to an end of it: no more than flow control
-    lets through, since each of them lies between two that are here.
+    Messages arrive in order of their offsets, and a dict keeps the order of arrival: its ends are the queue's ends.
     """
 
     __slots__ = (
-        "_consuming", "_messages", "_order", "_queue_offset_max", "backlog_count", "body_bytes", "idle", "is_consuming",
+        "_consuming", "_messages", "_queue_offset_max", "backlog_count", "body_bytes", "idle", "is_consuming",
         "is_dropped", "is_locked", "last_consume_s", "last_lock_s", "last_pull_s", "message_count", "unlock_attempts",
     )  # fmt: skip
 
     def __init__(self, now_s: float) -> None:
         self._messages: dict[int, Queued] = {}
-        self._order: deque[int] = deque()
+        """Those that wait, by offset and in order of their offsets."""
         self._consuming: dict[int, Queued] = {}
         self._queue_offset_max = 0
         self.message_count = 0
@@ -82,11 +79,9 @@ class ProcessQueue(Generic[Queued]):
         """
         if messages:
             offsets = [message.queue_offset for message in messages]
-            order = self._order
             count = len(self._messages)
-            if offsets[0] > (order[-1] if order else -1) and all(map(lt, offsets, offsets[1:])):
+            if offsets[0] > next(reversed(self._messages), -1) and all(map(lt, offsets, offsets[1:])):
                 self._messages.update(zip(offsets, messages, strict=True))
-                order.extend(offsets)
                 self.body_bytes += sum([message.body_bytes for message in messages])
                 self._queue_offset_max = offsets[-1]
             else:
@@ -105,7 +100,7 @@ class ProcessQueue(Generic[Queued]):
                 self._queue_offset_max = message.queue_offset
                 self.body_bytes += message.body_bytes
             self._messages[message.queue_offset] = message
-        self._order = deque(sorted(self._messages))
+        self._messages = dict(sorted(self._messages.items()))
 
     def remove(self, messages: Sequence[Queued], now_s: float) -> int:
         """Messages are done with. Answers the offset that may be committed now, or -1 if nothing was here."""
@@ -114,12 +109,8 @@ class ProcessQueue(Generic[Queued]):
         if not cached:
             return -1
         pop = cached.pop
-        removed_bytes = removed_count = 0
-        for message in messages:
-            if pop(message.queue_offset, None) is not None:
-                removed_count += 1
-                removed_bytes += message.body_bytes
-        self._discount(removed_count, removed_bytes)
+        removed = [message.body_bytes for message in messages if pop(message.queue_offset, None) is not None]
+        self._discount(len(removed), sum(removed))
         first = self._first_offset()
         return self._queue_offset_max + 1 if first is None else first
 
@@ -128,7 +119,6 @@ class ProcessQueue(Generic[Queued]):
         self.last_consume_s = now_s
         taken: list[Queued] = []
         while len(taken) < count and (first := self._first_offset()) is not None:
-            self._order.popleft()
             message = self._messages.pop(first)
             self._consuming[first] = message
             taken.append(message)
@@ -156,14 +146,12 @@ class ProcessQueue(Generic[Queued]):
         self._put_back({message.queue_offset: message for message in messages})
 
     def _put_back(self, messages: dict[int, Queued]) -> None:
-        self._messages.update(messages)
-        self._order = deque(sorted(self._messages))
+        self._messages = dict(sorted((self._messages | messages).items()))
 
     def clear(self) -> None:
         """Forget all messages, as a seek or a reset of offsets does."""
         self._messages.clear()
         self._consuming.clear()
-        self._order.clear()
         self.message_count = self.body_bytes = self._queue_offset_max = 0
 
     def __contains__(self, message: Queued) -> bool:
@@ -227,13 +215,7 @@ class ProcessQueue(Generic[Queued]):
         self.body_bytes = self.body_bytes - size_bytes if self.message_count else 0
 
     def _first_offset(self) -> int | None:
-        order, messages = self._order, self._messages
-        while order and order[0] not in messages:
-            order.popleft()
-        return order[0] if order else None
+        return next(iter(self._messages), None)
 
     def _last_offset(self) -> int | None:
-        order, messages = self._order, self._messages
-        while order and order[-1] not in messages:
-            order.pop()
-        return order[-1] if order else None
+        return next(reversed(self._messages), None)

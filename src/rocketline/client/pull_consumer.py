@@ -19,7 +19,8 @@ from rocketline.client.lifecycle import Lifecycle
 from rocketline.client.offset_store import NO_OFFSET, BrokerOffsets
 from rocketline.client.options import make_options
 from rocketline.client.pull_options import PullKeywords, PullOptions
-from rocketline.client.pulling import PullPlan, PullQuery, PullResult, Pulls, RawPull
+from rocketline.client.pull_request import PullQuery
+from rocketline.client.pulling import PullPlan, PullResult, Pulls, RawPull
 from rocketline.client.queue_bounds import QueueBounds
 from rocketline.client.queue_names import find_queues, on_wire
 from rocketline.client.runtime import ClientRuntime

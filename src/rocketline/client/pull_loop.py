@@ -14,7 +14,8 @@ from rocketline.client.consumer_stats import ConsumerStats
 from rocketline.client.consumption import Consumption
 from rocketline.client.handling import Queue
 from rocketline.client.offset_store import OffsetStore
-from rocketline.client.pulling import PullQuery, PullResult, Pulls, PullStatus
+from rocketline.client.pull_request import PullQuery
+from rocketline.client.pulling import PullResult, Pulls, PullStatus
 from rocketline.client.push_options import PushOptions
 from rocketline.client.rebalance import Rebalancer, queue_threshold
 from rocketline.client.subscriptions import Subscriptions

@@ -8,34 +8,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from rocketline.client.pull_request import PullNode, PullQuery, PullRequests
 from rocketline.client.received_message import ReceivedMessage, decode_messages
-from rocketline.client.subscriptions import TAG
-from rocketline.errors import BrokerNotFoundError, ClientError, TransportError, response_error
+from rocketline.errors import BrokerNotFoundError, TransportError, response_error
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID
-from rocketline.model.subscription import SubscriptionData
-from rocketline.model.sys_flags import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketline.wire import headers
-from rocketline.wire.codes import RequestCode, ResponseCode, release_number
+from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
-from rocketline.wire.headers import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketline.wire.headers import PullMessageResponseHeader
 from rocketline.wire.namespaces import without_namespace
 
 if TYPE_CHECKING:
     from rocketline.client.routes import RouteTable
     from rocketline.client.runtime import ClientRuntime
+    from rocketline.net.channel import Channel
 
 TIMEOUT_S: Final = 30.0
 """How long a pull may take that a broker may hold back. Java: CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND."""
-BYTES_MAX: Final = 2_147_483_647
-"""No bound of our own on what one pull brings."""
-_FILTERS_SINCE: Final = release_number(4, 1, 0)
 
 _log = Log(__name__)
 
@@ -91,36 +88,6 @@ class RawPull:
 
 
 @dataclass(slots=True)
-class PullQuery:
-    """What is asked of one queue. Topic names are those on the wire.
-
-    Not frozen, because one is made for every pull; by habit nobody changes one that has been handed on.
-    """
-
-    queue: MessageQueue
-    offset: int
-    subscription: SubscriptionData
-    count_max: int = 32
-    bytes_max: int = BYTES_MAX
-    """Java: maxMsgBytes, which today's brokers ignore."""
-    commit_offset: int | None = None
-    """How far the group is, for the broker to keep if it is above zero."""
-    suspend_s: float | None = None
-    """How long the broker may hold the pull back at the end of the queue; None: not at all."""
-    is_lite: bool = False
-    """A lite pull consumer asks: LITE_PULL_MESSAGE in place of PULL_MESSAGE."""
-    with_subscription: bool = False
-    """The subscription travels with the pull; otherwise that of the heartbeat counts."""
-
-
-class PullNode(NamedTuple):
-    """Who is asked."""
-
-    address: str
-    is_slave: bool
-
-
-@dataclass(slots=True)
 class FilterContext:
     """The messages of one pull after tags were compared. Java: FilterMessageContext."""
 
@@ -140,14 +107,6 @@ class FilterHook(Protocol):
     def filter_messages(self, context: FilterContext) -> None: ...
 
 
-class _Written(NamedTuple):
-    """The fields of a queue's last pull, and what they were written for."""
-
-    subscription: SubscriptionData
-    shape: tuple[object, ...]
-    ext: dict[str, str]
-
-
 class PullPlan:
     """The decisions of all pulls of one consumer. Nothing here waits, and each call takes and leaves whole values, so
     any thread may call it."""
@@ -165,7 +124,7 @@ class PullPlan:
         self._routes, self._group, self._namespace, self._unit_mode = routes, group, namespace, unit_mode
         self._filter_hooks = tuple(filter_hooks)
         self._suggested: dict[MessageQueue, int] = {}
-        self._written: dict[MessageQueue, _Written] = {}
+        self.requests = PullRequests(routes, group)
 
     # --- before
 
@@ -177,63 +136,28 @@ class PullPlan:
         found = routes.address_for_pull(routes.broker_of(queue), broker_id)
         return found and PullNode(*found)
 
-    def command(self, query: PullQuery, node: PullNode) -> Command:
-        """The request. Raises `ClientError` if the broker is too old for the expression."""
-        queue, subscription = query.queue, query.subscription
-        if subscription.expression_type != TAG and 0 < self._routes.broker_version(node.address) < _FILTERS_SINCE:
-            raise ClientError(
-                f"broker {queue.broker_name!r} at {node.address} is older than 4.1.0 and knows no "
-                f"{subscription.expression_type} expressions: subscribe to {queue.topic!r} by tags"
-            )
-        # From one pull of a queue to the next only three fields change: the others are not written anew each time.
-        shape = query.count_max, query.bytes_max, query.suspend_s, query.is_lite, query.with_subscription
-        written = self._written.get(queue)
-        if written is None or written.subscription is not subscription or written.shape != shape:
-            written = self._written[queue] = _Written(subscription, shape, headers.encode(self._header(query)))
-        ext = written.ext.copy()
-        ext["queueOffset"] = str(query.offset)
-        ext["commitOffset"] = str(query.commit_offset or 0)
-        ext["sysFlag"] = str(_sys_flag(query, node))
-        return Command(RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE, ext)
-
-    def _header(self, query: PullQuery) -> PullMessageRequestHeader:
-        queue, subscription = query.queue, query.subscription
-        # A subscription by tags that travels with its pull needs no version: the broker has no other to compare.
-        has_version = not query.with_subscription or subscription.expression_type != TAG
-        return PullMessageRequestHeader(
-            consumer_group=self._group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=query.offset,
-            max_msg_nums=query.count_max,
-            sys_flag=0,
-            commit_offset=0,
-            suspend_timeout_millis=round(1000 * (query.suspend_s or 0)),
-            subscription=subscription.sub_string if query.with_subscription else None,
-            sub_version=subscription.sub_version if has_version else 0,
-            expression_type=subscription.expression_type,
-            max_msg_bytes=query.bytes_max,
-            target_broker=queue.broker_name,
-        )
-
     # --- after
 
     def answered(self, query: PullQuery, node: PullNode, answer: Command) -> RawPull:
         """What the answer means. Raises `ResponseError` if it is a refusal, `RemoteProtocolError` if it is none."""
         status = _STATUS_BY_CODE.get(answer.code)
         if status is None:
-            code = RequestCode.LITE_PULL_MESSAGE if query.is_lite else RequestCode.PULL_MESSAGE
-            raise response_error(answer.code, answer.remark, request=code.name, address=node.address)
-        header = headers.decode(PullMessageResponseHeader, answer.ext)
-        self._suggested[query.queue] = header.suggest_which_broker_id
-        return RawPull(
-            status,
-            header.next_begin_offset,
-            header.min_offset,
-            header.max_offset,
-            answer.body if status is PullStatus.FOUND else b"",
-            header.offset_delta or 0,
-        )
+            raise response_error(answer.code, answer.remark, request=query.code.name, address=node.address)
+        ext = answer.ext
+        try:
+            next_offset, min_offset, max_offset = (
+                int(ext["nextBeginOffset"]),
+                int(ext["minOffset"]),
+                int(ext["maxOffset"]),
+            )
+            broker_id, offset_delta = int(ext["suggestWhichBrokerId"]), int(ext.get("offsetDelta", 0))
+        except (KeyError, ValueError):
+            made = headers.decode(PullMessageResponseHeader, ext)  # says which field is wrong
+            next_offset, min_offset, max_offset = made.next_begin_offset, made.min_offset, made.max_offset
+            broker_id, offset_delta = made.suggest_which_broker_id, made.offset_delta or 0
+        self._suggested[query.queue] = broker_id
+        body = answer.body if status is PullStatus.FOUND else b""
+        return RawPull(status, next_offset, min_offset, max_offset, body, offset_delta)
 
     def forget_suggestion(self, queue: MessageQueue) -> None:
         """Ask the master next: nobody answered, and a node that is gone would be asked for ever."""
@@ -242,7 +166,7 @@ class PullPlan:
     def forget(self, queue: MessageQueue) -> None:
         """The queue is somebody else's now."""
         self._suggested.pop(queue, None)
-        self._written.pop(queue, None)
+        self.requests.forget(queue)
 
     def result(self, query: PullQuery, raw: RawPull) -> PullResult:
         """The messages in an answer, as far as they are wanted. Raises `RemoteProtocolError`."""
@@ -279,17 +203,6 @@ class PullPlan:
         return context.messages
 
 
-def _sys_flag(query: PullQuery, node: PullNode) -> int:
-    # Offsets are kept by the master; a slave gets them from it, and would lose what we told it.
-    commits = query.commit_offset is not None and query.commit_offset > 0 and not node.is_slave
-    return (
-        PULL_COMMIT_OFFSET * commits
-        | PULL_SUSPEND * (query.suspend_s is not None)
-        | PULL_SUBSCRIPTION * query.with_subscription
-        | PULL_LITE * query.is_lite
-    )
-
-
 class Pulls:
     """Pulls over a runtime's connections. Any number may be under way at once, also of one queue."""
 
@@ -312,13 +225,23 @@ class Pulls:
         try:
             channel, answer = connections.channel(node.address), None
             if channel is not None and not channel.is_congested:  # the usual way, which takes fewer steps
-                answer = await connections.begin(channel, node.address, plan.command(query, node), timeout_s)
+                answer = await self._begin(channel, query, node, timeout_s)
             if answer is None or answer.code == ResponseCode.GO_AWAY:
-                answer = await self._runtime.ask(node.address, plan.command(query, node), timeout_s=timeout_s)
+                answer = await self._runtime.ask(node.address, plan.requests.command(query, node), timeout_s=timeout_s)
         except TransportError:
             plan.forget_suggestion(queue)
             raise
         return plan.answered(query, node, answer)
+
+    def _begin(self, channel: Channel, query: PullQuery, node: PullNode, timeout_s: float) -> asyncio.Future[Command]:
+        requests = self.plan.requests
+        if self._runtime.preparation.is_needed:
+            command = requests.command(query, node)
+            return self._runtime.connections.begin(channel, node.address, command, timeout_s)
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        opaque = channel.expect(answer, query.code, timeout_s)
+        channel.send_frame(requests.frame(query, node, opaque))
+        return answer
 
     async def search(self, queue: MessageQueue) -> PullNode:
         """Whom to ask, by a new route. Raises `BrokerNotFoundError`, and what asking for the route raises."""

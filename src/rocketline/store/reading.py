@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.store.queue_table import Queue
 
 _TOTAL_BYTES_MAX: Final = 15 * 1024 * 1024
@@ -74,9 +75,11 @@ class ReadResult:
     """Of the last message found."""
 
 
-Run: TypeAlias = "tuple[int, int, int, int, list[bytes], int]"
+Run: TypeAlias = "tuple[int, int, int, int, list[bytes | memoryview], int]"
 """Messages one after the other in their queue: the queue's bounds, how many, their bytes, their records in the log, and
 where in the log the last one begins."""
+_VIEWED_BYTES_MIN: Final = 512
+"""Records that are longer on average are not copied out of the log's map but looked at, which takes as long for any."""
 
 
 def read_run(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, bytes_max: int) -> Run | None:
@@ -99,7 +102,9 @@ def read_run(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, bytes
     last_end = last + sizes[-1]
     if size > bytes_max or not log.start <= first <= last or last_end > start + segment_bytes or last_end > log.end:
         return None
-    segment = log.map_of(start)
+    segment: ReadOnlyMap | memoryview = log.map_of(start)
+    if size > count * _VIEWED_BYTES_MIN:
+        segment = memoryview(segment)
     if last_end - first == size:  # one behind the other: only this queue was written to
         records = [segment[first - start : last_end - start]]
     elif start:
@@ -142,7 +147,8 @@ def read_span(
         _take_each(log, zip(UNIT.iter_unpack(units), ends, strict=True), wanted, count_max, bytes_max, result)
     else:
         result.status = ReadStatus.FOUND
-        _, _, result.message_count, result.byte_count, result.records, result.last_log_offset = run
+        _, _, result.message_count, result.byte_count, records, result.last_log_offset = run
+        result.records = [b"".join(records)]
         result.next_offset = offset + result.message_count
     return result
 

@@ -7,9 +7,9 @@ that nobody asked for.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from rocketline.model import property_names
 from rocketline.model.delay_levels import DelayLevels
@@ -25,7 +25,7 @@ _FIXED = struct.Struct(">iIIi4xqqi8x8xq8x4x8xi")
 """What a record has before its body, if both hosts are IPv4: size, magic, CRC, queue id, queue offset, log offset,
 sysFlag, store time, body bytes."""
 _INT, _SHORT, _LONG = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">q")
-_MAGICS: Final = (MAGIC_V1, MAGIC_V2)
+_unpack_fixed, _unpack_short, _FIXED_BYTES = _FIXED.unpack_from, _SHORT.unpack_from, _FIXED.size
 _BORN_HOST_AT: Final = 48
 _FROM_STORE_TIME_TO_BODY: Final = 8 + 8 + 4 + 8 + 4  # with an IPv4 store host
 SECTOR_BYTES: Final = 512
@@ -45,6 +45,9 @@ class Record(NamedTuple):
     properties: bytes
 
 
+_new = tuple.__new__  # without the names, which take longer than the tuple
+
+
 def scan(
     log: CommitLog, position: int, end: int, *, check_crc: bool, needs_append_crc: bool = False
 ) -> Iterator[Record]:
@@ -56,8 +59,9 @@ def scan(
     while position < end and log.segments.has(position):
         start = position - position % segment_bytes
         data = log.map_of(start)
+        view = memoryview(data)
         while position < end:
-            record = _record_at(data, position - start, position, check_crc)
+            record = _record_at(data, view, position - start, position, check_crc)
             if record is None:
                 break
             if needs_append_crc and not has_valid_append_crc(data[position - start : position - start + record.size]):
@@ -77,15 +81,18 @@ def is_blank(data: ReadOnlyMap, at: int) -> bool:
     return bool(magic == MAGIC_BLANK and size == len(data) - at)
 
 
-def _record_at(data: ReadOnlyMap, at: int, position: int, check_crc: bool) -> Record | None:
-    """The record there, None if its fields do not fit together. A record knows its own place in the log."""
-    left = len(data) - at
+def _record_at(data: ReadOnlyMap, view: memoryview, at: int, position: int, check_crc: bool) -> Record | None:
+    """The record there, None if its fields do not fit together. A record knows its own place in the log.
+
+    `view` is of the same bytes: what is long need not be copied to be looked at.
+    """
+    left = len(view) - at
     if left < RECORD_BYTES_MIN:
         return None
-    size, magic, crc, queue_id, queue_offset, log_offset, sys_flag, store_ms, body_bytes = _FIXED.unpack_from(data, at)
-    if magic not in _MAGICS or log_offset != position or not RECORD_BYTES_MIN <= size <= left:
+    size, magic, crc, queue_id, queue_offset, log_offset, sys_flag, store_ms, body_bytes = _unpack_fixed(view, at)
+    if (magic != MAGIC_V1 and magic != MAGIC_V2) or log_offset != position or not RECORD_BYTES_MIN <= size <= left:
         return None
-    body_at, end = at + _FIXED.size, at + size
+    body_at, end = at + _FIXED_BYTES, at + size
     if sys_flag & 0x30:
         store_time_at = at + _BORN_HOST_AT + (20 if sys_flag & 0x10 else 8)
         body_at = store_time_at + _FROM_STORE_TIME_TO_BODY + (12 if sys_flag & 0x20 else 0)
@@ -99,28 +106,27 @@ def _record_at(data: ReadOnlyMap, at: int, position: int, check_crc: bool) -> Re
     name_at, name_bytes = (1, tail[0]) if magic == MAGIC_V1 else (2, _SHORT.unpack_from(tail)[0])
     name_end = name_at + name_bytes
     properties_at = name_end + 2
-    if name_bytes < 0 or properties_at > len(tail):
+    if name_bytes < 0 or properties_at > len(tail) or properties_at + _unpack_short(tail, name_end)[0] != len(tail):
         return None
-    if properties_at + _SHORT.unpack_from(tail, name_end)[0] != len(tail):
-        return None
-    topic, properties = tail[name_at:name_end], tail[properties_at:]
+    properties = tail[properties_at:]
     if check_crc and (
-        zlib.crc32(data[body_at:topic_at]) & 0x7FFFFFFF != crc or _is_torn(properties, end - len(properties))
+        crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc
+        or properties[-1:] == b"\0"
+        or (len(properties) >= SECTOR_BYTES and _has_blank_sector(properties, end - len(properties)))
     ):
         return None
-    return Record(position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties)
+    topic = tail[name_at:name_end]
+    return _new(Record, (position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties))
 
 
-def _is_torn(properties: bytes, at: int) -> bool:
-    """A part of them, which lie at `at` of their file, never reached the disk: their end, or a sector in between.
+def _has_blank_sector(properties: bytes, at: int) -> bool:
+    """A sector of them, which lie at `at` of their file, never reached the disk.
 
     The record's check sum covers the body alone, so Java takes a message that has lost its properties for a good one.
-    No message of ours has a sector of zeros there: `LogWriter` refuses it.
+    No message of ours has a sector of zeros there, nor a zero at its end: `LogWriter` refuses it.
     """
-    if len(properties) < SECTOR_BYTES:
-        return properties[-1:] == b"\0"
     sectors = range(-at % SECTOR_BYTES, len(properties) - SECTOR_BYTES + 1, SECTOR_BYTES)
-    return properties[-1] == 0 or any(not any(properties[at : at + SECTOR_BYTES]) for at in sectors)
+    return any(not any(properties[at : at + SECTOR_BYTES]) for at in sectors)
 
 
 def store_ms_at(log: CommitLog, position: int) -> int:

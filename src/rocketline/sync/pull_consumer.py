@@ -23,7 +23,8 @@ from rocketline.client.options import make_options
 from rocketline.client.pull_consumer import COUNT_MAX
 from rocketline.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from rocketline.client.pull_options import PullKeywords, PullOptions
-from rocketline.client.pulling import PullQuery, PullResult, RawPull
+from rocketline.client.pull_request import PullQuery
+from rocketline.client.pulling import PullResult, RawPull
 from rocketline.client.scheduling import Stoppable
 from rocketline.client.subscriptions import MessageSelector
 from rocketline.clock import Clock
@@ -166,7 +167,7 @@ class PullConsumer:
         pulls, core = self._core.pulls, self.runtime.core
         plan = pulls.plan
         node = plan.node(query.queue) or self.runtime.portal.call(pulls.search(query.queue))
-        command = plan.command(query, node)
+        command = plan.requests.command(query, node)
         core.prepare(command, node.address)
         try:
             answer = self._connections.request(node.address, command, timeout_s)

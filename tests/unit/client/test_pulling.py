@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from consuming import QUEUE, offsets_of
-from rocketline.client.pulling import FilterContext, FilterHook, PullNode, PullPlan, PullQuery, PullStatus, RawPull
+from rocketline.client.pull_request import PullNode, PullQuery
+from rocketline.client.pulling import FilterContext, FilterHook, PullPlan, PullStatus, RawPull
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.routes import RouteTable
 from rocketline.client.subscriptions import MessageSelector, by_sql, parse_subscription
@@ -14,7 +15,7 @@ from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import BrokerData, QueueData, TopicRouteData
-from rocketline.wire import headers
+from rocketline.wire import frame, headers
 from rocketline.wire.codes import RequestCode, ResponseCode, release_number
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import PullMessageRequestHeader
@@ -92,7 +93,7 @@ def found(body: bytes) -> RawPull:
 
 
 def test_pull_says_what_java_says(plan: PullPlan) -> None:
-    header = asked(plan.command(a_query("A || B", commit_offset=5, suspend_s=15.0), MASTER))
+    header = asked(plan.requests.command(a_query("A || B", commit_offset=5, suspend_s=15.0), MASTER))
     assert (header.consumer_group, header.topic, header.queue_id) == ("g", QUEUE.topic, QUEUE.queue_id)
     assert (header.queue_offset, header.max_msg_nums, header.max_msg_bytes) == (10, 32, 2_147_483_647)
     assert (header.suspend_timeout_millis, header.sub_version, header.expression_type) == (15_000, 77, "TAG")
@@ -102,7 +103,7 @@ def test_pull_says_what_java_says(plan: PullPlan) -> None:
 
 def test_lite_pull_has_its_own_code_and_flags_and_never_commits(plan: PullPlan) -> None:
     """9.13 215"""
-    command = plan.command(a_query("A", suspend_s=20.0, is_lite=True, with_subscription=True), MASTER)
+    command = plan.requests.command(a_query("A", suspend_s=20.0, is_lite=True, with_subscription=True), MASTER)
     assert command.code == RequestCode.LITE_PULL_MESSAGE
     assert (asked(command).sys_flag, asked(command).subscription, asked(command).sub_version) == (22, "A", 0)
 
@@ -110,7 +111,7 @@ def test_lite_pull_has_its_own_code_and_flags_and_never_commits(plan: PullPlan) 
 @pytest.mark.parametrize(("offset", "flag"), [(7, 1), (0, 0), (-1, 0), (None, 0)])
 def test_positive_offset_in_memory_is_committed_with_the_pull(plan: PullPlan, offset: int | None, flag: int) -> None:
     """9.9 162"""
-    header = asked(plan.command(a_query(commit_offset=offset), MASTER))
+    header = asked(plan.requests.command(a_query(commit_offset=offset), MASTER))
     assert (header.sys_flag, header.commit_offset) == (flag, offset or 0)
 
 
@@ -120,7 +121,7 @@ def test_suggested_slave_is_pulled_next_without_the_commit_bit(plan: PullPlan) -
     plan.answered(a_query(), MASTER, response(0, ext=EXT | {"suggestWhichBrokerId": "1"}))
     node = plan.node(QUEUE)
     assert node == SLAVE
-    assert asked(plan.command(a_query(commit_offset=5, suspend_s=1), node)).sys_flag == 0b10
+    assert asked(plan.requests.command(a_query(commit_offset=5, suspend_s=1), node)).sys_flag == 0b10
     plan.answered(a_query(), node, response(ResponseCode.PULL_NOT_FOUND, ext=EXT))
     assert plan.node(QUEUE) == MASTER
 
@@ -136,15 +137,15 @@ def test_queue_of_an_unknown_broker_has_no_node(plan: PullPlan) -> None:
 
 
 def test_expression_needs_a_broker_that_knows_it(plan: PullPlan, routes: RouteTable) -> None:
-    assert asked(plan.command(a_query(by_sql("a > 1")), MASTER)).expression_type == "SQL92"
+    assert asked(plan.requests.command(a_query(by_sql("a > 1")), MASTER)).expression_type == "SQL92"
     routes.learn_version(MASTER.address, release_number(4, 0, 0))
     with pytest.raises(ClientError, match=r"older than 4\.1\.0"):
-        plan.command(a_query(by_sql("a > 1")), MASTER)
-    assert asked(plan.command(a_query("A"), MASTER)).expression_type == "TAG"
+        plan.requests.command(a_query(by_sql("a > 1")), MASTER)
+    assert asked(plan.requests.command(a_query("A"), MASTER)).expression_type == "TAG"
 
 
 def test_sql_subscription_that_travels_with_its_pull_keeps_its_version(plan: PullPlan) -> None:
-    header = asked(plan.command(a_query(by_sql("a > 1"), with_subscription=True), MASTER))
+    header = asked(plan.requests.command(a_query(by_sql("a > 1"), with_subscription=True), MASTER))
     assert (header.subscription, header.sub_version, header.sys_flag) == ("a > 1", 77, 4)
 
 
@@ -223,4 +224,23 @@ def test_namespace_is_taken_off_topic_and_queue(routes: RouteTable) -> None:
     stored = StoredMessage("N%T", b"x", {}, 0, 1, QueueOffset(0), LogOffset(0), 0, 1, HOST, 2, HOST)
     message: ReceivedMessage = plan.result(query, found(encode_record(stored))).messages[0]
     assert (message.topic, message.queue) == ("T", MessageQueue("T", "broker-a", 1))
-    assert asked(plan.command(query, MASTER)).consumer_group == "N%g"
+    assert asked(plan.requests.command(query, MASTER)).consumer_group == "N%g"
+
+
+@pytest.mark.parametrize("is_lite", [False, True])
+@pytest.mark.parametrize("expression", ["*", "A || %d", 'B"opaque":0,"queueOffset":"0"'])
+def test_frame_is_the_encoded_command(plan: PullPlan, expression: str, is_lite: bool) -> None:
+    subscription = parse_subscription(QUEUE.topic, expression, sub_version=77)
+    for offset, commit_offset in ((0, None), (7, 5), (2**40, 2**40)):
+        query = PullQuery(
+            QUEUE,
+            offset,
+            subscription,
+            commit_offset=commit_offset,
+            suspend_s=15,
+            is_lite=is_lite,
+            with_subscription=True,
+        )
+        command = plan.requests.command(query, MASTER)
+        command.opaque = 42
+        assert plan.requests.frame(query, MASTER, 42) == frame.encode(command)
