@@ -15,7 +15,8 @@ from rocketline.client.connections import Preparation, tls_context
 from rocketline.client.name_servers import NameServerChoice
 from rocketline.client.options import make_options
 from rocketline.client.pull_options import PullOptions
-from rocketline.client.pulling import PullNode, PullPlan
+from rocketline.client.pull_request import PullNode
+from rocketline.client.pulling import PullPlan
 from rocketline.client.requests import checked, command_of
 from rocketline.client.routes import RouteTable
 from rocketline.clock import Clock, SystemClock

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from rocketline.client.pulling import PullNode, PullQuery
+from rocketline.client.pull_request import PullNode, PullQuery
 from rocketline.client.subscriptions import parse_subscription
 from rocketline.errors import CallTimeoutError, ConnectionLostError, RemoteProtocolError, RouteError, TransportError
 from rocketline.logs import Log

@@ -10,7 +10,8 @@ from rocketline.admin.calls import Calls
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.together import together
 from rocketline.admin.topics import Topics
-from rocketline.client.pulling import PullPlan, PullQuery, Pulls
+from rocketline.client.pull_request import PullQuery
+from rocketline.client.pulling import PullPlan, Pulls
 from rocketline.client.routes import STATIC_BROKER_PREFIX
 from rocketline.client.subscriptions import ALL, MessageSelector, parse_subscription
 from rocketline.errors import BrokerNotFoundError, ConfigError, ResponseError, TopicNotFoundError

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from rocketline.client.pulling import PullNode, PullPlan, PullQuery
+from rocketline.client.pull_request import PullNode, PullQuery
+from rocketline.client.pulling import PullPlan
 from rocketline.wire import frame, header_json, headers
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import RESPONSE_FLAG, Command
@@ -46,7 +47,7 @@ class PullRequests:
         self._template = None if is_signed else self._make_template()
 
     def _make_template(self) -> bytes | None:
-        command = self._plan.command(self._query, self._node)
+        command = self._plan.requests.command(self._query, self._node)
         self._complete(command)
         command.ext.update(_HOLES)
         command.opaque = _OPAQUE
@@ -65,7 +66,7 @@ class PullRequests:
             header = self._template % {b"offset": offset, b"count": count, b"opaque": opaque}
             return b"".join(((len(header) + 4).to_bytes(4, "big"), len(header).to_bytes(4, "big"), header))
         query = PullQuery(self._query.queue, offset, self._query.subscription, count, with_subscription=True)
-        command = self._plan.command(query, self._node)
+        command = self._plan.requests.command(query, self._node)
         self._complete(command)
         command.opaque = opaque
         return frame.encode(command)
