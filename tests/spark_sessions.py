@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import psutil
@@ -52,6 +52,11 @@ def _left(connections: set[Connection], threads: set[threading.Thread]) -> set[o
 def _connections() -> set[Connection]:
     """The connections of this process, by their two ends, without those to Spark: its JVM and its Python workers."""
     own = psutil.Process()
-    of_spark = {end.laddr for child in own.children(recursive=True) for end in child.net_connections("tcp")}
+    of_spark: set[int] = set()
+    for child in own.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # a worker that has just ended
+            of_spark |= {
+                end.laddr.port for end in child.net_connections("tcp")
+            }  # a JVM writes addresses as IPv6 has them
     established = [end for end in own.net_connections("tcp") if end.status == psutil.CONN_ESTABLISHED]
-    return {(end.laddr, end.raddr) for end in established if not {end.laddr, end.raddr} & of_spark}
+    return {(end.laddr, end.raddr) for end in established if not {end.laddr.port, end.raddr.port} & of_spark}
