@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,49 @@ from client_clusters import ClientCluster
 from rocketline import Message, Producer, PullConsumer
 from rocketline.admin.blocking import Admin
 from rocketline.model.queue import MessageQueue
+from rocketline.testing import Server
 from spark_clusters import source_cluster
 from spark_reading import BROKER, available_now, fill, span, stream, told
 
 _LOG_FILE_BYTES = 256 * 1024
 
 
-@pytest.fixture(scope="module")
-def forgetful(cluster: ClientCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientCluster]:
+@dataclass(frozen=True, slots=True)
+class Forgetful:
     """A broker with small log files, which can be told to delete all but the last."""
+
+    cluster: ClientCluster
+    pass_time: Callable[[], None]
+    """So that the broker looks for files to delete."""
+
+    def forget(self, topic: str) -> int:
+        """Fill log files until the first ones can be deleted, and delete them; the first offset that is left."""
+        queue, address = MessageQueue(topic, BROKER, 0), self.cluster.name_server
+        with Producer(address, group="fill") as producer:
+            for _ in range(3 * _LOG_FILE_BYTES // 30_000):
+                producer.send(Message(topic, bytes(30_000)), queue=queue)
+        deadline_s = time.monotonic() + 120
+        with Admin(address) as admin, PullConsumer(address, group="TOOLS_CONSUMER") as consumer:
+            consumer.queues(topic)
+            admin.brokers.set_config({"fileReservedTime": "0"})
+            admin.brokers.delete_expired_logs()
+            self.pass_time()
+            while not (low := consumer.min_offset(queue)):
+                assert time.monotonic() < deadline_s, "nothing was deleted"
+                time.sleep(0.05)
+        return low
+
+
+@pytest.fixture
+def forgetful(cluster: ClientCluster, tmp_path: Path) -> Iterator[Forgetful]:
     settings = {"mappedFileSizeCommitLog": str(_LOG_FILE_BYTES)}
-    with source_cluster(cluster.whose, tmp_path_factory.mktemp("forgetful"), settings=settings) as one:
-        yield one
+    if cluster.whose == "ours":
+        with Server(settings=settings) as server:
+            ours = ClientCluster("ours", server.address, server.broker_addresses)
+            yield Forgetful(ours, lambda: server.advance(120))
+    else:  # it takes its first look a minute after its start
+        with source_cluster("apache", tmp_path, settings=settings) as apache:
+            yield Forgetful(apache, lambda: None)
 
 
 def frame(spark: SparkSession, cluster: ClientCluster, topic: str, **options: str) -> DataFrame:
@@ -41,44 +73,23 @@ def loss(spark: SparkSession, cluster: ClientCluster, topic: str, checkpoint: Pa
     return told(raised.value)
 
 
-def forget(cluster: ClientCluster, topic: str) -> int:
-    """Fill log files until the first ones can be deleted, and delete them; the first offset that is left."""
-    queue = MessageQueue(topic, BROKER, 0)
-    with Producer(cluster.name_server, group="fill") as producer:
-        for _ in range(3 * _LOG_FILE_BYTES // 30_000):
-            producer.send(Message(topic, bytes(30_000)), queue=queue)
-    deadline_s = time.monotonic() + 60
-    with Admin(cluster.name_server) as admin, PullConsumer(cluster.name_server, group="TOOLS_CONSUMER") as consumer:
-        consumer.queues(topic)
-        admin.brokers.set_config({"fileReservedTime": "0"})
-        admin.brokers.delete_expired_logs()
-        try:
-            while not (low := consumer.min_offset(queue)):  # Apache's deletes within the next seconds
-                assert time.monotonic() < deadline_s, "nothing was deleted"
-                time.sleep(0.05)
-        finally:
-            admin.brokers.set_config({"fileReservedTime": "72"})
-    return low
-
-
-def test_messages_that_expired_before_they_were_read(
-    spark: SparkSession, forgetful: ClientCluster, tmp_path: Path
-) -> None:
-    topic = forgetful.topic(queues=1)
-    fill(forgetful, topic, 3)
-    assert available_now(frame(spark, forgetful, topic), tmp_path) == [span(0, 0, 3)]
-    low = forget(forgetful, topic)
-    with Admin(forgetful.name_server) as admin:
+def test_messages_that_expired_before_they_were_read(spark: SparkSession, forgetful: Forgetful, tmp_path: Path) -> None:
+    cluster, checkpoint = forgetful.cluster, tmp_path / "checkpoint"
+    topic = cluster.topic(queues=1)
+    fill(cluster, topic, 3)
+    assert available_now(frame(spark, cluster, topic), checkpoint) == [span(0, 0, 3)]
+    low = forgetful.forget(topic)
+    with Admin(cluster.name_server) as admin:
         high = admin.offsets.max(MessageQueue(topic, BROKER, 0))
-    problem = loss(spark, forgetful, topic, tmp_path)
+    problem = loss(spark, cluster, topic, checkpoint)
     assert problem.startswith(
         f"queue 0 of topic '{topic}' on broker 'broker-a': offsets from 3 were to be read, {low} to {high} are there: "
         "the first of them were deleted"
     )
     assert problem.endswith("set failOnDataLoss=false to go on with what is there")
-    lenient = frame(spark, forgetful, topic, failOnDataLoss="false")
-    assert available_now(lenient, tmp_path) == [span(0, low, high)]
-    assert available_now(frame(spark, forgetful, topic), tmp_path) == []
+    lenient = frame(spark, cluster, topic, failOnDataLoss="false")
+    assert available_now(lenient, checkpoint) == [span(0, low, high)]
+    assert available_now(frame(spark, cluster, topic), checkpoint) == []
 
 
 def recreate(cluster: ClientCluster, topic: str, count: int) -> None:
