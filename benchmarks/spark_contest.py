@@ -6,12 +6,15 @@ Rows have a key, a body of incompressible bytes and one property. All systems ho
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
@@ -46,7 +49,6 @@ KAFKA_COLUMNS: Final = (
 _PROMPT: Final = {"kafka.fetch.max.wait.ms": "10"}
 """Without it, every read of a partition waits half a second at its end."""
 _TOPIC, _SINK_TOPIC = "rows", "sink"
-_ROW_COLUMNS: Final = "key string, value binary, source string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +133,10 @@ class Contest:
     # --- rows
 
     def _compare(self, body_bytes: int, rows: int, ours: Broker, theirs: Broker, home: Path) -> None:
-        made, landed = str(home / "made"), str(home / "landed")
+        made, landed = home / "made", str(home / "landed")
         self._console.print(f"Making {rows:,} rows of {body_bytes:,} B, and loading them into three brokers …")
-        make_rows(self._spark, rows, body_bytes).write.parquet(made)
-        source = self._spark.read.parquet(made)
+        make_rows(made, rows, body_bytes)
+        source = self._spark.read.parquet(str(made))
         kafka_topic, kafka_sink = f"{_TOPIC}-{body_bytes}", f"{_SINK_TOPIC}-{body_bytes}"
         self._kafka.create_topics([kafka_topic, kafka_sink], QUEUES)
         self._write_kafka(source, kafka_topic)
@@ -245,27 +247,19 @@ class Contest:
             self.results.latencies[name] = seen
 
 
-def make_rows(spark: SparkSession, rows: int, body_bytes: int) -> DataFrame:
-    """Rows with a key, bytes that no compression makes smaller, and one of sixteen sources."""
-
-    def fill(batches: Iterator[Any]) -> Iterator[Any]:
-        import numpy as np
-        import pyarrow as pa
-
-        for batch in batches:
-            numbers = batch.column(0).to_numpy()
-            noise = np.random.default_rng(int(numbers[0])).bytes(len(numbers) * body_bytes)
-            offsets = np.arange(0, (len(numbers) + 1) * body_bytes, body_bytes, dtype=np.int32)
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(noise)]
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "key": pa.array([f"key-{number}" for number in numbers]),
-                    "value": pa.Array.from_buffers(pa.binary(), len(numbers), buffers),
-                    "source": pa.array([f"load-{number % 16}" for number in numbers]),
-                }
-            )
-
-    return spark.range(0, rows, 1, QUEUES).mapInArrow(fill, _ROW_COLUMNS)
+def make_rows(folder: Path, rows: int, body_bytes: int) -> None:
+    """A Parquet folder: rows with a key, bytes that no compression makes smaller, and one of sixteen sources."""
+    folder.mkdir(parents=True)
+    noise = np.random.default_rng(body_bytes)
+    for part, numbers in enumerate(np.array_split(np.arange(rows), QUEUES)):
+        offsets = np.arange(0, (len(numbers) + 1) * body_bytes, body_bytes, dtype=np.int32)
+        bodies = [None, pa.py_buffer(offsets), pa.py_buffer(noise.bytes(len(numbers) * body_bytes))]
+        columns = {
+            "key": pa.array([f"key-{number}" for number in numbers]),
+            "value": pa.Array.from_buffers(pa.binary(), len(numbers), bodies),
+            "source": pa.array([f"load-{number % 16}" for number in numbers]),
+        }
+        pq.write_table(pa.table(columns), folder / f"part-{part}.parquet")
 
 
 def _noop(frame: Callable[[], DataFrame]) -> None:

@@ -13,24 +13,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
 def main(master: str, name_server: str, source: str, target: str, checkpoint: str, rows: str) -> dict[str, Any]:
-    from pyspark.sql import SparkSession
+    from rocketline.spark.session import spark_session
 
-    spark = (
-        SparkSession.builder.appName("standalone")
-        .master(master)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "512m")
-        .config("spark.executor.memory", "512m")
-        .config("spark.pyspark.python", sys.executable)
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+    }
+    spark = spark_session("standalone", master=master, settings=settings)
     try:
         return {
             "places": _places(spark),
@@ -44,20 +40,16 @@ def main(master: str, name_server: str, source: str, target: str, checkpoint: st
 def _places(spark: SparkSession) -> list[list[str]]:
     """The folders of the executors, and where their Python found our package."""
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def look(numbers: Iterator[int]) -> Iterator[tuple[str, str]]:
         import time
         from pathlib import Path
 
-        import pyarrow as pa
-
         import rocketline
 
-        for _ in batches:
-            time.sleep(1)  # so that one executor does not do it all before the other has started
-            yield pa.RecordBatch.from_pydict({"folder": [str(Path.cwd())], "package": [str(rocketline.__file__)]})
+        time.sleep(1)  # so that one executor does not do it all before the other has started
+        yield str(Path.cwd()), str(rocketline.__file__)
 
-    found = spark.range(0, 4, 1, 4).mapInArrow(look, "folder string, package string").distinct().collect()
-    return [[row.folder, row.package] for row in found]
+    return [list(place) for place in set(spark.sparkContext.parallelize(range(4), 4).mapPartitions(look).collect())]
 
 
 def _read(spark: SparkSession, name_server: str, topic: str) -> DataFrame:

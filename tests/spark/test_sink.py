@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
@@ -169,34 +167,16 @@ def test_row_that_cannot_be_sent_is_named(spark: SparkSession, server: Server, t
 
 
 def test_task_that_is_run_again_sends_rows_with_the_same_spark_ids(
-    spark: SparkSession, server: Server, topic: str, tmp_path: Path
+    spark: SparkSession, server: Server, topic: str
 ) -> None:
-    marker = str(tmp_path / "failed-once")
-
-    def fails_once(batches: Iterator[object]) -> Iterator[object]:
-        """The first attempt of each task dies behind its first 2,000 rows, when some of them are sent already."""
-        context = TaskContext.get()
-        assert context is not None
-        for number, batch in enumerate(batches):
-            if number == 2 and context.attemptNumber() == 0:
-                Path(f"{marker}-{context.partitionId()}").touch()
-                raise RuntimeError("this attempt is meant to fail")
-            yield batch
-
-    rows = _numbers(spark, 10_000).mapInArrow(fails_once, "body string")
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
-    try:
-        _write(rows, server, topic=topic)
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-    assert len(list(tmp_path.iterdir())) == 2, "both tasks failed once"
+    refused = server.faults.refuse(RequestCode.SEND_BATCH_MESSAGE, 13, "this attempt is meant to fail", nth=60)
+    _write(_numbers(spark, 10_000), server, topic=topic)
+    assert refused.happened == 1, "a task failed when some of its rows were stored already"
     stored = topic_contents(server.address, topic)
-    identities = Counter(message.properties["SPARK_ID"] for message in stored)
-    assert len(stored) > 10_000, "something was sent twice"
-    assert len(identities) == 10_000
-    by_identity = {message.properties["SPARK_ID"]: int(message.body) for message in stored}
-    assert sorted(by_identity.values()) == list(range(10_000)), "an identity stands for one row, whoever sent it"
-    assert all(by_identity[message.properties["SPARK_ID"]] == int(message.body) for message in stored)
+    assert len(stored) > 10_000
+    rows = {(message.properties["SPARK_ID"], int(message.body)) for message in stored}
+    assert len({identity for identity, _ in rows}) == len(rows) == 10_000, "an identity is one row's, whoever sent it"
+    assert sorted(number for _, number in rows) == list(range(10_000))
 
 
 def test_reader_of_the_topic_removes_what_came_twice(

@@ -29,7 +29,7 @@ from topic_contents import topic_contents
 _ROOT = Path(__file__).parents[2]
 _JOB = Path(__file__).with_name("cluster_job.py")
 _ROWS = 2000
-_JOB_S = 120
+_JOB_S = 150
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,8 @@ class SinkClient:
 
     async def _ask(self, topic: str) -> None:
         self._sending.topics.add(topic)  # from now on the runtime keeps its route up to date
-        await self._runtime.core.update_route(topic)
+        if await self._runtime.core.update_route(topic):
+            await self._runtime.core.heartbeat_all()  # brokers hear of the group even if it has little to write
 
     def address(self, queue: MessageQueue) -> str:
         """Where the queue's master is. Raises `BrokerNotFoundError`."""
