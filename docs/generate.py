@@ -282,8 +282,10 @@ def _help_texts(command: click.Command, name: str, parent: click.Context | None)
     context.terminal_width = context.max_content_width = _HELP_WIDTH
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
-        for below in sorted(command.commands):
-            yield from _help_texts(command.commands[below], below, context)
+        for below in sorted(command.list_commands(context)):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from _help_texts(found, below, context)
 
 
 if __name__ == "__main__":

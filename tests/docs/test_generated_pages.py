@@ -57,7 +57,10 @@ def test_every_option_of_a_client_is_explained_and_has_its_name_in_java(kind: ty
 def _all_commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
             yield from _all_commands(below, f"{path} {name}")
 
 

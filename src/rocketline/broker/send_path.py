@@ -135,7 +135,11 @@ class SendPath:
         if not data.startswith(_HEADER_START, start + 8) or not self._is_open(peer):
             return start, b"", 0
         born_host = self._born_hosts.get(peer.peer) or self._born_host(peer.peer)
-        turn, run = self._turn or self._begin_turn(), _Run(peer)
+        turn, run = self._turn, _Run(peer)
+        if turn is None:
+            turn = self._begin_turn()
+        else:
+            turn.writer.look_at_clock()
         try:
             size = len(data)
             while start < size and (end := self._add(turn, data, start, born_host, run)):

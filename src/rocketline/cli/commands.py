@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import errno
+from importlib import import_module
+from typing import Final
 
 import click
 
 from rocketline import __version__
-from rocketline.cli.broker import broker
-from rocketline.cli.cluster import cluster
-from rocketline.cli.consume import consume
-from rocketline.cli.demo import demo
-from rocketline.cli.group import group
-from rocketline.cli.message import message
-from rocketline.cli.nameserver import nameserver
-from rocketline.cli.pipeline import pipeline
-from rocketline.cli.send import send
-from rocketline.cli.serve import serve
-from rocketline.cli.tail import tail
-from rocketline.cli.topic import topic
 from rocketline.errors import ConfigError, RocketlineError
 
 _EXAMPLES = """\b
@@ -34,8 +24,29 @@ Examples:
 """
 
 
+# fmt: off
+_COMMANDS: Final = (
+    "broker", "cluster", "consume", "demo", "group", "message",
+    "nameserver", "pipeline", "send", "serve", "tail", "topic",
+)
+# fmt: on
+"""Each has a module of its own."""
+
+
 class Commands(click.Group):
-    """A failure is a line on standard error: status 2 for wrong settings (one line each), 1 for everything else."""
+    """Loads a command when it is asked for: those of servers and of clients need little of each other.
+
+    A failure is a line on standard error: status 2 for wrong settings (one line each), 1 for everything else.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"rocketline.cli.{cmd_name}"), cmd_name)
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -58,7 +69,3 @@ class Commands(click.Group):
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def rocketline() -> None:
     """Apache RocketMQ in Python."""
-
-
-for command in (broker, cluster, consume, demo, group, message, nameserver, pipeline, send, serve, tail, topic):
-    rocketline.add_command(command)

@@ -73,17 +73,22 @@ class LogWriter:
         self._written: list[Entry] = []
         self.position = self._room_end = 0
         self.store_ms = 0
-        """The store time of the batch. Never less than that of the one before: time look-ups rely on it."""
+        """The store time of the next record. Never less than that of the one before: time look-ups rely on it."""
 
     def begin(self) -> None:
         """Start a batch: its records get the store time of now."""
         assert not self._entries
         assert not self._written
+        self.look_at_clock()
+        if self.position != self._log.end:
+            self._take_position()
+
+    def look_at_clock(self) -> None:
+        """Records that come from now on get the store time of now, also those of a batch that began earlier: a message
+        must not look older than it is."""
         now_ms = self._now_ms()
         if now_ms > self.store_ms:
             self.store_ms = now_ms
-        if self.position != self._log.end:
-            self._take_position()
 
     def _take_position(self) -> None:
         self.position = self._log.end

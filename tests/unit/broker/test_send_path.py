@@ -39,6 +39,18 @@ def test_what_several_connections_bring_in_one_turn_is_written_and_answered_at_i
         assert made.store.max_offset("T", 0) == 3
 
 
+def test_message_that_comes_late_in_a_turn_is_not_stored_before_it_was_sent() -> None:
+    clock = FakeClock()
+    with tables(clock) as made:
+        taking, (first, second) = Sends(made), peers(made, 2)
+        taking.path(first, sends(1), 0, 1 << 20)
+        clock.advance(0.005)
+        taking.path(second, sends(2), 0, 1 << 20)
+        taking.end_turn()
+        early, late = (made.store.store_ms_at("T", 0, offset) for offset in (0, 1))
+        assert late - early == 5
+
+
 def test_whoever_else_writes_comes_after_what_the_turn_has_laid_out() -> None:
     with tables(FakeClock()) as made:
         taking, [peer] = Sends(made), peers(made, 1)
