@@ -39,6 +39,7 @@ demo: $(READY)  ## a name server, a broker, and messages through them, in second
 	@$(BIN)/rocketline demo
 
 test: $(READY)  ## every test that needs nothing but Python
+	@$(BIN)/python -m rocketline.spark.java_runtime
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m 'not interop' --ignore=tests/interop src tests
 
 check: $(READY)  ## format, lint, types, layers

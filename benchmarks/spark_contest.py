@@ -126,7 +126,7 @@ class Contest:
                 for topic in (_TOPIC, _SINK_TOPIC):
                     questions.create_topic(topic, QUEUES)
         return (
-            Broker(f"{LOOPBACK}:{port}", own.process, home / "ours" / "data"),
+            Broker(f"{LOOPBACK}:{port}", own.process, home / "ours" / "data" / "store"),
             Broker(name_server.address, theirs.process, home / "apache" / "store"),
         )
 

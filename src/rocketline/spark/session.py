@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import MissingExtraError
@@ -19,22 +20,24 @@ from rocketline.spark.java_runtime import ensure_java as ensure_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOOPBACK: Final = "127.0.0.1"
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"',
+    # State on disk: windows, joins and the search for duplicates may hold more than memory does.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
 _ON_THIS_MACHINE: Final = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""Nobody else needs to reach the driver; and Python workers are spoken to without a detour over the network stack."""
-_ONE_MACHINE: Final = ("local",)
-_SHUFFLE_PARTITIONS_PER_CORE: Final = 1
+"""Nobody else needs to reach the driver, and Python workers are reached without the network."""
 
 
 def spark_session(
@@ -55,10 +58,12 @@ def spark_session(
         raise MissingExtraError("The data pipeline", "pyspark", "spark") from None
     submitted = SparkConf()
     master = master or submitted.get("spark.master") or "local[*]"
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    own = {key: value for key, value in session_settings(master).items() if not submitted.contains(key)}
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in (session_settings(master) | dict(settings or {})).items():
-        if (settings and key in settings) or not submitted.contains(key):
-            builder = builder.config(key, value)
+    for key, value in (own | dict(settings or {})).items():
+        builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
@@ -70,12 +75,19 @@ def session_settings(master: str) -> dict[str, str]:
     >>> "spark.driver.host" in session_settings("spark://10.0.0.1:7077")
     False
     """
-    if not master.startswith(_ONE_MACHINE):
+    if not is_local(master):
         return dict(_EVERYWHERE)
     return _EVERYWHERE | _ON_THIS_MACHINE | {"spark.sql.shuffle.partitions": str(_cores(master))}
+
+
+def is_local(master: str) -> bool:
+    """Driver and executors are on this machine."""
+    return master.startswith("local")
 
 
 def _cores(master: str) -> int:
     """How many tasks run at once with a master on this machine: `local`, `local[4]`, `local[*]`, `local[2,4]`."""
     count = master.partition("[")[2].partition("]")[0].partition(",")[0]
-    return int(count) if count.isdecimal() and int(count) else (os.cpu_count() or 1) if count == "*" else 1
+    if count == "*":
+        return os.cpu_count() or 1
+    return max(int(count), 1) if count.isdecimal() else 1
