@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,11 +188,10 @@ def test_a_name_server_that_never_answers_costs_as_much_time_as_it_may(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        options = {"fetchOffset.numRetries": "0", "rocketmq.mqClientApiTimeout": "250"}
+        options = {"fetchOffset.numRetries": "0", "rocketmq.mqClientApiTimeout": "400"}
         with pytest.raises(PySparkException) as raised:
             read(spark, ClientCluster("silent", address, ()), options, subscribe="orders").collect()
-    assert "0.25" in told(raised.value)
-    assert address in told(raised.value)
+    assert re.fullmatch(rf"{address}: no answer to request \d+ in 0\.\d+ s", told(raised.value))
 
 
 def test_a_connection_that_is_never_made_costs_as_much_time_as_it_may(spark: SparkSession) -> None:
@@ -216,18 +216,19 @@ def test_a_connection_that_is_never_made_costs_as_much_time_as_it_may(spark: Spa
 # --- second tries, on a broker of ours that fails on demand
 
 
-def test_what_fails_is_asked_again_as_often_as_allowed(spark: SparkSession, server: Server, topic: str) -> None:
+def test_what_fails_is_asked_again_as_often_as_allowed(spark: SparkSession, server: Server) -> None:
+    topic = "asked-again"
+    server.create_topic(topic, queues=1)
     there = ClientCluster("ours", server.address, server.broker_addresses)
     fill(there, topic, 3)
     patient = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "1"}
-    fault = server.faults.drop_before(RequestCode.GET_MIN_OFFSET, times=8)  # four queues, two attempts
+    fault = server.faults.drop_before(RequestCode.GET_MIN_OFFSET, times=2)
     assert places(read(spark, there, patient, subscribe=topic)) == span(0, 0, 3)
-    assert fault.happened
-    server.faults.drop_before(RequestCode.GET_MIN_OFFSET, times=100)
+    assert fault.happened == 2
+    server.faults.drop_before(RequestCode.GET_MIN_OFFSET)
     with pytest.raises(PySparkException) as raised:
         read(spark, there, {**patient, "fetchOffset.numRetries": "0"}, subscribe=topic).collect()
-    assert server.broker_addresses[0] in told(raised.value)
-    server.faults.clear()
+    assert told(raised.value) == f"{server.broker_addresses[0]}: the connection closed"
 
 
 def test_a_pull_without_an_answer_is_made_again(spark: SparkSession, server: Server, topic: str) -> None:

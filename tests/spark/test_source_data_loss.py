@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Forgetful:
         queue, address = MessageQueue(topic, BROKER, 0), self.cluster.name_server
         with Producer(address, group="fill") as producer:
             for _ in range(3 * _LOG_FILE_BYTES // 30_000):
-                producer.send(Message(topic, bytes(30_000)), queue=queue)
+                producer.send(Message(topic, os.urandom(30_000)), queue=queue)
         deadline_s = time.monotonic() + 120
         with Admin(address) as admin, PullConsumer(address, group="TOOLS_CONSUMER") as consumer:
             consumer.queues(topic)

@@ -77,10 +77,13 @@ class Questions:
         options = self._options
         topics = await self._topics()
         found: set[MessageQueue] = set()
-        for topic, queues in zip(topics, await together(self._queues(topic) for topic in topics), strict=True):
-            if queues is None and not any(queue.topic == topic for queue in known):
-                raise TopicNotFoundError(topic, self._runtime.name_servers)
+        known_topics = {queue.topic for queue in known}
+        for topic, queues in zip(topics, await together(map(self._queues, topics)), strict=True):
             found.update(queues or ())
+            if not queues and topic not in known_topics and options.pattern is None:
+                if queues is None:
+                    raise TopicNotFoundError(topic, self._runtime.name_servers)
+                raise ConfigError([f"topic {topic!r} has no queue to read: look at its permission"])
         wanted = set(options.assignment) | {queue for queue in known if is_meant(options, queue)}
         missing = wanted - found
         if missing:
