@@ -15,7 +15,7 @@ from rocketline.client.consumption import Consumption
 from rocketline.client.handling import Queue
 from rocketline.client.offset_store import OffsetStore
 from rocketline.client.pull_request import PullQuery
-from rocketline.client.pulling import PullResult, Pulls, PullStatus
+from rocketline.client.pulling import PullBegun, PullResult, Pulls, PullStatus, RawPull
 from rocketline.client.push_options import PushOptions
 from rocketline.client.rebalance import Rebalancer, queue_threshold
 from rocketline.client.subscriptions import Subscriptions
@@ -62,6 +62,14 @@ class PullLimits:
             or (not is_orderly and queue.span > self.span)
         )
 
+    def leave_room_for(self, queue: Queue, count: int, size_bytes: int) -> bool:
+        """They will not be exceeded when so many messages have come, which follow those that are here."""
+        return (
+            queue.message_count + count <= self.count
+            and (queue.body_bytes + size_bytes) // _MIB <= self.size_mib
+            and queue.span + count <= self.span
+        )
+
 
 @dataclass(slots=True)
 class PullDesk:
@@ -91,6 +99,8 @@ class PullLoop:
         self._was_locked = False
         """An orderly queue is read from the stored offset once its lock is ours: its last owner has saved it then."""
         self._rest: asyncio.Future[None] | None = None
+        self._ahead: tuple[PullQuery, PullBegun] | None = None
+        """The next pull, if it was asked while the messages of the last were still being looked at."""
 
     async def run(self) -> None:
         """Until the queue is dropped."""
@@ -137,15 +147,36 @@ class PullLoop:
 
     async def _pull(self) -> None:
         """One pull and what follows from it. Raises `RocketlineError` for what a pause may mend."""
-        desk, queue = self._desk, self.queue
+        desk = self._desk
         if desk.options.orderly and not await self._is_locked():
             await desk.runtime.sleep(desk.options.pull_pause_s)
             return
-        subscription = desk.subscriptions.get(queue.topic)
-        if subscription is None:
+        query, begun = self._ahead or (self._query(), None)
+        self._ahead = None
+        if query is None:
             await desk.runtime.sleep(desk.options.pull_pause_s)
             return
-        query = PullQuery(
+        begun_s = desk.runtime.clock.monotonic()
+        raw = await desk.pulls.pull_raw(query, begun=begun)
+        elapsed_s = desk.runtime.clock.monotonic() - begun_s
+        if self.process_queue.is_dropped:
+            return
+        self.next_offset = raw.next_offset
+        self._ask_ahead(query, raw)
+        try:
+            result = desk.pulls.plan.result(query, raw)
+        except RocketlineError:
+            self.next_offset, self._ahead = query.offset, None
+            raise
+        await self._take_in(result, elapsed_s)
+
+    def _query(self) -> PullQuery | None:
+        """What to ask next; None if nobody has subscribed to the topic any more."""
+        desk, queue = self._desk, self.queue
+        subscription = desk.subscriptions.get(queue.topic)
+        if subscription is None:
+            return None
+        return PullQuery(
             queue,
             self.next_offset,
             subscription,
@@ -155,10 +186,16 @@ class PullLoop:
             SUSPEND_AT_BROKER_S,
             with_subscription=desk.options.pulls_with_subscription,
         )
-        begun_s = desk.runtime.clock.monotonic()
-        result = await desk.pulls.pull(query)
-        if not self.process_queue.is_dropped:
-            await self._take_in(result, desk.runtime.clock.monotonic() - begun_s)
+
+    def _ask_ahead(self, query: PullQuery, raw: RawPull) -> None:
+        """Let the broker work on the next pull while we decode this one, if nothing speaks against a next one."""
+        desk, options = self._desk, self._desk.options
+        if raw.status is not PullStatus.FOUND or options.orderly or desk.is_suspended or options.pull_interval_s:
+            return
+        if desk.limits.leave_room_for(self.process_queue, raw.next_offset - query.offset, len(raw.body)):
+            following = self._query()
+            if following is not None and (begun := desk.pulls.begin(following)) is not None:
+                self._ahead = following, begun
 
     async def _is_locked(self) -> bool:
         """The queue's lock is ours, and we know where to begin."""
@@ -176,7 +213,6 @@ class PullLoop:
 
     async def _take_in(self, result: PullResult, elapsed_s: float) -> None:
         desk, queue, process_queue = self._desk, self.queue, self.process_queue
-        self.next_offset = result.next_offset
         if result.status is PullStatus.OFFSET_ILLEGAL:
             desk.throttle.warning(
                 "offset outside of its queue", "reading goes on elsewhere", queue=queue, offset=result.next_offset

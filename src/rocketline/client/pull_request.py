@@ -86,11 +86,14 @@ class PullRequests:
         ext["sysFlag"] = str(_sys_flag(query, node))
         return Command(query.code, ext)
 
-    def frame(self, query: PullQuery, node: PullNode, opaque: int) -> bytes:
-        """The bytes that `frame.encode` makes of `command`, with this number and a JSON header. Raises likewise."""
-        written = self._find(query, node).header
+    def template(self, query: PullQuery, node: PullNode) -> str:
+        """What `frame` wants. Raises like `command`."""
+        return self._find(query, node).header
+
+    def frame(self, template: str, query: PullQuery, node: PullNode, opaque: int) -> bytes:
+        """The bytes that `frame.encode` makes of `command`, with this number and a JSON header."""
         fields = query.offset, _sys_flag(query, node), query.commit_offset or 0, opaque
-        header = (written % fields).encode("utf-8", "replace")
+        header = (template % fields).encode("utf-8", "replace")
         return (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
 
     def forget(self, queue: MessageQueue) -> None:

@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rocketline.client.pull_request import PullNode, PullQuery, PullRequests
 from rocketline.client.received_message import ReceivedMessage, decode_messages
-from rocketline.errors import BrokerNotFoundError, TransportError, response_error
+from rocketline.errors import BrokerNotFoundError, ClientError, TransportError, response_error
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID
@@ -29,7 +29,6 @@ from rocketline.wire.namespaces import without_namespace
 if TYPE_CHECKING:
     from rocketline.client.routes import RouteTable
     from rocketline.client.runtime import ClientRuntime
-    from rocketline.net.channel import Channel
 
 TIMEOUT_S: Final = 30.0
 """How long a pull may take that a broker may hold back. Java: CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND."""
@@ -203,6 +202,13 @@ class PullPlan:
         return context.messages
 
 
+class PullBegun(NamedTuple):
+    """A pull that has been asked."""
+
+    node: PullNode
+    answer: asyncio.Future[Command]
+
+
 class Pulls:
     """Pulls over a runtime's connections. Any number may be under way at once, also of one queue."""
 
@@ -214,18 +220,18 @@ class Pulls:
         """Ask, and decode what is wanted. Raises like `pull_raw`, and `RemoteProtocolError` for broken records."""
         return self.plan.result(query, await self.pull_raw(query, timeout_s))
 
-    async def pull_raw(self, query: PullQuery, timeout_s: float = TIMEOUT_S) -> RawPull:
-        """Ask, and leave the records as they are.
+    async def pull_raw(self, query: PullQuery, timeout_s: float = TIMEOUT_S, begun: PullBegun | None = None) -> RawPull:
+        """Ask, and leave the records as they are. `begun` tells that the query has been asked already, by `begin`.
 
         Raises `BrokerNotFoundError` if not even a new route tells where the queue is, `TransportError`, `ResponseError`
         for a refusal (`FlowControlError`: later), `ClientError` for an expression that the broker does not know.
         """
-        plan, queue, connections = self.plan, query.queue, self._runtime.connections
-        node = plan.node(queue) or await self.search(queue)
+        plan, queue, answer = self.plan, query.queue, None
+        begun = begun or self.begin(query, timeout_s)
+        node = begun.node if begun is not None else plan.node(queue) or await self.search(queue)
         try:
-            channel, answer = connections.channel(node.address), None
-            if channel is not None and not channel.is_congested:  # the usual way, which takes fewer steps
-                answer = await self._begin(channel, query, node, timeout_s)
+            if begun is not None:
+                answer = await begun.answer
             if answer is None or answer.code == ResponseCode.GO_AWAY:
                 answer = await self._runtime.ask(node.address, plan.requests.command(query, node), timeout_s=timeout_s)
         except TransportError:
@@ -233,15 +239,24 @@ class Pulls:
             raise
         return plan.answered(query, node, answer)
 
-    def _begin(self, channel: Channel, query: PullQuery, node: PullNode, timeout_s: float) -> asyncio.Future[Command]:
+    def begin(self, query: PullQuery, timeout_s: float = TIMEOUT_S) -> PullBegun | None:
+        """Ask without waiting for the answer, which `pull_raw` does. None if that is not possible just now."""
+        node, connections = self.plan.node(query.queue), self._runtime.connections
+        channel = None if node is None else connections.channel(node.address)
+        if node is None or channel is None or channel.is_congested:
+            return None
         requests = self.plan.requests
-        if self._runtime.preparation.is_needed:
-            command = requests.command(query, node)
-            return self._runtime.connections.begin(channel, node.address, command, timeout_s)
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        opaque = channel.expect(answer, query.code, timeout_s)
-        channel.send_frame(requests.frame(query, node, opaque))
-        return answer
+        try:
+            if self._runtime.preparation.is_needed:
+                command = requests.command(query, node)
+                return PullBegun(node, connections.begin(channel, node.address, command, timeout_s))
+            template = requests.template(query, node)
+            answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+            opaque = channel.expect(answer, query.code, timeout_s)
+        except (TransportError, ClientError):  # whoever waits for the answer meets it too, and is told
+            return None
+        channel.send_frame(requests.frame(template, query, node, opaque))
+        return PullBegun(node, answer)
 
     async def search(self, queue: MessageQueue) -> PullNode:
         """Whom to ask, by a new route. Raises `BrokerNotFoundError`, and what asking for the route raises."""

@@ -302,7 +302,7 @@ class Channel(asyncio.BufferedProtocol):
         self._unanswered += later
         if at == len(data) and not self._out:
             if replies:
-                self._write(replies)
+                self._send(replies)
             return
         if replies:
             self._out.append(replies)

@@ -243,4 +243,5 @@ def test_frame_is_the_encoded_command(plan: PullPlan, expression: str, is_lite: 
         )
         command = plan.requests.command(query, MASTER)
         command.opaque = 42
-        assert plan.requests.frame(query, MASTER, 42) == frame.encode(command)
+        template = plan.requests.template(query, MASTER)
+        assert plan.requests.frame(template, query, MASTER, 42) == frame.encode(command)
