@@ -70,15 +70,10 @@ def run(messages: Sequence[StoredMessage], low: int = 0, high: int = 2**62, orig
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows with times in milliseconds and properties as a dictionary."""
-    shown = batch.to_pylist() if "bornTimestamp" not in batch.schema.names else _with_times(batch)
-    return [row | {"properties": dict(row["properties"])} if "properties" in row else row for row in shown]
-
-
-def _with_times(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows with times in microseconds and properties as a dictionary."""
     columns = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in batch.columns]
     rows: list[dict[str, Any]] = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
-    return rows
+    return [row | {"properties": dict(row["properties"])} if "properties" in row else row for row in rows]
 
 
 def expected_rows(runs: Sequence[PulledRun], columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:

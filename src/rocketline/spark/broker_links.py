@@ -15,8 +15,7 @@ from rocketline.client.connections import Preparation, tls_context
 from rocketline.client.name_servers import NameServerChoice
 from rocketline.client.options import make_options
 from rocketline.client.pull_options import PullOptions
-from rocketline.client.pull_request import PullNode
-from rocketline.client.pulling import PullPlan
+from rocketline.client.pull_request import PullNode, PullRequests
 from rocketline.client.requests import checked, command_of
 from rocketline.client.routes import RouteTable
 from rocketline.clock import Clock, SystemClock
@@ -95,7 +94,7 @@ class BrokerLinks:
             tls=self._tls, connect_timeout_s=settings.connect_timeout_s, idle_s=_IDLE_S, clock=self.clock
         )
         self._routes = RouteTable()
-        self._plans: dict[str, PullPlan] = {}
+        self._requests: dict[str, PullRequests] = {}
         self._compacted: dict[tuple[str, str], bool] = {}
         self._idle: dict[str, PullLink] = {}
         self.grains: dict[tuple[str, int], int] = {}
@@ -115,9 +114,9 @@ class BrokerLinks:
 
     # --- requests
 
-    def plan(self, group_on_wire: str) -> PullPlan:
+    def requests(self, group_on_wire: str) -> PullRequests:
         """What pulls of this group say."""
-        return self._plans.setdefault(group_on_wire, PullPlan(self._routes, group_on_wire))
+        return self._requests.setdefault(group_on_wire, PullRequests(self._routes, group_on_wire))
 
     def complete(self, command: Command, address: str) -> None:
         """Add what every request carries, the signature last."""

@@ -18,8 +18,9 @@ from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.broker_links import BrokerLinks, PullLink
 from rocketline.spark.options import SourceOptions
-from rocketline.spark.pull_frames import PullAnswer, PullRequests
+from rocketline.spark.pull_frames import PreparedPull, PullAnswer, SignedPull
 from rocketline.wire.codes import ResponseCode
+from rocketline.wire.command import Command
 
 _PATIENCE_PULLS: Final = 10
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -81,11 +82,11 @@ class BrokerPulls(Generic[Token]):
     ) -> None:
         """`queue`, as on the wire, is one of those that are pulled: the others are in the same place."""
         self._links, self._options, self._queue = links, options, queue
-        self._plan = links.plan(options.group_on_wire)
+        self._requests = links.requests(options.group_on_wire)
         self._patience = Patience(links, _PATIENCE_PULLS * options.pull_timeout_s, sleep)
         self._link: PullLink | None = None
         self._is_route_old = False
-        self._requests: dict[tuple[MessageQueue, bool], PullRequests] = {}
+        self._frames: dict[tuple[MessageQueue, bool], PreparedPull | SignedPull] = {}
         self._under_way: dict[int, Token] = {}
         now_ms = links.clock.wall_ms()
         self._filtered = parse_subscription(queue.topic, options.selector, sub_version=now_ms)
@@ -136,24 +137,27 @@ class BrokerPulls(Generic[Token]):
 
     def _frame(self, link: PullLink, ask: Ask[Token]) -> bytes:
         key = ask.queue, ask.is_plain
-        requests = self._requests.get(key)
-        if requests is None:
-            subscription = self._plain if ask.is_plain else self._filtered
-            query = PullQuery(ask.queue, ask.offset, subscription, ask.count, with_subscription=True)
-            requests = self._requests[key] = PullRequests(
-                self._plan,
-                self.node,
-                query,
-                lambda command: self._links.complete(command, self.node.address),
-                is_signed=self._links.is_signed,
-            )
+        pulls = self._frames.get(key)
+        if pulls is None:
+            pulls = self._frames[key] = self._make_frames(ask)
         opaque = link.next_opaque()
         self._under_way[opaque] = ask.token
-        return requests.frame(ask.offset, ask.count, opaque)
+        return pulls.frame(ask.offset, ask.count, opaque)
+
+    def _make_frames(self, ask: Ask[Token]) -> PreparedPull | SignedPull:
+        subscription = self._plain if ask.is_plain else self._filtered
+
+        def command(offset: int, count: int) -> Command:
+            query = PullQuery(ask.queue, offset, subscription, count, with_subscription=True)
+            made = self._requests.command(query, self.node)
+            self._links.complete(made, self.node.address)
+            return made
+
+        return SignedPull(command) if self._links.is_signed else PreparedPull(command(0, 1))
 
     def _drop(self) -> None:
         self._under_way.clear()
-        self._requests.clear()
+        self._frames.clear()
         if self._link is not None:
             self._link.close()
             self._link = None

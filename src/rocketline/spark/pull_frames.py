@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from rocketline.client.pull_request import PullNode, PullQuery
-from rocketline.client.pulling import PullPlan
 from rocketline.wire import frame, header_json, headers
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import RESPONSE_FLAG, Command
 from rocketline.wire.headers import PullMessageResponseHeader
 
-_HOLES: Final = {"queueOffset": "\ue000", "maxMsgNums": "\ue001"}
-"""What stands in the text of a request for a number to come; no name of RocketMQ may hold it."""
-_OPAQUE: Final = 2**31 - 1
-_OPAQUE_TEXT: Final = b'"opaque":%d,' % _OPAQUE
 _PREFIX_BYTES: Final = 8
 _JSON_MARK: Final = 0
 _PULL_CODES: Final = frozenset({
@@ -32,44 +27,35 @@ _LAYOUTS_MAX: Final = 64
 _split_numbers = re.compile(rb"([0-9]{1,18})").split
 _name_ends = re.compile(rb'"([A-Za-z]+)":"?$').search
 
-Complete = Callable[[Command], None]
 
+class PreparedPull:
+    """The pulls of one queue as frames that differ in three numbers."""
 
-class PullRequests:
-    """The pulls of one queue, as frames."""
-
-    def __init__(
-        self, plan: PullPlan, node: PullNode, query: PullQuery, complete: Complete, *, is_signed: bool = False
-    ) -> None:
-        """`query` tells all but offset and count; `complete` adds what every request carries. A signature covers the
-        offset, so signed frames are made one by one."""
-        self._plan, self._node, self._query, self._complete = plan, node, query, complete
-        self._template = None if is_signed else self._make_template()
-
-    def _make_template(self) -> bytes | None:
-        command = self._plan.requests.command(self._query, self._node)
-        self._complete(command)
-        command.ext.update(_HOLES)
-        command.opaque = _OPAQUE
-        text = header_json.encode(command)
-        holes = [*(hole.encode() for hole in _HOLES.values()), _OPAQUE_TEXT]
-        if any(text.count(hole) != 1 for hole in holes):
-            return None  # an expression with such a character
-        text = text.replace(b"%", b"%%")
-        for hole, name in zip(holes, (b"%(offset)d", b"%(count)d", b'"opaque":%(opaque)d,'), strict=True):
-            text = text.replace(hole, name)
-        return text
+    def __init__(self, command: Command) -> None:
+        """`command` is one of them, complete, at offset 0 and for one message."""
+        # Within a value a quotation mark has a backslash before it, so what is looked for cannot be part of one.
+        text = header_json.encode(command).replace(b"%", b"%%")
+        text = text.replace(b'"queueOffset":"0"', b'"queueOffset":"%(offset)d"', 1)
+        text = text.replace(b'"maxMsgNums":"1"', b'"maxMsgNums":"%(count)d"', 1)
+        self._header = text.replace(b'"opaque":0,', b'"opaque":%(opaque)d,', 1)
 
     def frame(self, offset: int, count: int, opaque: int) -> bytes:
         """The request for `count` messages from `offset` on."""
-        if self._template is not None:
-            header = self._template % {b"offset": offset, b"count": count, b"opaque": opaque}
-            return b"".join(((len(header) + 4).to_bytes(4, "big"), len(header).to_bytes(4, "big"), header))
-        query = PullQuery(self._query.queue, offset, self._query.subscription, count, with_subscription=True)
-        command = self._plan.requests.command(query, self._node)
-        self._complete(command)
-        command.opaque = opaque
-        return frame.encode(command)
+        header = self._header % {b"offset": offset, b"count": count, b"opaque": opaque}
+        size = len(header)
+        return b"".join(((size + 4).to_bytes(4, "big"), size.to_bytes(4, "big"), header))
+
+
+class SignedPull:
+    """The same for requests that are signed: each signature covers the offset, so each frame is made anew."""
+
+    def __init__(self, make: Callable[[int, int], Command]) -> None:
+        """`make` gives the complete command for an offset and a count."""
+        self._make = make
+
+    def frame(self, offset: int, count: int, opaque: int) -> bytes:
+        """The request for `count` messages from `offset` on."""
+        return frame.encode(replace(self._make(offset, count), opaque=opaque))
 
 
 class PullAnswer(NamedTuple):

@@ -16,7 +16,7 @@ _BUSY: Final = frozenset({
 })  # fmt: skip
 """The broker will take the same request later, or another one will."""
 _BAD_QUEUE_REMARK: Final = "queueId["
-"""How the remark of a refused queue begins; up to 5.3.1 it came with the code of any error."""
+"""How the remark of a refused queue begins where its code, up to 5.3.1, was that of any error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +76,7 @@ def _without_messages(answer: PullAnswer, low: int, high: int, *, is_slave: bool
 
 
 def _is_bad_queue(refusal: ResponseError) -> bool:
-    is_code = refusal.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
-    return is_code and (refusal.remark or "").startswith(_BAD_QUEUE_REMARK)
+    is_said_in_words = (refusal.remark or "").startswith(_BAD_QUEUE_REMARK)
+    return refusal.code == ResponseCode.INVALID_PARAMETER or (
+        refusal.code == ResponseCode.SYSTEM_ERROR and is_said_in_words
+    )

@@ -7,7 +7,7 @@ stands for its own offsets, so whatever brokers do, each offset is read once. Pi
 
     while not schedule.is_done:
         for piece in schedule.to_ask(): ...          # ask for piece.count messages from piece.low on
-        schedule.answered(piece, next_offset, size)  # in any order
+        schedule.answered(piece, next_offset, size)  # in any order; then set piece.cargo
         for piece in schedule.ready(): ...           # in the order of ranges and offsets
 """
 
@@ -141,12 +141,17 @@ class PullSchedule(Generic[Cargo]):
 
     # --- answers
 
-    def answered(self, piece: Piece[Cargo], next_offset: int, answer_bytes: int, cargo: Cargo | None) -> None:
-        """The piece's pull got as far as before `next_offset`, which is beyond its `low`, and brought `cargo`."""
+    def answered(self, piece: Piece[Cargo], next_offset: int, answer_bytes: int) -> None:
+        """The piece's pull got as far as before `next_offset`, which is beyond its `low`.
+
+        Its `high` is final now: give it what was pulled up to there as `cargo`, before it is handed out.
+        """
         assert next_offset > piece.low
         self._in_flight.remove(piece)
         self._learn(next_offset - piece.low, piece.high - piece.low, answer_bytes)
-        rest, piece.high, piece.cargo = piece.high, min(next_offset, piece.high), cargo
+        if next_offset > piece.high and (piece.range_index, piece.high) == (self._next_range, self._next_offset):
+            self._extend(piece, next_offset)
+        rest, piece.high = piece.high, min(next_offset, piece.high)
         self._answered[piece.range_index, piece.low] = piece
         size, low = self._piece_size, piece.high
         while low < rest:
@@ -154,6 +159,13 @@ class PullSchedule(Generic[Cargo]):
             again: Piece[Cargo] = Piece(piece.range_index, low, high, self._count(low, high))
             heapq.heappush(self._again, (again.range_index, low, again))
             low = high
+
+    def _extend(self, piece: Piece[Cargo], next_offset: int) -> None:
+        """What it brought beyond its end is nobody else's business yet."""
+        end = self._ranges[piece.range_index][1]
+        piece.high = self._next_offset = min(next_offset, end)
+        if piece.high == end:
+            self._enter_range(piece.range_index + 1)
 
     def _learn(self, advance: int, wanted: int, answer_bytes: int) -> None:
         # A whole piece that is smaller than others says nothing: the broker might have given more.

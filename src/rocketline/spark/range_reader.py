@@ -139,12 +139,11 @@ class _PlaceReader:
         found = self._meaning(piece, answer)
         if isinstance(found, Progress):
             self._pulls.reward()
-            high = min(found.next_offset, piece.high)
-            run = PulledRun(self._origins[index], answer.body, piece.low, high, answer.offset_delta)
-            schedule.answered(piece, found.next_offset, len(answer.body), run)
+            schedule.answered(piece, found.next_offset, len(answer.body))
+            piece.cargo = PulledRun(self._origins[index], answer.body, piece.low, piece.high, answer.offset_delta)
         elif isinstance(found, Loss):
             self._report(index, found.cause)
-            schedule.answered(piece, found.until, 0, None)
+            schedule.answered(piece, found.until, 0)
         else:
             schedule.put_back(piece)
             self._pulls.strain(found.problem)
