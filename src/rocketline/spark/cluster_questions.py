@@ -20,8 +20,10 @@ from rocketline.model.queue import MessageQueue
 from rocketline.spark.cluster_view import Bounds
 from rocketline.spark.options import SourceOptions
 from rocketline.spark.queue_table import shown
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketline.wire.bodies.routes import ClusterInfo
-from rocketline.wire.codes import ResponseCode
+from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.namespaces import namespace_of, without_namespace
 
 if TYPE_CHECKING:
@@ -158,10 +160,20 @@ class Questions:
 
     async def _check_reading(self, queue: MessageQueue, offset: int) -> None:
         query = self._query(queue, offset, self._options.selector)
+        if self._options.sql is not None:
+            await self._check_sql(query)
+        await self._pulls.pull_raw(query, self._options.pull_timeout_s)
+
+    async def _check_sql(self, query: PullQuery) -> None:
+        """Ask first: a pull whose expression Apache's broker cannot parse brings all messages, and no error."""
+        queue, client = query.queue, self._options.client
+        body = CheckClientRequestBody(
+            self._runtime.client_id, self._options.group_on_wire, client.namespace or None, query.subscription
+        )
         try:
-            await self._pulls.pull_raw(query, self._options.pull_timeout_s)
+            await self._calls.ask(await self._calls.master(queue), RequestCode.CHECK_CLIENT_CONFIG, body=encode(body))
         except ResponseError as error:
-            if self._options.sql is None or error.code not in _NO_FILTER_CODES:
+            if error.code not in _NO_FILTER_CODES:
                 raise
             raise ConfigError(
                 [
