@@ -18,6 +18,7 @@ import numpy as np
 from rocketline.errors import RemoteProtocolError
 from rocketline.spark.record_columns import wrong_bodies
 from rocketline.spark.record_spans import Flags, Ints, RecordSpans, record_spans
+from rocketline.store.record_scan import SECTOR_BYTES
 from rocketline.wire.message_codec import (
     BLANK_BYTES_MIN,
     MAGIC_BLANK,
@@ -127,9 +128,10 @@ def _stop(data: bytes, at: int, position: int, file_end: int, end: int) -> Stop:
 
 
 def are_whole(spans: RecordSpans) -> Flags:
-    """Which records fit together, and have the bodies that they were stored with."""
+    """Which records fit together, and are what was stored, as far as that can be told."""
     whole = spans.sound.copy()
     whole[wrong_bodies(spans)] = False
+    whole[torn_properties(spans)] = False
     for number in np.flatnonzero(~spans.sound).tolist():
         try:
             decode_record(spans.record(number), check_crc=True)
@@ -137,3 +139,17 @@ def are_whole(spans: RecordSpans) -> Flags:
             continue
         whole[number] = True
     return whole
+
+
+def torn_properties(spans: RecordSpans) -> Ints:
+    """The numbers of the sound records that lost their properties, or a sector of them, to a cut of power.
+
+    Check sums cover bodies alone. Properties end with a mark, or with text, and no text has a sector of zeros.
+    """
+    numbers = np.flatnonzero(spans.sound & (spans.end > spans.properties_at))
+    begin, end = spans.properties_at[numbers], spans.end[numbers]
+    torn = spans.data[end - 1] == 0
+    for place in np.flatnonzero(end - begin >= SECTOR_BYTES).tolist():
+        torn[place] |= bytes(SECTOR_BYTES) in spans.data[begin[place] : end[place]].tobytes()
+    found: Ints = numbers[torn]
+    return found

@@ -22,7 +22,7 @@ from rocketline.spark.byte_slices import cut, repeated
 from rocketline.spark.exact_rows import messages_in
 from rocketline.spark.kept_memory import keep_freed_memory
 from rocketline.spark.log_files import broker_name, opened
-from rocketline.spark.log_scan import LogChunk, Stop, are_whole, chunks
+from rocketline.spark.log_scan import LogChunk, Stop, are_whole, chunks, torn_properties
 from rocketline.spark.record_columns import DecodedRecords, decode_records
 from rocketline.spark.record_spans import Flags, Ints
 from rocketline.spark.schema import arrow_schema
@@ -107,6 +107,9 @@ class _LogReader:
             at = chunk.position + int(chunk.spans.starts[number]) - one.file.start
             return f"the record at byte {at}"
 
+        torn = [number for number in torn_properties(chunk.spans).tolist() if are_meant[number]]
+        if torn:
+            raise RemoteProtocolError(f"{name_record(torn[0])}: a part of its properties was never written")
         topics = _Topics(chunk, are_meant, self._is_topic_wanted, name_record)
         wanted = are_meant & topics.wanted & self._by_fields(chunk)
         needs_tags = self._options.tags and "tags" not in self._columns
