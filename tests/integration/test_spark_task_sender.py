@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from rocketline import Admin
 from rocketline.errors import InvalidMessageError, SendFailedError, TopicNotFoundError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
-from rocketline.spark import task_sender
+from rocketline.spark import sink_client, task_sender
 from rocketline.spark.options import ClientSettings, SinkOptions
 from rocketline.spark.sink_client import SinkClient
 from rocketline.spark.sink_rows import Parcel
 from rocketline.spark.task_sender import SendCounts, TaskSender
-from rocketline.testing import Server
+from rocketline.testing import setting_up
+from rocketline.testing.broker import BrokerProcess
+from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.pytest_plugin import RocketMQ
+from rocketline.testing.server_process import running
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode
 from topic_contents import queue_contents, topic_contents
@@ -158,21 +164,29 @@ def test_message_that_goes_alone_keeps_its_properties(
     assert (stored.body, stored.tags, stored.properties["color"], counts.rows[topic]) == (b"alone", "t", "red", 1)
 
 
-def test_broker_that_died_gives_way_to_another(options: SinkOptions) -> None:
-    with Server(brokers=2) as server:
-        server.create_topic("pair")
-        there = replace(options, client=ClientSettings(name_servers=server.address))
-        client = SinkClient(there)
-        try:
-            rest = server.broker_addresses[1]
-            gone = next(queue for queue in client.queues("pair") if client.address(queue) != rest)
-            server.faults.drop_before(_BATCH, times=3)
-            counts = _send(client, replace(there, retries=5), _parcels("pair", 8))
-            assert counts.rows["pair"] == 16
-            assert gone.broker_name != ""
-            assert set(map(int, (m.body for m in topic_contents(server.address, "pair")))) == set(range(16))
-        finally:
-            client.close()
+def test_rows_of_a_broker_that_is_killed_go_to_the_other(options: SinkOptions, tmp_path: Path) -> None:
+    with NameServerProcess(tmp_path / "name-server") as name_server:
+        masters = [
+            BrokerProcess(tmp_path / name, name_servers=(name_server.address,), broker_name=name)
+            for name in ("broker-a", "broker-b")
+        ]
+        with running(*masters):
+            setting_up.create_topic(name_server.address, [master.address for master in masters], "pair")
+            there = replace(options, client=ClientSettings(name_servers=name_server.address))
+            client, parcels = SinkClient(there), _parcels("pair", 40)
+            try:
+                with TaskSender(client, there, 0) as sender:
+                    for parcel in parcels[:20]:
+                        sender.send(parcel)
+                    masters[0].kill()
+                    for parcel in parcels[20:]:
+                        sender.send(parcel)
+                    assert sender.finish().rows["pair"] == 80
+            finally:
+                client.close()
+            setting_up.create_topic(name_server.address, [masters[1].address], "pair")
+            stored = {int(message.body) for message in topic_contents(name_server.address, "pair")}
+            assert stored.issuperset(range(40, 80)), "what was sent after its end"
 
 
 def test_unknown_topic_is_not_made_by_asking_for_its_queues(client: SinkClient, rocketmq: RocketMQ) -> None:
@@ -184,3 +198,21 @@ def test_broker_without_timers_is_found_out_and_stores_nothing(client: SinkClien
     topic = rocketmq.topic()
     assert client.brokers_without_timers(topic) == ["broker-a"]
     assert topic_contents(rocketmq.address, topic) == []
+
+
+def test_group_is_known_while_something_is_written_and_for_a_while_after(
+    client: SinkClient, rocketmq: RocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = rocketmq.topic()
+    monkeypatch.setattr(sink_client, "_IDLE_S", 0.2)
+    with Admin(rocketmq.address) as admin:
+        with client:
+            client.queues(topic)
+            assert admin.clients.producers("rocketline_spark")
+        deadline_s = time.monotonic() + 10
+        while admin.clients.producers("rocketline_spark"):
+            assert time.monotonic() < deadline_s, "it never left"
+            time.sleep(0.02)
+        with client:
+            client.queues(topic)
+            assert admin.clients.producers("rocketline_spark"), "it came back"

@@ -35,9 +35,8 @@ _EVERYWHERE: Final = {
 _ON_THIS_MACHINE: Final = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
-    "spark.python.unix.domain.socket.enabled": "true",
 }
-"""Nobody else needs to reach the driver, and Python workers are reached without the network."""
+"""Nobody else needs to reach the driver."""
 
 
 def spark_session(

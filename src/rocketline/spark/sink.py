@@ -142,7 +142,7 @@ def send_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, run: str)
         message_bytes_max=options.message_bytes_max,
         batch_count_max=options.batch_count_max,
     )
-    with TaskSender(client, options, partition) as sender:
+    with client, TaskSender(client, options, partition) as sender:
         encoder = RowEncoder(rules, _unique_ids(), client.queues)
         for batch in batches:
             for parcel in encoder.encode(batch):

@@ -1,7 +1,7 @@
 """What the tasks of one Python worker share when they write: a producer that knows routes and makes requests.
 
-It is a member of its group like any other producer, on a thread of its own. The requests themselves go by sockets that
-the tasks write and read (`rocketline.spark.task_sender`).
+Routes and heartbeats have a thread of their own. The requests go by sockets that the tasks write and read themselves
+(`rocketline.spark.task_sender`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, Self
 
 from rocketline.client.options import make_options
 from rocketline.client.producer import Producer
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
+from rocketline.client.scheduling import Alarm
 from rocketline.client.send_request import SendRequest
 from rocketline.errors import ResponseError
 from rocketline.model import property_names
@@ -30,10 +31,14 @@ from rocketline.wire.command import Command
 _NEVER: Final = 2**31 - 1
 _CLIENTS_MAX: Final = 4
 """That a worker keeps, for options that differ."""
+_IDLE_S: Final = 60.0
 
 
 class SinkClient:
-    """A producer for those who write their own sockets. Used by one thread."""
+    """A producer for those who write their own sockets. Used by one thread.
+
+    It is a member of its group inside of `with`, and for a minute after it: tasks follow each other.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         """Nothing is asked yet. Raises `ConfigError` or `InvalidNameError`."""
@@ -47,23 +52,57 @@ class SinkClient:
         self._runtime = ClientRuntime(make_options(ProducerOptions, name_servers, own))
         core = self._runtime.core
         self._producer = Producer(name_servers, group=options.group, runtime=core, **own)
+        """Made for what it knows; the requests go by our own sockets, so it is never started."""
+        self._group = core.with_namespace(options.group)
         self._sending, self._clock = self._producer.sending, core.clock
         self._is_plain = not core.preparation.is_needed
         self._timeout_s = options.send_timeout_s
+        self._asked: set[str] = set()
         self._idle: dict[str, list[BlockingConnection]] = {}
-        self._runtime.portal.call(self._producer.start())
+        self._leaving: Alarm | None = None
+        self._is_member = False
+        self._runtime.lease()
 
     @property
     def namespace(self) -> str:
         return self._runtime.core.namespace
 
+    # --- membership
+
+    def __enter__(self) -> Self:
+        self._runtime.portal.call(self._join())
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._runtime.portal.call(self._rest())
+
+    async def _join(self) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+        if not self._is_member:
+            self._is_member = True
+            self._runtime.core.register_producer(self._group, self._producer)
+
+    async def _rest(self) -> None:
+        core = self._runtime.core
+        self._leaving = core.call_later(_IDLE_S, lambda: core.spawn(self._leave(), name="leave the group"))
+
+    async def _leave(self) -> None:
+        """Nobody has written anything for a while: keep nothing open, and forget what may change meanwhile."""
+        self._is_member = False
+        self._asked.clear()
+        self._close_idle()
+        await self._runtime.core.unregister_producer(self._group)
+
     def close(self) -> None:
-        """Close all connections, and say farewell to the brokers."""
-        for connection in [one for idle in self._idle.values() for one in idle]:
-            connection.close()
-        self._idle.clear()
-        self._runtime.portal.call_closing(self._producer.close())
-        self._runtime.portal.close()
+        """Close all connections."""
+        self._close_idle()
+        self._runtime.close()
+
+    def _close_idle(self) -> None:
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
 
     def check_name_servers(self) -> None:
         """Raise `TransportError` unless a name server answers."""
@@ -79,10 +118,9 @@ class SinkClient:
         name server can be asked.
         """
         full = self._runtime.core.with_namespace(topic)
-        info = self._sending.publish_info(full)
-        if info is None:
+        if full not in self._asked:
             self._runtime.portal.call(self._ask(full))
-            info = self._sending.publish_info(full)
+        info = self._sending.publish_info(full)
         if info is None:
             raise self._sending.no_route(full, self._runtime.core.name_servers)
         return info.queues
@@ -95,6 +133,7 @@ class SinkClient:
         self._sending.topics.add(topic)  # from now on the runtime keeps its route up to date
         if await self._runtime.core.update_route(topic):
             await self._runtime.core.heartbeat_all()  # brokers hear of the group even if it has little to write
+        self._asked.add(topic)
 
     def address(self, queue: MessageQueue) -> str:
         """Where the queue's master is. Raises `BrokerNotFoundError`."""
