@@ -85,7 +85,9 @@ def ranges_between(start: object, end: object) -> list[QueueRange]:
     A range knows when the message before its start was stored, if it begins where the last one ended.
     """
     before, after = parse_offset(start), parse_offset(end)
-    ranges = []
+    ranges: list[QueueRange] = []
+    if before == after:  # its base tells of what was read already
+        return ranges
     for queue, high in sorted(after.queues.items()):
         goes_on = queue not in after.base
         low = before.queues.get(queue) if goes_on else after.base[queue]

@@ -75,3 +75,8 @@ def test_offsets_that_do_not_belong_together_are_told() -> None:
     end = as_checkpointed(StreamOffset({Q0: 12}))
     with pytest.raises(ConfigError, match="do not say where queue 0 of topic 'orders' on broker 'broker-a' begins"):
         ranges_between(initial_offset(), end)
+
+
+def test_between_an_offset_and_itself_there_is_nothing() -> None:
+    offset = as_checkpointed(StreamOffset({Q0: 12}, {Q0: 10}))
+    assert ranges_between(offset, offset) == []
