@@ -85,9 +85,9 @@ def test_message_for_a_given_time_comes_then(spark: SparkSession, cluster: Clien
             UNION ALL SELECT 'now', CAST(NULL AS timestamp)"""
     )
     _write(frame, cluster, topic=topic)
-    assert [message.body for message in topic_contents(cluster.name_server, topic)] == [b"now"]
     found = _wait(lambda: [m for m in topic_contents(cluster.name_server, topic) if m.body == b"later"])
     assert found[0].store_ms >= due_ms - 1000, "brokers round to a second"
+    assert [m.body for m in topic_contents(cluster.name_server, topic) if m.body != b"later"] == [b"now"]
 
 
 def test_time_may_be_a_number_of_milliseconds(spark: SparkSession, cluster: ClientCluster) -> None:
@@ -105,10 +105,10 @@ def test_time_that_is_too_far_ahead_is_an_error_that_names_the_row(spark: SparkS
 
 def test_delay_level_in_properties_delays_the_message(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
-    assert DELAYS_S[4] == 3
     _write(spark.sql("SELECT 'later' AS body, map('DELAY', '5') AS properties"), cluster, topic=topic)
-    assert topic_contents(cluster.name_server, topic) == []
-    assert _wait(lambda: topic_contents(cluster.name_server, topic))[0].body == b"later"
+    (message,) = _wait(lambda: topic_contents(cluster.name_server, topic))
+    assert message.body == b"later"
+    assert message.store_ms - message.born_ms >= 1000 * DELAYS_S[4]
 
 
 def test_unknown_topic_is_one_error_and_no_new_topic(spark: SparkSession, cluster: ClientCluster) -> None:

@@ -103,24 +103,20 @@ def check_sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Non
         advice = 'write with .mode("append"), streams with .outputMode("append") or .outputMode("update")'
         raise ConfigError([f"a topic cannot be overwritten: {advice}"])
     check_columns(schema, options.topic)
-    from rocketline.spark.sink_client import SinkClient
+    from rocketline.spark.sink_client import shared_client
 
-    client = SinkClient(options)
-    try:
-        if options.topic is None:
-            client.check_name_servers()  # each row names its own topic: its task finds out
-            return
-        client.queues(options.topic)
-        if DELIVER_TIMESTAMP in schema.names and (lacking := client.brokers_without_timers(options.topic)):
-            raise ConfigError(
-                [
-                    f"column {DELIVER_TIMESTAMP}: broker {', '.join(lacking)} keeps no messages until a given time"
-                    " (Apache's do, with timerWheelEnable). Leave the column out, or set a delay level by the property"
-                    " DELAY in properties"
-                ]
-            )
-    finally:
-        client.close()
+    client = shared_client(options)  # asked again for every micro-batch, so connections are worth keeping
+    if options.topic is None:
+        client.check_name_servers()  # each row names its own topic: its task finds out
+        return
+    client.ask_again(options.topic)
+    client.queues(options.topic)
+    if DELIVER_TIMESTAMP in schema.names and (lacking := client.brokers_without_timers(options.topic)):
+        problem = (
+            f"broker {', '.join(lacking)} keeps no messages until a given time, as Apache's do with timerWheelEnable"
+        )
+        advice = "leave the column out, or set a delay level by the property DELAY in properties"
+        raise ConfigError([f"column {DELIVER_TIMESTAMP}: {problem}: {advice}"])
 
 
 def send_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, run: str) -> SendReport:

@@ -207,9 +207,12 @@ class SinkClient:
         connection = self.connect(address)
         try:
             end_s = self._clock.monotonic() + self._timeout_s
-            return connection.ask(self.message_frame(message, queue, address, 1), 1, self._timeout_s, end_s)
-        finally:
+            answer = connection.ask(self.message_frame(message, queue, address, 1), 1, self._timeout_s, end_s)
+        except BaseException:
             connection.close()
+            raise
+        self.give_back(connection)
+        return answer
 
 
 @lru_cache(maxsize=_CLIENTS_MAX)
