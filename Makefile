@@ -53,7 +53,7 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff check --fix .
 
 interop: $(READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
-	@$(BIN)/python -m pytest -q -m interop tests/interop tests/scenarios tests/spark
+	@$(BIN)/python -m pytest -q -m interop tests/interop tests/scenarios tests/spark tests/spark
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from client_clusters import DELAYS_S, ClientCluster
+from rocketline import Admin, Credentials
 from rocketline.client.received_message import ReceivedMessage
 from spark_clusters import source_cluster
 from topic_contents import queue_contents, topic_contents
@@ -135,3 +137,28 @@ def test_stream_sends_what_it_reads_once(spark: SparkSession, cluster: ClientClu
     assert {message.properties["SPARK_ID"].split("/")[0] for message in stored} == {str(query.id)}
     sent = {message.message_id for message in topic_contents(cluster.name_server, source)}
     assert {message.message_id for message in stored} == sent, "the unique id in properties is kept"
+
+
+def test_keys_open_a_guarded_broker(spark: SparkSession, tmp_path: Path) -> None:
+    provider = "org.apache.rocketmq.auth.authentication.provider"
+    settings = {
+        "authenticationEnabled": "true",
+        "authenticationProvider": f"{provider}.DefaultAuthenticationProvider",
+        "authenticationMetadataProvider": f"{provider}.LocalAuthenticationMetadataProvider",
+        "initAuthenticationUser": '{"username":"admin","password":"12345678"}',
+        "innerClientAuthenticationCredentials": '{"accessKey":"admin","secretKey":"12345678"}',
+    }
+    keys = {"rocketmq.accessKey": "admin", "rocketmq.secretKey": "12345678"}
+    rows = spark.range(0, 100, 1, 1).selectExpr("string(id) AS body")
+    with (
+        source_cluster("apache", tmp_path, settings=settings) as guarded,
+        Admin(guarded.name_server, credentials=Credentials("admin", "12345678")) as admin,
+    ):
+        admin.topics.create("guarded", queue_count=1)
+        _write(rows, guarded, topic="guarded", **keys)
+        (queue,) = admin.topics.readable_queues("guarded")
+        assert admin.offsets.max(queue) == 100
+        for wrong in ({}, keys | {"rocketmq.secretKey": "87654321"}):
+            with pytest.raises(PySparkException, match="SEND_BATCH_MESSAGE at "):
+                _write(rows, guarded, topic="guarded", retryTimesWhenSendFailed="0", **wrong)
+        assert admin.offsets.max(queue) == 100

@@ -112,9 +112,7 @@ def check_sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Non
     client.ask_again(options.topic)
     client.queues(options.topic)
     if DELIVER_TIMESTAMP in schema.names and (lacking := client.brokers_without_timers(options.topic)):
-        problem = (
-            f"broker {', '.join(lacking)} keeps no messages until a given time, as Apache's do with timerWheelEnable"
-        )
+        problem = f"broker {', '.join(lacking)} keeps no messages until a given time (Apache's: timerWheelEnable)"
         advice = "leave the column out, or set a delay level by the property DELAY in properties"
         raise ConfigError([f"column {DELIVER_TIMESTAMP}: {problem}: {advice}"])
 
