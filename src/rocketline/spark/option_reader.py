@@ -114,6 +114,11 @@ class OptionReader:
         if self.has(name):
             self.problem(f"{name}: {why}")
 
+    def unused(self, use: str) -> tuple[str, ...]:
+        """The options that were given and mean nothing for this use: a letter of `Option.uses`. To be logged."""
+        given = (self._table[key] for key in sorted(self._given.keys() & self._table.keys()))
+        return tuple(option.name for option in given if use not in option.uses)
+
     def look_at_unknown(self) -> tuple[str, ...]:
         """The options that nobody knows, to be logged; a slip of a known name is a problem instead."""
         strange = []

@@ -34,7 +34,7 @@ _ROWS: Final = (
     ("subscribePattern", "SB", "", "a regular expression that whole topic names must match"),
     ("assign", "SB", "", 'queues, as JSON: {"orders": {"broker-a": [0, 1]}}'),
     ("topic", "SBW", "", "read: the same as subscribe, for one topic; write: the topic of all rows"),
-    ("table", "B", "messages", "messages, offsets, topics or groups"),
+    ("table", "SB", "messages", "messages, offsets, topics or groups"),
     ("startingOffsets", "SB", "",
      "earliest (the default of batches), latest (of streams, and for them only), group (where consumerGroup is), or "
      "JSON: topic, broker, queue, offset; -2 earliest, -1 latest"),

@@ -20,7 +20,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.spark.client_settings import ClientSettings as ClientSettings
 from rocketline.spark.client_settings import client_settings
 from rocketline.spark.option_reader import OptionReader
-from rocketline.spark.option_table import BY_KEY
+from rocketline.spark.option_table import BATCH, BY_KEY, SINK, STREAM
 from rocketline.spark.queue_table import parse_assignment, parse_numbers
 
 EARLIEST, LATEST, GROUP = "earliest", "latest", "group"
@@ -93,7 +93,7 @@ class SourceOptions:
     route_ttl_s: float = 30.0
     # --- to be logged
     unknown: tuple[str, ...] = ()
-    """Options that nobody knows."""
+    """Options that nobody knows, or that mean nothing for this use."""
 
     @property
     def group_on_wire(self) -> str:
@@ -126,7 +126,7 @@ class SinkOptions:
     in_flight_max: int = 8
     adds_identity: bool = True
     unknown: tuple[str, ...] = ()
-    """Options that nobody knows, to be logged."""
+    """Options that nobody knows, or that mean nothing for a sink; to be logged."""
 
 
 def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
@@ -164,7 +164,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOption
         fetch_retry_interval_s=reader.milliseconds("fetchOffset.retryIntervalMs", low=0),
         poll_interval_s=reader.milliseconds("minOffsetPollIntervalMs", low=0),
         route_ttl_s=reader.milliseconds("partition.metadata.cache.ttl.ms", low=0),
-        unknown=reader.look_at_unknown(),
+        unknown=(*reader.look_at_unknown(), *reader.unused(STREAM if is_stream else BATCH)),
     )
     _compare(options, reader)
     reader.finish()
@@ -190,7 +190,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         batch_count_max=reader.whole("sendBatchSize", low=1, high=100_000),
         in_flight_max=reader.whole("maxInFlight", low=1, high=10_000),
         adds_identity=reader.flag("addIdentity"),
-        unknown=reader.look_at_unknown(),
+        unknown=(*reader.look_at_unknown(), *reader.unused(SINK)),
     )
     reader.finish()
     return options

@@ -29,20 +29,15 @@ if TYPE_CHECKING:
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The offsets, the limits and the tasks of a stream. Connections are opened when they are needed, never pickled."""
+    """The offsets, the limits and the tasks of a stream. Nothing is connected before it is asked for, nor pickled."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options, self._columns = options, columns
-        self._opened: StreamPositions | None = None
+        self._cluster = Cluster(options)
+        self._positions = StreamPositions(options, self._cluster)
 
     def __reduce__(self) -> tuple[type[RocketMQStreamReader], tuple[SourceOptions, tuple[str, ...]]]:
         return type(self), (self._options, self._columns)
-
-    @property
-    def _positions(self) -> StreamPositions:
-        if self._opened is None:
-            self._opened = StreamPositions(self._options, Cluster(self._options))
-        return self._opened
 
     # --- in the driver's process
 
@@ -81,6 +76,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark has the micro-batch that ends here."""
         if self._options.commits_offsets:
             self._positions.commit(end)
+
+    def stop(self) -> None:
+        """Spark calls it after an error; otherwise it ends the process."""
+        self._cluster.close()
 
     # --- in an executor
 

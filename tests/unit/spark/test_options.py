@@ -246,6 +246,13 @@ def test_what_spark_adds_is_no_option_and_others_are_listed() -> None:
     assert options.unknown == ("kafka.bootstrap.servers",)
 
 
+def test_options_that_mean_nothing_for_a_use_are_listed() -> None:
+    given = ORDERS | {"maxOffsetsPerTrigger": "5", "sendBatchSize": "3"}
+    assert source_options(given, is_stream=False).unknown == ("maxOffsetsPerTrigger", "sendBatchSize")
+    assert source_options(given, is_stream=True).unknown == ("sendBatchSize",)
+    assert sink_options(SERVER | {"topic": "results", "pullBatchSize": "1"}).unknown == ("pullBatchSize",)
+
+
 # --- the client
 
 

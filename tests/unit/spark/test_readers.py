@@ -64,7 +64,6 @@ def test_sources_readers_and_their_copies_are_plain_values() -> None:
     assert pickle.loads(pickle.dumps(source)).options == ORDERS
     pickle.loads(pickle.dumps(source.reader(SOME)))
     reader = stream_reader(maxOffsetsPerTrigger="7")
-    reader._positions  # noqa: B018  # as on the driver, where there is something that cannot be pickled
     copy = pickle.loads(pickle.dumps(reader))
     assert copy.getDefaultReadLimit() == ReadMaxRows(7)
 
