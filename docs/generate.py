@@ -29,6 +29,8 @@ from rocketline.client.push_options import PushOptions
 from rocketline.nameserver.config import ENVIRONMENT_PREFIX, NameServerConfig
 from rocketline.settings.declared import INT_MAX, Declared, declared
 from rocketline.settings.sources import environment_name
+from rocketline.spark import option_table, store_options
+from rocketline.spark.option_table import BATCH, SINK, STREAM, Option
 
 REFERENCE = Path(__file__).parent / "reference"
 _HELP_WIDTH = 80
@@ -139,12 +141,37 @@ _OPTION_SECTIONS: dict[str, tuple[type, str]] = {
 }
 
 
+_SPARK_HEAD = """\
+# Options of the Spark connector
+
+<!-- Written by docs/generate.py. Change the tables in rocketline.spark.option_table and .store_options. -->
+
+What `spark.read.format("rocketmq").option(name, value)` and its kin take; [Topics in Spark](../spark.md) is the guide.
+Spark does not tell capitals from small letters in the names of options.
+"""
+
+_SPARK_COLUMNS = ["| option | default | for | meaning |", "|---|---|---|---|"]
+_SPARK_USES = {STREAM: "streams", BATCH: "batches", SINK: "writing"}
+_SPARK_SECTIONS: dict[str, tuple[str, Iterable[Option]]] = {
+    "Messages": (
+        'Of `format("rocketmq")`.',
+        [option for option in option_table.OPTIONS if not option.key.startswith(option_table.CLIENT_PREFIX)],
+    ),
+    "Clients": (
+        'Of `format("rocketmq")`: who we are, and how connections are made. The names are Java\'s, behind `rocketmq.`.',
+        [option for option in option_table.OPTIONS if option.key.startswith(option_table.CLIENT_PREFIX)],
+    ),
+    "Stores": ('Of `format("rocketmq-store")`, which only reads batches.', store_options.OPTIONS),
+}
+
+
 def pages() -> dict[Path, str]:
     """Every generated page by its path."""
     return {
         REFERENCE / "settings.md": name_server_page(),
         REFERENCE / "broker-settings.md": broker_page(),
         REFERENCE / "client-options.md": options_page(),
+        REFERENCE / "spark-options.md": spark_page(),
         REFERENCE / "commands.md": commands_page(),
     }
 
@@ -270,6 +297,19 @@ def _option_bounds(field: Field[Any]) -> str:
     if high is not None:
         return f"{low} to {high}."
     return f"At least {low}." if low and low > 0 else "" if above is None else f"Above {above}."
+
+
+def spark_page() -> str:
+    lines = [_SPARK_HEAD]
+    for title, (text, options) in _SPARK_SECTIONS.items():
+        lines += [f"\n## {title}\n", text, "", *_SPARK_COLUMNS, *(_spark_row(option) for option in options)]
+    return "\n".join(lines) + "\n"
+
+
+def _spark_row(option: Option) -> str:
+    uses = ", ".join(words for letter, words in _SPARK_USES.items() if letter in option.uses)
+    default = f"`{option.default}`" if option.default else "(none)"
+    return f"| `{option.name}` | {default} | {uses} | {option.meaning} |".replace("||", "\\|\\|")
 
 
 def commands_page() -> str:

@@ -20,13 +20,19 @@ from markdown_pages import PAGES, ROOT, Block, blocks, name
 from rocketline.broker.config import load_settings as load_broker
 from rocketline.cli.commands import rocketline
 from rocketline.nameserver.config import load_settings as load_name_server
+from rocketline.pipelines.definition_file import load as load_pipeline
 from rocketline.testing import Server
+from spark_sessions import TEST_TIMEOUT_S, spark
+
+__all__ = ["spark"]
 
 DOCUMENTED = "127.0.0.1:9876"
 """Where the pages have their server. The tests put another one in its place."""
 UNTIL_INTERRUPTED = "# until Ctrl-C"
 PATIENCE_S = 30
-CLIENT_COMMANDS = {"topic", "group", "message", "cluster", "send", "tail", "consume"}
+CLIENT_COMMANDS = {"topic", "group", "message", "cluster", "send", "tail", "consume", "pipeline"}
+FILE_NAME = re.compile(r"# (\w+\.(?:py|toml))\n")
+"""The first line of a block that is a file, which the examples after it use."""
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
@@ -37,20 +43,35 @@ def _at_home_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 PYTHON_PAGES = [page for page in PAGES if blocks(page, "python")]
+SPARK_PAGES = [page for page in PYTHON_PAGES if "spark_session(" in page.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES, ids=name)
+@pytest.mark.parametrize("page", [page for page in PYTHON_PAGES if page not in SPARK_PAGES], ids=name)
 def test_python_examples_run_in_order_and_print_what_is_shown(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page(page, monkeypatch)
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(TEST_TIMEOUT_S)
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("page", SPARK_PAGES, ids=name)
+def test_examples_with_spark_do_as_well(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page(page, monkeypatch)
+
+
+def run_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run what stands on the page, from top to bottom, against a server of its own."""
     with server_of(page, monkeypatch) as address:
         namespace: dict[str, object] = {"__name__": "__main__"}
-        for block in blocks(page, "python", "sh"):
-            shown = block.shown.replace(DOCUMENTED, address)
-            if block.language == "python":
+        for block in blocks(page, "python", "toml", "sh"):
+            shown, text = block.shown.replace(DOCUMENTED, address), block.text.replace(DOCUMENTED, address)
+            if file := FILE_NAME.match(text):
+                Path(file[1]).write_text(text)
+            elif block.language == "python":
                 # The line numbers of the page, for whoever reads the traceback.
-                text = "\n" * (block.line - 1) + block.text.replace(DOCUMENTED, address)
-                code = compile(text, str(page), "exec", dont_inherit=True)
+                code = compile("\n" * (block.line - 1) + text, str(page), "exec", dont_inherit=True)
                 assert output(code, namespace, block, shown) == shown, f"{name(page)}:{block.line}"
-            else:
+            elif block.language == "sh":
                 run_client_commands(block)
 
 
@@ -111,7 +132,7 @@ def run_client_commands(block: Block) -> None:
     for line in block.text.splitlines():
         words = shlex.split(line, comments=True)
         is_client = words[:1] == ["rocketline"] and words[1] in CLIENT_COMMANDS
-        if is_client and not {"--follow", "--help"} & {*words} and "until Ctrl-C" not in line:
+        if is_client and not {"--follow", "--help", "--master"} & {*words} and "until Ctrl-C" not in line:
             result = CliRunner().invoke(rocketline, words[1:], catch_exceptions=False)
             assert result.exit_code == 0, f"{name(block.page)}:{block.line}: {line}\n{result.output}"
 
@@ -144,7 +165,7 @@ def test_rocketline_examples_are_understood(place: str) -> None:
             command.make_context("rocketline", arguments)
 
 
-HARMLESS = {place: words for place, words in ROCKETLINE.items() if words == ["demo"] or words[-1:] == ["-p"]}
+HARMLESS = {place: words for place, words in ROCKETLINE.items() if words[-1:] == ["-p"]}
 
 
 @pytest.mark.parametrize("place", [place for place, words in HARMLESS.items() if "-c" not in words])
@@ -167,6 +188,9 @@ CONFIGURATIONS = [block for page in PAGES for block in blocks(page, "properties"
 def test_configuration_examples_load_without_a_complaint(block: Block, tmp_path: Path) -> None:
     file = tmp_path / ("example.toml" if block.language == "toml" else "example.conf")
     file.write_text(block.text)
+    if "[sources." in block.text:
+        assert load_pipeline(file).steps
+        return
     load = load_broker if block.text.startswith("# broker.") else load_name_server
 
     assert load(file).without_effect == []

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from markdown_pages import ROOT, name
+from pipeline_files import CHAIN, written
 from rocketline.broker.config import BrokerConfig
 from rocketline.cli.commands import rocketline
 from rocketline.client.consumer_options import ConsumerOptions
@@ -19,13 +20,16 @@ from rocketline.client.producer_options import ProducerOptions
 from rocketline.client.pull_options import PullOptions
 from rocketline.client.push_options import PushOptions
 from rocketline.nameserver.config import NameServerConfig
+from rocketline.pipelines.definition_file import load as load_pipeline
+from rocketline.pipelines.section import Section
 from rocketline.settings.declared import declared
+from rocketline.spark import option_table, store_options
 
 GENERATOR = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 GENERATED: dict[Path, str] = GENERATOR["pages"]()
-SETTINGS, BROKER_SETTINGS, CLIENT_OPTIONS, COMMANDS = (
+SETTINGS, BROKER_SETTINGS, CLIENT_OPTIONS, SPARK_OPTIONS, COMMANDS = (
     (ROOT / "docs" / "reference" / page).read_text("utf-8")
-    for page in ("settings.md", "broker-settings.md", "client-options.md", "commands.md")
+    for page in ("settings.md", "broker-settings.md", "client-options.md", "spark-options.md", "commands.md")
 )
 
 
@@ -52,6 +56,30 @@ def test_every_option_of_a_client_is_explained_and_has_its_name_in_java(kind: ty
     assert meanings
     assert [option for option, (meaning, java) in meanings.items() if not meaning or not java] == []
     assert [option for option in meanings if f"\n| `{option}` |" not in CLIENT_OPTIONS] == []
+
+
+def test_every_option_of_the_spark_connector_is_documented() -> None:
+    options = [*option_table.OPTIONS, *store_options.OPTIONS]
+
+    assert [
+        option.name for option in options if not option.meaning or f"\n| `{option.name}` |" not in SPARK_OPTIONS
+    ] == []
+
+
+def test_every_key_of_a_pipelines_file_is_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+    has = Section.has
+
+    def noted(self: Section, key: str) -> bool:
+        asked.add(key)
+        return has(self, key)
+
+    monkeypatch.setattr(Section, "has", noted)
+    load_pipeline(written(tmp_path, CHAIN + 'topic = "revenue"\n'))
+    page = (ROOT / "docs" / "pipelines.md").read_text("utf-8")
+
+    assert len(asked) > 30
+    assert [key for key in sorted(asked) if f"`{key}`" not in page and f"`{key}.<name>`" not in page] == []
 
 
 def _all_commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:

@@ -1,4 +1,4 @@
-"""`rocketline demo`: what Rocketline does, shown in a few seconds on this machine."""
+"""`rocketline demo`: what Rocketline does, shown on this machine: servers and clients, then a pipeline on Spark."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from rocketline import aio
     from rocketline.admin.views import BrokerAddress
     from rocketline.client.receipts import SendReceipt
     from rocketline.client.received_message import ReceivedMessage
 
-_TOPIC = "orders"
+_TOPIC = "deliveries"
 _ORDERS = (
     ("order-1", "paid", "two teapots"),
     ("order-2", "open", "a samovar"),
@@ -42,23 +43,29 @@ Python, and the clients and mqadmin of Apache RocketMQ, need its address only:
   [cyan]with Producer("127.0.0.1:9876", group="shop") as producer: …[/cyan]"""
 
 
-@click.command(short_help="See Rocketline at work, in seconds.")
-def demo() -> None:
-    """Start a name server and a broker, send messages and consume them. Takes a few seconds and leaves nothing."""
+@click.command(short_help="See Rocketline at work.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where tables and report are kept.")
+@click.option("--no-spark", is_flag=True, help="Servers and clients only: takes a second and leaves nothing.")
+def demo(folder: Path | None, no_spark: bool) -> None:
+    """Start a name server and a broker, send messages, consume them, and have a pipeline on Spark land them.
+
+    Takes about a minute. Tables and report are left in a folder that is named at the end; nothing else is.
+    """
     from rich.console import Console
 
     from rocketline.net.loop import run
 
-    with client_log(), tempfile.TemporaryDirectory(prefix="rocketline-demo-") as folder:
-        run(_play(Console(highlight=False), Path(folder)))
+    console = Console(highlight=False, soft_wrap=True)
+    with client_log(), tempfile.TemporaryDirectory(prefix="rocketline-demo-") as scratch:
+        run(_play(console, Path(scratch), folder, with_spark=not no_spark))
 
 
-async def _play(console: Console, folder: Path) -> None:
+async def _play(console: Console, scratch: Path, folder: Path | None, *, with_spark: bool) -> None:
     from rocketline import aio
     from rocketline.cli import demo_scene as scene
 
     async with AsyncExitStack() as stack:
-        name_server = await stack.enter_async_context(scene.name_server(folder))
+        name_server = await stack.enter_async_context(scene.name_server(scratch))
         await stack.enter_async_context(scene.broker(name_server.address))
         admin = await stack.enter_async_context(aio.Admin(name_server.address))
         console.print(f"[bold]1.[/bold] A name server listens on {name_server.address}; a broker registered with it.")
@@ -71,8 +78,24 @@ async def _play(console: Console, folder: Path) -> None:
         consumed = await _consume(name_server.address)
         console.print("[bold]3.[/bold] A push consumer was brought those with the tag [italic]paid[/italic].")
         console.print(_message_table(consumed))
-    console.print("[bold]4.[/bold] All closed cleanly. The messages were kept in memory, so nothing is left.\n")
+        if with_spark:
+            await _play_pipeline(console, admin, name_server.address, folder)
+    console.print("All closed cleanly. The messages were kept in memory.\n")
     console.print(_NEXT.format(command=_own_command()))
+
+
+async def _play_pipeline(console: Console, admin: aio.Admin, name_server: str, folder: Path | None) -> None:
+    from rocketline.cli import demo_pipeline
+    from rocketline.pipelines.orders import REJECTED_TOPIC, REVENUE_TOPIC, TOPIC
+
+    if problem := demo_pipeline.is_possible():
+        console.print(problem, markup=False)
+        return
+    for topic in (TOPIC, REVENUE_TOPIC, REJECTED_TOPIC):
+        await admin.topics.create(topic)
+    kept = folder or Path(tempfile.mkdtemp(prefix="rocketline-orders-"))
+    # Spark waits for its own work: in a thread, so that the servers, which live on this loop, can serve it.
+    await asyncio.to_thread(demo_pipeline.play, console, name_server, kept)
 
 
 async def _send(name_server: str) -> list[SendReceipt]:

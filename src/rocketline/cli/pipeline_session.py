@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketline.cli.client_log import client_log
+from rocketline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rocketline.pipelines.definition import Pipeline
+
+
+LOG_FILE = "spark.log"
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +36,30 @@ class SparkChoice:
     settings: dict[str, str]
 
     @contextmanager
-    def session(self, pipeline: Pipeline) -> Iterator[SparkSession]:
-        """A session for the pipeline. One that was there before stays."""
+    def session(self, pipeline: Pipeline, *, tell: Callable[[str], None] | None = None) -> Iterator[SparkSession]:
+        """A session for the pipeline; one that was there before stays. `tell` hears what takes time."""
         from rocketline.spark.session import ensure_java, spark_session
 
+        tell = tell or functools.partial(click.echo, err=True)
         if line := ensure_java():
-            click.echo(line, err=True)
+            tell(line)
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
+        from rocketline.pipelines.causes import cause_of
         from rocketline.pipelines.streams import SETTINGS
 
         is_ours = SparkSession.getActiveSession() is None
         settings = {**SETTINGS, **pipeline.spark, **self.settings}
-        spark = spark_session(f"rocketline {pipeline.name}", master=self.master, settings=settings)
-        spark.sparkContext.setLogLevel("OFF" if is_ours else "ERROR")
+        if is_ours:
+            tell(f"Starting Spark; its log is {pipeline.state / LOG_FILE}")
+        with _logging_to(pipeline.state / LOG_FILE):
+            spark = spark_session(f"rocketline {pipeline.name}", master=self.master, settings=settings)
         try:
             yield spark
+        except (PySparkException, Py4JError) as error:
+            raise PipelineError(cause_of(str(error))) from error
         finally:
             if is_ours:
                 spark.stop()
@@ -84,6 +99,21 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="URL",
         help="Where Spark runs: local[2], spark://host:7077, …; else all cores of this machine.",
     )(with_choice)
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """What is started in the block, which is Spark with all its processes, writes its log to a file, not to us."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    ours = os.dup(_STDERR)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), _STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(ours, _STDERR)
+        os.close(ours)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.types import DataType, StringType, StructType
 
@@ -14,9 +15,9 @@ from rocketline.errors import ConfigError, MissingExtraError
 from rocketline.pipelines.definition import Parsing
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+_DECODED, _VALUE, _REASON = "__decoded", "value", "reason"
 _PRIMITIVES: Final[dict[str, DataType]] = {
     "boolean": t.BooleanType(), "int": t.IntegerType(), "long": t.LongType(), "float": t.FloatType(),
     "double": t.DoubleType(), "bytes": t.BinaryType(), "string": t.StringType(), "enum": t.StringType(),
@@ -31,9 +32,15 @@ _LOGICAL: Final[dict[str, DataType]] = {
 
 def with_avro(rows: DataFrame, parsing: Parsing, parsed: str, malformed: str) -> DataFrame:
     """The rows with the struct `parsed` and the reason `malformed`, one of them null."""
-    fields = spark_schema(parsing.schema)
-    schema = StructType([*rows.schema.fields]).add(parsed, fields).add(malformed, StringType())
-    return rows.mapInArrow(_decoder(parsing, schema, parsed), schema)
+    from pyspark.sql import functions as f
+
+    kind = StructType().add(_VALUE, spark_schema(parsing.schema)).add(_REASON, StringType())
+    decode = f.arrow_udf(_decoder(parsing, kind), kind)
+    decoded = rows.withColumn(_DECODED, decode(f.col(parsing.column)))
+    return decoded.withColumns({
+        parsed: f.col(f"{_DECODED}.{_VALUE}"),
+        malformed: f.col(f"{_DECODED}.{_REASON}"),
+    }).drop(_DECODED)  # fmt: skip
 
 
 def spark_schema(text: str) -> StructType:
@@ -79,30 +86,22 @@ def _spark_type(declared: Any, named: dict[str, DataType]) -> DataType:
     return found
 
 
-def _decoder(
-    parsing: Parsing, schema: StructType, parsed: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on executors: it holds plain values only."""
-    avro_schema, column, skipped = parsing.schema, parsing.column, parsing.skipped_bytes
+def _decoder(parsing: Parsing, kind: StructType) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    """What runs on executors: it holds plain values only. Spark looks at its annotations to see what it takes."""
+    avro_schema, skipped = parsing.schema, parsing.skipped_bytes
 
-    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
+    def decode(columns: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        from pyspark.sql.pandas.types import to_arrow_type
 
         try:
             from fastavro import parse_schema, schemaless_reader
         except ModuleNotFoundError:
             raise MissingExtraError("Avro", "fastavro", "pipelines") from None
-        target = to_arrow_schema(schema, timezone="UTC")
+        arrow_type = to_arrow_type(kind, timezone="UTC")
         declared = parse_schema(json.loads(avro_schema))
-        for batch in batches:
-            values, reasons = [], []
-            for body in batch.column(column).to_pylist():
-                value, reason = _read(schemaless_reader, declared, body, skipped)
-                values.append(value)
-                reasons.append(reason)
-            added = [pa.array(values, target.field(parsed).type), pa.array(reasons, pa.string())]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=target)
+        for bodies in columns:
+            read = [_read(schemaless_reader, declared, body, skipped) for body in bodies.to_pylist()]
+            yield pa.array([{_VALUE: value, _REASON: reason} for value, reason in read], arrow_type)
 
     return decode
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rocketline.errors import PipelineError
 
-_OURS: Final = re.compile(r"rocketline\.errors\.(\w+): (.+)")
+_OURS: Final = re.compile(r"rocketline\.[\w.]*?(\w+Error): (.+)")
 _PYTHON: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _CLASS: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\] (?!\[)(.+)")

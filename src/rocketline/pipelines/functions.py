@@ -41,6 +41,12 @@ def load_functions(pipeline: Pipeline) -> dict[str, Transform]:
     return found
 
 
+def module_files(pipeline: Pipeline) -> list[Path]:
+    """The modules that stand beside the file: executors need them, too, for the Python functions of a plan."""
+    files = {pipeline.file.parent / f"{step.transform.partition(':')[0]}.py" for step in pipeline.steps.values()}
+    return sorted(file for file in files if file.is_file())
+
+
 def _loaded(name: str, folder: Path) -> Transform:
     module_name, _, function_name = name.partition(":")
     if str(folder) not in sys.path:

@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-FILE_NAME: Final = "progress.jsonl"
+FILE_NAME, OLD_FILE_NAME = "progress.jsonl", "progress.old.jsonl"
 PROGRESS, LANDED = "progress", "landed"
 OBSERVED: Final = "messages"
 """The name of what is observed about rows that come from a topic."""
@@ -34,10 +35,19 @@ Record = dict[str, Any]
 
 
 class ProgressLog:
-    """The file, and who else wants to hear of it. Several threads may write."""
+    """The file, and who else wants to hear of it. Several threads may write.
 
-    def __init__(self, state: Path, tell: Callable[[Record], None] = lambda record: None) -> None:
-        self._path, self._tell = state / FILE_NAME, tell
+    A file that has grown to `bytes_max` takes the place of the one before it, which is forgotten.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        tell: Callable[[Record], None] = lambda record: None,
+        *,
+        bytes_max: int = 16 * 1024**2,
+    ) -> None:
+        self._path, self._tell, self._bytes_max = state / FILE_NAME, tell, bytes_max
         self._lock = threading.Lock()
         state.mkdir(parents=True, exist_ok=True)
 
@@ -49,22 +59,22 @@ class ProgressLog:
         self._write(record_of(progress))
 
     def _write(self, record: Record) -> None:
-        with self._lock, self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        with self._lock:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record, separators=(",", ":")) + "\n")
+                size = file.tell()
+            if size > self._bytes_max:
+                self._path.replace(self._path.with_name(OLD_FILE_NAME))
         self._tell(record)
 
 
 def read_log(state: Path) -> Iterator[Record]:
     """All records so far. A line that a crash has torn is left out."""
-    path = state / FILE_NAME
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
+    for path in (state / OLD_FILE_NAME, state / FILE_NAME):
+        with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
+            for line in file:
+                with suppress(ValueError):
+                    yield json.loads(line)
 
 
 def record_of(progress: Mapping[str, Any]) -> Record:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rocketline.errors import PipelineError
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load
-from rocketline.pipelines.functions import load_functions
+from rocketline.pipelines.functions import load_functions, module_files
 from rocketline.pipelines.queries import in_order
 from rocketline.pipelines.running import client_options
 from rocketline.pipelines.transformation import dead_letters, messages, table_rows
@@ -147,9 +147,7 @@ def _identifier(name: str) -> str:
 
 def _neighbours(pipeline: Pipeline) -> Iterator[Path]:
     """The files that the definition names and that stand beside it: functions and schemas, by their relative paths."""
+    yield from (file.relative_to(pipeline.file.parent) for file in module_files(pipeline))
     for step in pipeline.steps.values():
-        module = Path(f"{step.transform.partition(':')[0]}.py")
-        if step.transform and (pipeline.file.parent / module).is_file():
-            yield module
         if step.parse is not None and step.parse.schema_file:
             yield Path(step.parse.schema_file)

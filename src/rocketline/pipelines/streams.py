@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, TableFormat
-from rocketline.pipelines.functions import load_functions
+from rocketline.pipelines.functions import load_functions, module_files
 from rocketline.pipelines.progress_log import OBSERVED
 from rocketline.pipelines.queries import Query, queries_of
 from rocketline.pipelines.transformation import dead_letters, messages, refuse_hidden_state, table_rows
@@ -38,16 +38,18 @@ class Streams:
         self.schemas: dict[str, StructType] = {}
         """Of every table."""
         spark.dataSource.register(TableSource)
+        for file in module_files(pipeline):
+            spark.sparkContext.addPyFile(str(file))
         for query in self.queries:
             self._analyse(query)
 
-    def input(self, name: str) -> DataFrame:
-        """A source, or a table as it grows."""
+    def input(self, name: str, *, is_real: bool = True) -> DataFrame:
+        """A source, or a table as it grows. One that is not real has the columns only: the table need not be there."""
         if name in self.pipeline.sources:
             reader = self.spark.readStream.format("rocketmq").options(**self.pipeline.sources[name].options)
             return _observed(reader.load())
         target, schema = self.pipeline.table(name), self.schemas[name]
-        if target.format is TableFormat.PARQUET:
+        if target.format is TableFormat.PARQUET and is_real:
             return (
                 self.spark.readStream.schema(schema)
                 .option("maxFilesPerTrigger", _FILES_PER_TRIGGER)
@@ -58,9 +60,9 @@ class Streams:
         options = stream_options(target, schema, files_max=_FILES_PER_TRIGGER)
         return self.spark.readStream.format(FORMAT).options(**options).load()
 
-    def rows(self, query: Query) -> DataFrame:
+    def rows(self, query: Query, *, is_real: bool = True) -> DataFrame:
         """What a query streams: rows of its one table, messages for its topic, or the input of its branches."""
-        inputs = [self.input(name) for name in query.inputs]
+        inputs = [self.input(name, is_real=is_real) for name in query.inputs]
         if query.topic is not None:
             make = dead_letters if query.inputs[0].endswith(QUARANTINE_SUFFIX) else messages
             return make(inputs[0], query.topic)
@@ -73,7 +75,7 @@ class Streams:
         return step is not None and step.is_stateful
 
     def _analyse(self, query: Query) -> None:
-        rows = self.rows(query)
+        rows = self.rows(query, is_real=False)
         if query.topic is not None:
             return
         made: dict[str, DataFrame] = {}

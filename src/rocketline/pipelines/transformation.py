@@ -26,8 +26,9 @@ _ORIGIN: Final = {
     "PROBLEM_OFFSET": "queueOffset",
 }
 _STATEFUL: Final = re.compile(
-    r"^[\s:+|-]*(Aggregate|Deduplicate\w*|Distinct|Window|FlatMapGroups\w*|TransformWithState\w*)\b", re.M
+    r"^[\s:+|-]*~(Aggregate|Deduplicate\w*|Distinct|Window|FlatMapGroups\w*|TransformWithState\w*)\b", re.M
 )
+"""In the text of a plan. Spark marks streams with ~, so what is done to a table that is joined does not count."""
 
 
 def table_rows(

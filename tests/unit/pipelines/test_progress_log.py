@@ -59,6 +59,17 @@ def test_log_is_read_back_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
     assert len(told) == 2
 
 
+def test_log_keeps_the_newest_and_never_grows_beyond_twice_its_bound(tmp_path: Path) -> None:
+    log = ProgressLog(tmp_path, bytes_max=5000)
+    for number in range(100):
+        log.progressed(progress(batchId=number))
+    batches = [record["batch"] for record in read_log(tmp_path)]
+
+    assert batches == list(range(batches[0], 100))
+    assert 10 < len(batches) < 60
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 11_000
+
+
 def test_figures_add_up_and_count_a_batch_that_was_landed_twice_once() -> None:
     landed = {"kind": "landed", "table": "clean.quarantine", "batch": 3, "rows": 5, "time_ms": 1794816000000}
     idle = record_of(progress(numInputRows=0, observedMetrics={}))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCH_KEY: Final = "rocketline.batch"
 QUERY_KEY: Final = "rocketline.query"
+_COMMITS_MAX: Final = 4
 _PROPERTIES: Final = {
     # Each commit writes the metadata anew and leaves the old one; a batch a second would fill a disk with them.
     "write.metadata.delete-after-commit.enabled": "true",
@@ -79,6 +80,20 @@ class IcebergTable:
         return None
 
     def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        for attempt in range(1, _COMMITS_MAX + 1):
+            try:
+                self._add(writer, batch, files)
+            except CommitFailedException:
+                # Somebody changed the table meanwhile: a compaction, or another run that believes to be the one.
+                last = self.last_batch(writer)
+                if attempt == _COMMITS_MAX or (last is not None and last >= batch):
+                    raise
+            else:
+                return
+
+    def _add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
         with self._open().transaction() as transaction:
             transaction.set_properties({_property(writer): str(batch)})
             transaction.add_files(

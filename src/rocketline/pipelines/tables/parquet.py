@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rocketline.pipelines.definition import TableTarget
 from rocketline.pipelines.tables.table import local_path
@@ -33,10 +33,10 @@ def has_batches(target: TableTarget) -> bool:
     return path is not None and any(_entries(path))
 
 
-def file_count(target: TableTarget) -> int:
-    """How many files count. For what is no local path: none are known."""
+def files(target: TableTarget) -> list[str]:
+    """The files that count, as Spark names them. For readers that are not Spark; the path must be a local one."""
     path = local_path(target.path)
-    return 0 if path is None else len({entry["path"] for entry in _logged(path)})
+    return [] if path is None else sorted(_logged(path))
 
 
 def _entries(path: Path) -> Iterator[Path]:
@@ -44,7 +44,11 @@ def _entries(path: Path) -> Iterator[Path]:
     return (file for file in (folder.iterdir() if folder.is_dir() else ()) if not file.name.startswith("."))
 
 
-def _logged(path: Path) -> Iterator[dict[str, Any]]:
-    for file in _entries(path):
-        for line in file.read_text("utf-8").splitlines()[1:]:
-            yield json.loads(line)
+def _logged(path: Path) -> set[str]:
+    """What the log says: a file `7` adds what batch 7 wrote, a file `9.compact` has all there was until then."""
+    counted: set[str] = set()
+    for file in sorted(_entries(path), key=lambda entry: int(entry.name.partition(".")[0])):
+        lines = file.read_text("utf-8").splitlines()[1:]
+        added = {entry["path"] for entry in map(json.loads, lines) if entry["action"] == "add"}
+        counted = added if file.name.endswith(".compact") else counted | added
+    return counted

@@ -1,0 +1,47 @@
+"""Source to Parquet, Delta and Iceberg on Apache's broker: ten kills each, 200,000 messages, brokers that restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline_kills import Campaign, Cluster
+from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
+from rocketline.testing.server_process import ServerProcess, free_port
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+
+MESSAGES = 200_000
+KILLS = 10
+
+
+def test_every_message_is_in_each_table_once_after_ten_kills(release: Release, tmp_path: Path) -> None:
+    cluster = apache_cluster(release, tmp_path)
+    try:
+        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, seed=1, batch=5000)
+        campaign.fight()
+        found, keys = campaign.verify(), campaign.keys()
+    finally:
+        cluster.close()
+
+    assert campaign.killed["driver"] == KILLS
+    assert campaign.killed["broker"] == 3
+    assert campaign.killed["worker"] >= 5
+    for table, verdict in found.items():
+        assert verdict["is_clean"]
+        assert verdict["offsets"] == verdict["rows"] == sum(keys[table].values()) >= MESSAGES
+        assert keys[table].keys() == {str(number) for number in range(campaign.sent)}
+
+
+def apache_cluster(release: Release, home: Path) -> Cluster:
+    name_server = ApacheNameServer(release, home / "name-server")
+    name_server.wait_until_ready()
+    port = free_port()
+
+    def start() -> ServerProcess:
+        return ApacheBroker(release, home / "broker", name_servers=[name_server.address], port=port)
+
+    cluster = Cluster(name_server, start, start())
+    cluster.broker.wait_until_ready()
+    return cluster

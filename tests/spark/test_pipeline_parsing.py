@@ -1,0 +1,189 @@
+"""Bodies become columns, and rows are parted by what is expected of them: on plain DataFrames, without a broker."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from typing import Any
+
+import fastavro
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from rocketline.errors import ConfigError
+from rocketline.pipelines.definition import (
+    BodyFormat,
+    Expectation,
+    Otherwise,
+    Parsing,
+    Quarantine,
+    Step,
+    TableFormat,
+    TableTarget,
+)
+from rocketline.pipelines.expectations import accepted, rejected
+
+TARGET = TableTarget(format=TableFormat.DELTA, path="unused")
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": ["null", "double"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}},
+        {"name": "buyer", "type": {"type": "record", "name": "Buyer", "fields": [{"name": "name", "type": "string"}]}},
+    ],
+}
+ORDER = {
+    "id": 7,
+    "price": 2.5,
+    "at": dt.datetime(2026, 11, 16, 8, tzinfo=dt.UTC),
+    "tags": ["a", "b"],
+    "state": "PAID",
+    "buyer": {"name": "ann"},
+}
+
+
+def rows(spark: SparkSession, *bodies: bytes | None) -> DataFrame:
+    return spark.createDataFrame(
+        [(number, body) for number, body in enumerate(bodies)], "queueOffset bigint, body binary"
+    )
+
+
+def step(parsing: Parsing | None, *expectations: Expectation) -> Step:
+    return Step(
+        name="clean",
+        inputs=("raw",),
+        table=TARGET,
+        parse=parsing,
+        expectations=expectations,
+        quarantine=Quarantine(TARGET),
+    )
+
+
+def halves(frame: DataFrame, of: Step) -> tuple[list[tuple[Any, ...]], dict[int, list[str]]]:
+    good = sorted(tuple(row) for row in accepted(frame, of).collect())
+    bad = {row.queueOffset: row.problems for row in rejected(frame, of).collect()}
+    return good, bad
+
+
+def test_json_becomes_columns_and_what_is_none_is_set_aside(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.JSON, schema="id string, price double")
+    bodies = (
+        b'{"id": "a", "price": 1.5}',
+        b"{",
+        b'{"id": "b", "price": "dear"}',
+        b'{"id": "c"}',
+        None,
+        b" ",
+        b"[]",
+        b"\xff",
+    )
+    good, bad = halves(rows(spark, *bodies), step(parsing))
+
+    assert good == [(0, "a", 1.5), (3, "c", None)]
+    assert bad == {number: ["parses"] for number in (1, 2, 4, 5, 6, 7)}
+
+
+def test_every_row_is_in_exactly_one_half(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.JSON, schema="n int")
+    frame = rows(spark, *(b'{"n": %d}' % n if n % 3 else b"x" for n in range(30)))
+    judged = step(parsing, Expectation("small", "n < 20"), Expectation("even", "n % 2 = 0"))
+    good, bad = halves(frame, judged)
+
+    assert sorted([offset for offset, _ in good] + list(bad)) == list(range(30))
+    assert bad[25] == ["small", "even"]
+    assert bad[3] == ["parses"]
+
+
+def test_csv_becomes_columns(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.CSV, schema="id string, price double", options={"sep": ";"})
+    good, bad = halves(rows(spark, b"a;1.5", b"b;dear", b"c"), step(parsing))
+
+    assert good[0] == (0, "a", 1.5)
+    assert set(bad) == {1, 2}
+
+
+def test_raw_text_is_kept_and_what_is_no_text_set_aside(spark: SparkSession) -> None:
+    good, bad = halves(rows(spark, "é".encode(), b"\xff\xfe", b""), step(Parsing(format=BodyFormat.RAW, into="text")))
+
+    assert good == [(0, "é"), (2, "")]
+    assert bad == {1: ["parses"]}
+
+
+def avro(order: dict[str, Any], head: bytes = b"") -> bytes:
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(AVRO), order)
+    return head + buffer.getvalue()
+
+
+def test_avro_becomes_columns_of_every_kind(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.AVRO, schema=json.dumps(AVRO))
+    whole = avro(ORDER)
+    good, bad = halves(
+        rows(spark, whole, avro(ORDER | {"price": None}), whole[:-1], whole + b"x", b"", None), step(parsing)
+    )
+
+    assert [row[:2] for row in good] == [(0, 7), (1, 7)]
+    (_, _, price, at, tags, state, buyer), second = good
+    assert (price, tags, state, buyer.name) == (2.5, ["a", "b"], "PAID", "ann")
+    assert at.timestamp() == ORDER["at"].timestamp()  # type: ignore[attr-defined]
+    assert second[2] is None
+    assert bad == {number: ["parses"] for number in (2, 3, 4, 5)}
+
+
+def test_avro_behind_the_head_of_a_schema_registry(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.AVRO, schema=json.dumps(AVRO), skipped_bytes=5, into="order")
+    good, bad = halves(rows(spark, avro(ORDER, b"\0\0\0\0\1")), step(parsing))
+
+    assert good[0][1].id == 7
+    assert not bad
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ("{", "cannot be used"),
+        ('"long"', "no record"),
+        ('{"type": "record", "name": "a", "fields": [{"name": "b", "type": ["int", "long"]}]}', "a union of"),
+        ('{"type": "record", "name": "a", "fields": [{"name": "b", "type": "nothing"}]}', "cannot be used"),
+    ],
+)
+def test_avro_schema_that_cannot_be_used_is_one_clear_error(spark: SparkSession, schema: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        accepted(rows(spark, b""), step(Parsing(format=BodyFormat.AVRO, schema=schema)))
+
+
+def test_null_is_not_as_expected_and_drop_leaves_no_trace(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.JSON, schema="n int")
+    judged = step(parsing, Expectation("positive", "n > 0"), Expectation("small", "n < 9", Otherwise.DROP))
+    good, bad = halves(rows(spark, b'{"n": 1}', b"{}", b'{"n": 10}', b'{"n": -1}'), judged)
+
+    assert good == [(0, 1)]
+    assert bad == {1: ["positive", "small"], 3: ["positive"]}
+
+
+def test_fields_in_one_column_and_columns_that_are_there_already(spark: SparkSession) -> None:
+    parsing = Parsing(format=BodyFormat.JSON, schema="queueOffset int")
+    with pytest.raises(ConfigError, match="the message has a column 'queueOffset', too"):
+        accepted(rows(spark, b"{}"), step(parsing))
+    into = Parsing(format=BodyFormat.JSON, schema="queueOffset int", into="order")
+    good, _ = halves(rows(spark, b'{"queueOffset": 5}'), step(into))
+
+    assert good[0][1].queueOffset == 5
+
+
+@pytest.mark.parametrize(
+    ("parsing", "problem"),
+    [
+        (Parsing(format=BodyFormat.JSON, schema="id strin"), "schema 'id strin'"),
+        (Parsing(format=BodyFormat.JSON, schema="int"), "name the fields"),
+        (Parsing(format=BodyFormat.JSON, schema="id int", column="payload"), "no column 'payload' to parse"),
+    ],
+)
+def test_schema_or_column_that_cannot_be_is_told(spark: SparkSession, parsing: Parsing, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        accepted(rows(spark, b"{}"), step(parsing))

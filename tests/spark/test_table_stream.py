@@ -1,0 +1,113 @@
+"""A Delta or Iceberg table as a stream: what commits add arrives once, compactions in between change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline_runs import _iceberg_threads_end
+from rocketline.pipelines.definition import TableFormat, TableTarget
+from rocketline.pipelines.table_stream import FORMAT, TableSource, stream_options
+from rocketline.pipelines.tables.attempts import write_attempt
+from rocketline.pipelines.tables.iceberg import IcebergTable
+from rocketline.pipelines.tables.table import Table, Writer, open_table
+
+__all__ = ["_iceberg_threads_end"]
+
+WRITER = Writer("test", "query-1")
+MICROSECONDS = "spark.sql.parquet.outputTimestampType"
+
+
+class Followed:
+    """A table of numbers, and a stream that follows it."""
+
+    def __init__(self, spark: SparkSession, folder: Path, format: TableFormat) -> None:
+        spark.conf.set(MICROSECONDS, "TIMESTAMP_MICROS")
+        self.spark, self.folder = spark, folder
+        catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder.as_uri()}
+        is_iceberg = format is TableFormat.ICEBERG
+        self.target = TableTarget(
+            format=format,
+            path=str(folder / "numbers"),
+            name="test.numbers" if is_iceberg else "",
+            catalog=catalog if is_iceberg else {},
+        )
+        self.schema = spark.createDataFrame([], "n bigint, at timestamp, more map<string,array<string>>").schema
+        self.table.create(to_arrow_schema(self.schema, timezone="UTC"))
+        self.batch = 0
+        spark.dataSource.register(TableSource)
+
+    @property
+    def table(self) -> Table:
+        return open_table(self.target)
+
+    def add(self, *numbers: int) -> None:
+        rows = self.spark.createDataFrame([(number, None, {"k": [str(number)]}) for number in numbers], self.schema)
+        self.table.add(WRITER, self.batch, write_attempt(rows, self.target.path, self.batch))
+        self.batch += 1
+
+    def batches(self, *, files_max: int = 1000) -> list[list[int]]:
+        """What one AvailableNow run of the stream brings, batch by batch."""
+        found: list[list[int]] = []
+        options = stream_options(self.target, self.schema, files_max=files_max)
+        stream = self.spark.readStream.format(FORMAT).options(**options).load()
+        query = (
+            stream.writeStream.foreachBatch(lambda rows, _: found.append(sorted(row.n for row in rows.collect())))
+            .option("checkpointLocation", str(self.folder / "state"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [batch for batch in found if batch]
+
+
+def test_delta_table_is_followed_through_commits_and_compactions_until_rows_are_taken_away(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    followed = Followed(spark, tmp_path, TableFormat.DELTA)
+    _follow(followed)
+    followed.add(8)
+    DeltaTable(followed.target.path).optimize.compact()
+    followed.add(9)
+    assert followed.batches() == [[8, 9]], "a compaction adds nothing"
+    DeltaTable(followed.target.path).delete("n = 1")
+    with pytest.raises(StreamingQueryException, match="has taken rows away"):
+        followed.batches()
+
+
+def test_iceberg_table_is_followed_through_commits_until_rows_are_taken_away(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    followed = Followed(spark, tmp_path, TableFormat.ICEBERG)
+    _follow(followed)
+    IcebergTable(followed.target)._open().delete("n == 1")
+    with pytest.raises(StreamingQueryException, match="has taken rows away"):
+        followed.batches()
+
+
+def _follow(followed: Followed) -> None:
+    """What is there comes first, then what each commit adds; a backlog in pieces of whole commits."""
+    followed.add(1, 2)
+    followed.add(3)
+    assert followed.batches() == [[1, 2, 3]]
+    for number in (4, 5, 6):
+        followed.add(number)
+    assert followed.batches(files_max=2) == [[4, 5], [6]]
+    assert followed.batches() == []
+
+
+@pytest.mark.parametrize("format", [TableFormat.DELTA, TableFormat.ICEBERG], ids=lambda format: format.value)
+def test_last_batch_of_each_writer_is_remembered(spark: SparkSession, tmp_path: Path, format: TableFormat) -> None:
+    followed = Followed(spark, tmp_path, format)
+    assert followed.table.last_batch(WRITER) is None
+    assert followed.table.last_writer() is None
+    followed.add(1)
+    followed.add(2)
+    assert followed.table.last_batch(WRITER) == 1
+    assert followed.table.last_writer() == "query-1"
+    assert followed.table.last_batch(Writer("test", "query-2")) is None
