@@ -17,6 +17,7 @@ OURS, OURS_ALL = "our broker", "our broker, 13 columns"
 APACHE, APACHE_ALL = "Apache's broker", "Apache's broker, 13 columns"
 STORE = "store folder"
 READ, LAND, SINK = "read to noop", "land in Parquet", "write"
+_ORDER = (KAFKA, PROMPT, PARQUET, OURS, OURS_ALL, APACHE, APACHE_ALL, STORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,8 @@ def rate_table(results: Results) -> Table:
     for name in columns:
         shown.add_column(name, justify="right")
     for case, contenders in results.runs.items():
-        for number, (contender, runs) in enumerate(contenders.items()):
-            cells = _cells(results, case, contender, runs)
+        for number, contender in enumerate(sorted(contenders, key=_ORDER.index)):
+            cells = _cells(results, case, contender, contenders[contender])
             is_last = number + 1 == len(contenders)
             shown.add_row("" if number else str(case), contender, *cells, end_section=is_last)
     return shown

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main(master: str, name_server: str, source: str, target: str, checkpoint: st
 def _places(spark: SparkSession) -> list[list[str]]:
     """The folders of the executors, and where their Python found our package."""
 
-    def look(numbers: Iterator[int]) -> Iterator[tuple[str, str]]:
+    def look(numbers: Iterable[int]) -> Iterator[tuple[str, str]]:
         import time
         from pathlib import Path
 

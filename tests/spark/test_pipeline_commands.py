@@ -12,7 +12,6 @@ from pipeline_files import CHAIN, LANDING, written
 from pipeline_runs import Trial, command, messages, send
 from rocketline.testing import Server
 
-
 ORIGIN = "spark-commands"
 
 

@@ -33,9 +33,10 @@ _LOGICAL: Final[dict[str, DataType]] = {
 def with_avro(rows: DataFrame, parsing: Parsing, parsed: str, malformed: str) -> DataFrame:
     """The rows with the struct `parsed` and the reason `malformed`, one of them null."""
     from pyspark.sql import functions as f
+    from pyspark.sql.pandas.functions import arrow_udf
 
     kind = StructType().add(_VALUE, spark_schema(parsing.schema)).add(_REASON, StringType())
-    decode = f.arrow_udf(_decoder(parsing, kind), kind)
+    decode = arrow_udf(_decoder(parsing, kind), kind)  # type: ignore[call-overload]  # structs are fine, too
     decoded = rows.withColumn(_DECODED, decode(f.col(parsing.column)))
     return decoded.withColumns({
         parsed: f.col(f"{_DECODED}.{_VALUE}"),

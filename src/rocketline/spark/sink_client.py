@@ -31,13 +31,13 @@ from rocketline.wire.command import Command
 _NEVER: Final = 2**31 - 1
 _CLIENTS_MAX: Final = 4
 """That a worker keeps, for options that differ."""
-_IDLE_S: Final = 60.0
+_IDLE_S: Final = 30.0
 
 
 class SinkClient:
     """A producer for those who write their own sockets. Used by one thread.
 
-    It is a member of its group inside of `with`, and for a minute after it: tasks follow each other.
+    It is a member of its group inside of `with`, and for half a minute after it: tasks follow each other.
     """
 
     def __init__(self, options: SinkOptions) -> None:
