@@ -61,12 +61,18 @@ class PullLink:
         """Raises `TransportError`."""
         self._connection.tell(b"".join(frames), timeout_s)
 
-    def receive(self, timeout_s: float) -> PullAnswer:
-        """The next answer. Raises `TransportError`, also if nothing comes in time, or `RemoteProtocolError`."""
+    def receive(self, timeout_s: float) -> list[PullAnswer]:
+        """The next answers: one, and all that came with it. Raises `TransportError`, also if nothing comes in time, or
+        `RemoteProtocolError`."""
         end_s = self._clock.monotonic() + timeout_s
-        while (answer := self._answers.read(self._connection.receive_frame(end_s))) is None:
-            pass  # brokers ask clients that sent heartbeats, which we are not: nobody waits for an answer of ours
-        return answer
+        answers: list[PullAnswer] = []
+        while not answers:  # a request is none; brokers have no reason to ask here
+            whole: bytes | None = self._connection.receive_frame(end_s)
+            while whole is not None:
+                if (answer := self._answers.read(whole)) is not None:
+                    answers.append(answer)
+                whole = self._connection.received_frame()
+        return answers
 
     def note_use(self) -> None:
         self._connection.used_s = self._clock.monotonic()

@@ -96,8 +96,8 @@ class BrokerPulls(Generic[Token]):
         self.tags = frozenset(self._filtered.tags_set)
         """The tags to compare: brokers compare hashes."""
 
-    def exchange(self, asks: Sequence[Ask[Token]]) -> tuple[Token, PullAnswer] | None:
-        """Send pulls, if any, then wait for an answer to any that is under way.
+    def exchange(self, asks: Sequence[Ask[Token]]) -> list[tuple[Token, PullAnswer]] | None:
+        """Send pulls, if any, then wait for answers to any that are under way.
 
         None: the connection was lost, and every pull that was under way with it. Raises `TransportError`, `RouteError`
         or `RemoteProtocolError` when patience is over.
@@ -107,16 +107,16 @@ class BrokerPulls(Generic[Token]):
             link = self._connect()
             if asks:
                 link.send([self._frame(link, ask) for ask in asks], timeout_s)
-            while (token := self._under_way.pop((answer := link.receive(timeout_s)).opaque, None)) is None:
-                pass  # nobody asked for it
-            if answer.code == ResponseCode.GO_AWAY:
+            answers = link.receive(timeout_s)
+            if any(answer.code == ResponseCode.GO_AWAY for answer in answers):
                 raise ConnectionLostError(link.address, "the broker is about to leave")
         except (TransportError, RouteError, RemoteProtocolError) as error:
             self._drop()
             self._is_route_old = True
             self._patience.strain(f"pulling {self._queue}", error)
             return None
-        return token, answer
+        under_way = self._under_way
+        return [(under_way.pop(answer.opaque), answer) for answer in answers if answer.opaque in under_way]
 
     def _connect(self) -> PullLink:
         if self._link is None:

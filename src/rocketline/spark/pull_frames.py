@@ -1,15 +1,14 @@
 """The frames of many pulls: requests that differ in a few numbers only, and answers read no further than needed.
 
-A request is written once for each queue, with holes for the offset, the count and its number. Answers of one broker
-differ in their digits only: the text between the digits of a header says which number is which, and once one header
-was read in full, others with the same text between need no second look.
+Both are as a client would write and read them, in a fraction of the time: a pull of 32 small messages is little work,
+and soon most of it would be headers.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from rocketline.wire import frame, header_json, headers
@@ -23,9 +22,8 @@ _PULL_CODES: Final = frozenset({
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 })  # fmt: skip
-_LAYOUTS_MAX: Final = 64
-_split_numbers = re.compile(rb"([0-9]{1,18})").split
-_name_ends = re.compile(rb'"([A-Za-z]+)":"?$').search
+_FOUND: Final = int(ResponseCode.SUCCESS)
+_OFFSETS: Final = (b"nextBeginOffset", b"minOffset", b"maxOffset")
 
 
 class PreparedPull:
@@ -59,7 +57,7 @@ class SignedPull:
 
 
 class PullAnswer(NamedTuple):
-    """What a broker answered to a pull. The offsets are -1 in a refusal."""
+    """What a broker answered to a pull. The offsets are -1 in a refusal; there is no remark with messages."""
 
     opaque: int
     code: int
@@ -71,52 +69,56 @@ class PullAnswer(NamedTuple):
     body: bytes = b""
 
 
-class _Layout(NamedTuple):
-    """Which of a header's numbers is which."""
-
-    code: int
-    flag: int
-    opaque: int
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    offset_delta: int | None
-    remark: str | None
-
-
 class AnswerReader:
-    """Reads the answers of one broker."""
+    """Reads the answers of one broker.
+
+    Most say "found", and differ in four numbers. Cut at its quotation marks, such a header has each number in the place
+    where the last one had it, and the names of the fields beside them.
+    """
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[bytes, ...], _Layout] = {}
+        self._parts = 0
+        self._fixed: Callable[[list[bytes]], tuple[bytes, ...]] = tuple
+        self._expected: tuple[bytes, ...] = ()
+        self._numbers: Callable[[list[bytes]], tuple[bytes, ...]] = tuple
 
     def read(self, whole: bytes) -> PullAnswer | None:
         """The answer in a frame; None if it is a request. Raises `RemoteProtocolError`."""
         header_end = _PREFIX_BYTES + int.from_bytes(whole[5:8], "big")
-        if whole[4] != _JSON_MARK:
-            return _in_full(whole)
-        parts = _split_numbers(whole[_PREFIX_BYTES:header_end])
-        skeleton = tuple(parts[::2])
-        layout = self._layouts.get(skeleton)
-        if layout is None:
-            answer = _in_full(whole)
-            found = None if answer is None else _layout(answer, parts)
-            if found is not None and len(self._layouts) < _LAYOUTS_MAX:
-                self._layouts[skeleton] = found
-            return answer
-        numbers = parts[1::2]
-        if not int(numbers[layout.flag]) & RESPONSE_FLAG or int(numbers[layout.code]) not in _PULL_CODES:
-            return _in_full(whole)
-        return PullAnswer(
-            int(numbers[layout.opaque]),
-            int(numbers[layout.code]),
-            int(numbers[layout.next_offset]),
-            int(numbers[layout.min_offset]),
-            int(numbers[layout.max_offset]),
-            0 if layout.offset_delta is None else int(numbers[layout.offset_delta]),
-            layout.remark,
-            whole[header_end:],
+        parts = whole[_PREFIX_BYTES:header_end].split(b'"')
+        if len(parts) == self._parts and whole[4] == _JSON_MARK and self._fixed(parts) == self._expected:
+            next_offset, low, high, opaque = self._numbers(parts)
+            try:
+                return PullAnswer(
+                    int(opaque[1:-1]), _FOUND, int(next_offset), int(low), int(high), 0, None, whole[header_end:]
+                )
+            except ValueError:
+                pass  # what is wrong with it is told by whoever reads it in full
+        answer = _in_full(whole)
+        if answer is not None and answer.code == _FOUND and not answer.offset_delta and whole[4] == _JSON_MARK:
+            self._learn(parts)
+        return answer
+
+    def _learn(self, parts: list[bytes]) -> None:
+        """Remember where things are in a header that was read in full."""
+        if any(parts.count(name) != 1 for name in (*_OFFSETS, b"opaque", b"code", b"flag")) or b"offsetDelta" in parts:
+            return
+        names = [parts.index(name) for name in _OFFSETS]
+        opaque, code, flag = (parts.index(name) for name in (b"opaque", b"code", b"flag"))
+        numbers = [*(place + 2 for place in names), opaque + 1]  # "name":"5" has a colon in between, "name":5, has not
+        fixed = [*names, *(place + 1 for place in names), opaque, code, code + 1, flag, flag + 1]
+        expected = (
+            *_OFFSETS,
+            *[b":"] * len(names),
+            b"opaque",
+            b"code",
+            b":%d," % _FOUND,
+            b"flag",
+            b":%d," % RESPONSE_FLAG,
         )
+        if max(numbers) < len(parts) and tuple(parts[place] for place in fixed) == expected:
+            self._parts, self._expected = len(parts), expected
+            self._fixed, self._numbers = itemgetter(*fixed), itemgetter(*numbers)
 
 
 def _in_full(whole: bytes) -> PullAnswer | None:
@@ -133,32 +135,6 @@ def _in_full(whole: bytes) -> PullAnswer | None:
         found.min_offset,
         found.max_offset,
         found.offset_delta or 0,
-        command.remark,
+        None if command.code == _FOUND else command.remark,
         command.body,
     )
-
-
-def _layout(answer: PullAnswer, parts: list[bytes]) -> _Layout | None:
-    """Where the numbers of this header stand, if it is one of the simple kind: each field written once, in digits."""
-    places: dict[bytes, int] = {}
-    for place, before in enumerate(parts[:-1:2]):
-        found = _name_ends(before)
-        if found is not None:
-            if found[1] in places or parts[2 * place + 2][:1] not in (b'"', b",", b"}"):
-                return None
-            places[found[1]] = place
-    expected = {
-        b"code": answer.code,
-        b"flag": RESPONSE_FLAG,
-        b"opaque": answer.opaque,
-        b"nextBeginOffset": answer.next_offset,
-        b"minOffset": answer.min_offset,
-        b"maxOffset": answer.max_offset,
-        b"offsetDelta": answer.offset_delta,
-    }
-    if b"offsetDelta" not in places and not answer.offset_delta:
-        del expected[b"offsetDelta"]
-    if any(name not in places or int(parts[2 * places[name] + 1]) != number for name, number in expected.items()):
-        return None
-    code, flag, opaque, next_offset, low, high = (places[name] for name in list(expected)[:6])
-    return _Layout(code, flag, opaque, next_offset, low, high, places.get(b"offsetDelta"), answer.remark)

@@ -66,7 +66,10 @@ class PullSchedule(Generic[Cargo]):
         self._count_max = count_max
         self._is_filtered = is_filtered
         self._advances: deque[int] = deque([grain] if grain else [], _REMEMBERED)
+        self.grain = grain
+        """How many offsets the broker moves on at once; None before the first answer."""
         self._answer_bytes: int | None = None
+        self._in_flight_max = _IN_FLIGHT_FIRST
         self._asked = 0
         self._again: list[tuple[int, int, Piece[Cargo]]] = []  # a heap
         self._next_range, self._next_offset = -1, 0
@@ -75,11 +78,6 @@ class PullSchedule(Generic[Cargo]):
         self._out_range, self._out_offset = 0, ranges[0][0] if ranges else 0
         self._enter_range(0)
         self._skip_finished()
-
-    @property
-    def grain(self) -> int | None:
-        """How many offsets the broker moves on at once; None before the first answer."""
-        return max(self._advances) if self._advances else None
 
     @property
     def current_range(self) -> int:
@@ -114,12 +112,6 @@ class PullSchedule(Generic[Cargo]):
         if high == self._ranges[index][1]:
             self._enter_range(index + 1)
         return Piece(index, low, high, self._count(low, high))
-
-    @property
-    def _in_flight_max(self) -> int:
-        if self._answer_bytes is None:
-            return _IN_FLIGHT_FIRST
-        return min(max(WINDOW_BYTES // self._answer_bytes, _IN_FLIGHT_MIN), IN_FLIGHT_MAX)
 
     @property
     def _piece_size(self) -> int:
@@ -171,8 +163,10 @@ class PullSchedule(Generic[Cargo]):
         # A whole piece that is smaller than others says nothing: the broker might have given more.
         if advance < wanted or advance >= (self.grain or self._count_max):
             self._advances.append(advance)
+            self.grain = max(self._advances)
         before = answer_bytes if self._answer_bytes is None else self._answer_bytes
-        self._answer_bytes = max((3 * before + answer_bytes) // 4, 1)
+        self._answer_bytes = (3 * before + answer_bytes) // 4
+        self._in_flight_max = min(max(WINDOW_BYTES // max(self._answer_bytes, 1), _IN_FLIGHT_MIN), IN_FLIGHT_MAX)
 
     def put_back(self, piece: Piece[Cargo]) -> None:
         """Its pull brought nothing: it is to be asked for again."""

@@ -119,7 +119,8 @@ class _PlaceReader:
                 if answered is None:
                     schedule.put_back_all()
                     continue
-                self._take(schedule, *answered)
+                for piece, answer in answered:
+                    self._take(schedule, piece, answer)
                 yield from schedule.ready()
         except RouteError:
             if self._options.fail_on_data_loss:
@@ -190,16 +191,16 @@ class _PlaceReader:
             if answered is None:
                 to_ask = list(waiting)
                 continue
-            piece, answer = answered
-            found = self._meaning(piece, answer)
-            if isinstance(found, TryAgain):
-                to_ask = [piece]
-                self._pulls.strain(found.problem)
-                continue
             to_ask = []
-            waiting.remove(piece)
-            self._pulls.reward()
-            self._compare_mark(piece, answer)
+            for piece, answer in answered:
+                found = self._meaning(piece, answer)
+                if isinstance(found, TryAgain):
+                    to_ask.append(piece)
+                    self._pulls.strain(found.problem)
+                else:
+                    waiting.remove(piece)
+                    self._pulls.reward()
+                    self._compare_mark(piece, answer)
 
     def _compare_mark(self, piece: _Piece, answer: PullAnswer) -> None:
         """A message that is gone tells nothing; if messages of the range are gone too, that is found soon enough."""

@@ -112,6 +112,10 @@ class BlockingConnection:
             self._reader.feed(self._read())
         return whole
 
+    def received_frame(self) -> bytes | None:
+        """The next one that is here already."""
+        return self._reader.take()
+
     def _next_answer(self, opaque: int | None, end_s: float) -> Command:
         while True:
             command = frame.decode(self.receive_frame(end_s))
