@@ -51,6 +51,7 @@ def test_python_examples_run_in_order_and_print_what_is_shown(page: Path, monkey
     run_page(page, monkeypatch)
 
 
+@pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(TEST_TIMEOUT_S)
 @pytest.mark.usefixtures("spark")

@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from pipeline_kills import Campaign, Cluster
+from pipeline_runs import _iceberg_threads_end
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
 from rocketline.testing.server_process import ServerProcess, free_port
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+__all__ = ["_iceberg_threads_end"]
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 MESSAGES = 200_000
 KILLS = 10
 
 
+@pytest.mark.usefixtures("spark")
 def test_every_message_is_in_each_table_once_after_ten_kills(release: Release, tmp_path: Path) -> None:
     cluster = apache_cluster(release, tmp_path)
     try:

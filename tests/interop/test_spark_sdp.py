@@ -14,7 +14,7 @@ from pipeline_files import CHAIN, written
 from pipeline_runs import command, send
 from rocketline.testing import Server
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 SPARK_PIPELINES = Path(sys.executable).with_name("spark-pipelines")
 
 

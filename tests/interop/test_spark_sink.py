@@ -17,7 +17,7 @@ from rocketline.client.received_message import ReceivedMessage
 from spark_clusters import source_cluster
 from topic_contents import queue_contents, topic_contents
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

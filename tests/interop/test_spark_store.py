@@ -26,7 +26,7 @@ from rocketline.testing import setting_up
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
 from spark_records import rows_of
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 
 TOPIC, BATCHED, QUEUES, MESSAGES = "orders", "batched", 4, 3000
 SETTINGS = {

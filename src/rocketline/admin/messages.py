@@ -267,9 +267,7 @@ def copied(message: ReceivedMessage, topic: str) -> Message:
 def of_the_application(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties that a message was sent with, without what RocketMQ has added since."""
     return {
-        name: value
-        for name, value in properties.items()
-        if name in _OF_THE_APPLICATION or name not in _OF_ROCKETMQ
+        name: value for name, value in properties.items() if name in _OF_THE_APPLICATION or name not in _OF_ROCKETMQ
     }
 
 
