@@ -349,7 +349,9 @@ def test_name_servers_are_shown_and_keep_texts(run: Any, server: Server) -> None
 
 
 def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         yield (*path, name)
         if isinstance(command, click.Group):
             yield from _all_commands(command, (*path, name))

@@ -39,13 +39,13 @@ def run_in_shell(redirection: str, *arguments: str, **environ: str) -> subproces
     return subprocess.run(shell, capture_output=True, text=True, check=False, env={**os.environ, **environ})
 
 
-@pytest.mark.parametrize("arguments", [["nameserver", "-p"], ["demo"]])
+@pytest.mark.parametrize("arguments", [["nameserver", "-p"], ["demo", "--no-spark"]])
 def test_command_started_with_closed_streams_works(arguments: list[str]) -> None:
     assert run_in_shell("<&- >&- 2>&-", *arguments).returncode == 0
 
 
 def test_output_that_the_terminal_cannot_show_is_replaced() -> None:
-    done = run_in_shell("", "demo", PYTHONIOENCODING="latin-1", COLUMNS="100")
+    done = run_in_shell("", "demo", "--no-spark", PYTHONIOENCODING="latin-1", COLUMNS="100")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "as producer: ?" in done.stdout
