@@ -22,7 +22,7 @@ _BATCHES_PER_LINE = 500
 @click.command(
     epilog=examples(
         ("rocketline pipeline replay orders.toml --step raw --to orders_again", "all that was landed"),
-        ("rocketline pipeline replay orders.toml --topic orders --since 2h --to copy --rate 99", ""),
+        ("rocketline pipeline replay orders.toml --topic orders --since 2h --to copy", ""),
     )
 )
 @pipeline_argument
