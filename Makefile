@@ -35,7 +35,7 @@ $(FUZZ_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fuzz]'
 	@touch $@
 
-demo: $(READY)  ## a name server, a broker, and messages through them, in seconds
+demo: $(READY)  ## servers, messages through them, and a pipeline on Spark: about a minute
 	@$(BIN)/rocketline demo
 
 test: $(READY)  ## every test that needs nothing but Python, but for those of Spark

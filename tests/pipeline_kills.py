@@ -25,6 +25,7 @@ from typing import Any, Final
 import psutil
 import pyarrow.parquet as pq
 
+from pipeline_runs import command
 from rocketline import Message, Producer
 from rocketline.errors import RocketlineError
 from rocketline.pipelines.checkpoint import Checkpoint
@@ -250,10 +251,9 @@ class Campaign:
         return min(Checkpoint(folder / name).last_done() for name in ("parquet", "from-orders")) + 1
 
     def verify(self) -> dict[str, dict[str, Any]]:
-        """What `rocketline pipeline verify` says of each table. It must end with status 0."""
-        command = [sys.executable, "-m", "rocketline", "pipeline", "verify", str(self.file), "--json", *MASTER]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        """What `rocketline pipeline verify` says of each table, in the Spark of this process. Its status must be 0."""
+        done = command("verify", self.file, "--json")
+        assert done.exit_code == 0, f"{done.stdout}\n{done.stderr}"
         return {found["table"]: found for found in map(json.loads, done.stdout.splitlines())}
 
     def keys(self) -> dict[str, Counter[str]]:

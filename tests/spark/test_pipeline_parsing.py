@@ -157,6 +157,15 @@ def test_avro_schema_that_cannot_be_used_is_one_clear_error(spark: SparkSession,
         accepted(rows(spark, b""), step(Parsing(format=BodyFormat.AVRO, schema=schema)))
 
 
+def test_bodies_that_cannot_be_read_may_be_dropped_or_fail(spark: SparkSession) -> None:
+    dropping = Parsing(format=BodyFormat.JSON, schema="n int", otherwise=Otherwise.DROP)
+    good, bad = halves(rows(spark, b'{"n": 1}', b"x"), step(dropping, Expectation("small", "n < 1")))
+    assert (good, bad) == ([], {0: ["small"]})
+    failing = Parsing(format=BodyFormat.JSON, schema="n int", otherwise=Otherwise.FAIL)
+    with pytest.raises(Exception, match=r"a row is not as expected: parses \(body is JSON\)"):
+        accepted(rows(spark, b"x"), step(failing)).collect()
+
+
 def test_null_is_not_as_expected_and_drop_leaves_no_trace(spark: SparkSession) -> None:
     parsing = Parsing(format=BodyFormat.JSON, schema="n int")
     judged = step(parsing, Expectation("positive", "n > 0"), Expectation("small", "n < 9", Otherwise.DROP))

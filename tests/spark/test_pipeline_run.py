@@ -95,6 +95,7 @@ def test_rows_in_quarantine_become_dead_letters_and_results_become_messages(
     letter = letters[b"no json"]
     assert letter.properties["PROBLEMS"] == "parses"
     assert letter.properties["PROBLEM_TOPIC"] == topic
+    assert letter.properties["number"] == "4", "its own properties are there still"
     assert (letter.tags, letter.keys) == ("new", "key-4")
     (result,) = messages(spark, server.address, out)
     assert json.loads(result.body)["revenue"] == 3.5

@@ -83,6 +83,8 @@ class Parsing:
     """Of Avro: how many bytes stand before the value, 5 if a schema registry was used."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Spark's own, of its JSON and CSV readers."""
+    otherwise: Otherwise = Otherwise.QUARANTINE
+    """What becomes of a row whose body cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,12 @@ class Step:
     def quarantine_name(self) -> str:
         """What its side table is called."""
         return self.name + QUARANTINE_SUFFIX
+
+    @property
+    def is_quarantining(self) -> bool:
+        """Rows may have to go to a side table."""
+        asked = [each.otherwise for each in (*self.expectations, *([self.parse] if self.parse else []))]
+        return Otherwise.QUARANTINE in asked
 
 
 @dataclass(frozen=True, slots=True)

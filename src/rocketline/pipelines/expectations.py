@@ -1,8 +1,7 @@
-"""What is expected of rows, and the two halves that this parts them into.
+"""What is expected of rows, and the two halves that this parts them into: `accepted` and `rejected`.
 
-`judged` adds the fields of the body and the column `PROBLEMS`: the names of the expectations that a row fails, null if
-it fails none. `accepted` and `rejected` are the two halves. Both halves may be computed by different queries: they are
-decided by the row alone.
+The halves may be computed by different queries, since a row is judged by itself alone. A row that is in neither is one
+that the declaration wants dropped.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError
-from rocketline.pipelines.definition import Expectation, Otherwise, Step
+from rocketline.pipelines.definition import Expectation, Otherwise, Parsing, Step
 from rocketline.pipelines.parsing import MALFORMED, PARSED, fields_of, with_parsed
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ def rejected(rows: DataFrame, step: Step) -> DataFrame:
     """The rows for quarantine, as they came, with the names of what failed."""
     from pyspark.sql import functions as f
 
-    quarantined = [each.name for each in step.expectations if each.otherwise is Otherwise.QUARANTINE]
-    names = f.array(*map(f.lit, [PARSES, *quarantined]))
+    expectations = [*([_parses(step.parse)] if step.parse else []), *step.expectations]
+    names = f.array(*(f.lit(each.name) for each in expectations if each.otherwise is Otherwise.QUARANTINE))
     judged = _judged(rows, step).where(f.col(_FAILED).isNotNull() & f.arrays_overlap(_FAILED, names))
     return judged.select(*map(_quoted, rows.columns), f.col(_FAILED).alias(PROBLEMS))
 
@@ -50,15 +49,20 @@ def _judged(rows: DataFrame, step: Step) -> DataFrame:
 
     if PROBLEMS in rows.columns and step.quarantine is not None:
         raise ConfigError([f"steps.{step.name}: a column is called {PROBLEMS!r} already: rename it before"])
-    wide = rows
-    is_malformed = f.lit(False)
+    wide, is_malformed = rows, f.lit(False)
+    checks = []
     if step.parse is not None:
-        wide = _widened(with_parsed(rows, step.parse), rows, step)
-        is_malformed = f.col(MALFORMED).isNotNull()
+        wide, is_malformed = _widened(with_parsed(rows, step.parse), rows, step), f.col(MALFORMED).isNotNull()
+        checks.append(f.when(is_malformed, _outcome(_parses(step.parse))))
     # A body that cannot be read fails that alone: its fields are all null.
-    checks = [f.when(is_malformed, f.lit(PARSES)), *(_check(each, is_malformed) for each in step.expectations)]
+    checks += [f.when(~is_malformed & ~_holds(each), _outcome(each)) for each in step.expectations]
     failed = f.filter(f.array(*checks), lambda name: name.isNotNull())
     return wide.withColumn(_FAILED, f.when(f.size(failed) > 0, failed))
+
+
+def _parses(parsing: Parsing) -> Expectation:
+    """What parsing expects of a body."""
+    return Expectation(PARSES, f"{parsing.column} is {parsing.format.name}", parsing.otherwise)
 
 
 def _widened(parsed: DataFrame, rows: DataFrame, step: Step) -> DataFrame:
@@ -79,16 +83,20 @@ def _widened(parsed: DataFrame, rows: DataFrame, step: Step) -> DataFrame:
     return parsed.withColumns({name: f.col(f"{PARSED}.{_quoted(name)}") for name in names})
 
 
-def _check(expectation: Expectation, is_malformed: Column) -> Column:
-    """The expectation's name, if it is not fulfilled; an error, if that is what it asks for."""
+def _holds(expectation: Expectation) -> Column:
     from pyspark.sql import functions as f
 
-    holds = f.coalesce(f.expr(f"({expectation.that})").cast("boolean"), f.lit(False))
-    outcome = f.lit(expectation.name)
-    if expectation.otherwise is Otherwise.FAIL:
-        text = f"a row is not as expected: {expectation.name} ({expectation.that})"
-        outcome = f.raise_error(f.lit(text)).cast("string")
-    return f.when(~is_malformed & ~holds, outcome)
+    return f.coalesce(f.expr(f"({expectation.that})").cast("boolean"), f.lit(False))
+
+
+def _outcome(expectation: Expectation) -> Column:
+    """What a row gets that fails it: the expectation's name; or an error, if that is what it asks for."""
+    from pyspark.sql import functions as f
+
+    if expectation.otherwise is not Otherwise.FAIL:
+        return f.lit(expectation.name)
+    text = f"a row is not as expected: {expectation.name} ({expectation.that})"
+    return f.raise_error(f.lit(text)).cast("string")
 
 
 def _quoted(name: str) -> str:

@@ -73,7 +73,7 @@ def _parsed(text: Column, parsing: Parsing) -> Column:
     schema = _struct(parsing).add(_CORRUPT, "string")
     if parsing.format is BodyFormat.JSON:
         return f.from_json(text, schema, options)
-    return f.from_csv(text, schema.simpleString().removeprefix("struct<").removesuffix(">").replace(":", " "), options)
+    return f.from_csv(text, schema.toDDL(), options)
 
 
 def _struct(parsing: Parsing) -> StructType:

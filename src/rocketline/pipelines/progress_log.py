@@ -137,10 +137,20 @@ def _milliseconds(text: str) -> int:
 
 
 class Listener(StreamingQueryListener):
-    """Hears of each trigger from Spark and writes it down. `after` is called with the query's name."""
+    """Hears of each trigger from Spark and writes it down. `after` is called with the query's name.
+
+    Spark tells it by and by, in a thread of its own.
+    """
 
     def __init__(self, log: ProgressLog, after: Callable[[str], None]) -> None:
         self._log, self._after = log, after
+        self._ended: set[str] = set()
+        self._changed = threading.Condition()
+
+    def wait_for_ends(self, runs: set[str], timeout_s: float = 10.0) -> None:
+        """Return when Spark has told everything about these runs of queries, which have ended; or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: runs <= self._ended, timeout_s)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's names
         pass
@@ -154,4 +164,6 @@ class Listener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        pass
+        with self._changed:
+            self._ended.add(str(event.runId))
+            self._changed.notify_all()

@@ -10,7 +10,7 @@ import fcntl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.causes import query_failure
@@ -48,20 +48,19 @@ def run(
         streams = Streams(pipeline, spark)
         prepare_tables(streams)
         log = ProgressLog(pipeline.state, tell)
-        with _listening(pipeline, streams, log):
-            starter = _Starter(streams, log, trigger)
-            if trigger is None:
-                for turn in levels(streams.queries):
-                    _await_all([starter.start(query) for query in turn])
-            else:
-                _await_all([starter.start(query) for query in streams.queries])
+        starter = _Starter(streams, log, trigger)
+        with _listening(streams, log, starter):
+            for turn in levels(streams.queries) if trigger is None else [streams.queries]:
+                _run_all(starter, turn)
 
 
 class _Starter:
-    """Starts queries of one run."""
+    """Starts queries of one run, and remembers them."""
 
     def __init__(self, streams: Streams, log: ProgressLog, trigger: str | None) -> None:
         self._streams, self._log, self._trigger = streams, log, trigger
+        self.runs: set[str] = set()
+        """Spark's ids of all that was started."""
 
     def start(self, query: Query) -> StreamingQuery:
         pipeline = self._streams.pipeline
@@ -71,7 +70,9 @@ class _Starter:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=self._trigger)
-        return self._to(query, writer).start()
+        started = self._to(query, writer).start()
+        self.runs.add(started.runId)
+        return started
 
     def _to(self, query: Query, writer: DataStreamWriter) -> DataStreamWriter:
         pipeline = self._streams.pipeline
@@ -89,16 +90,19 @@ def client_options(pipeline: Pipeline) -> dict[str, str]:
     return {key: value for key, value in source.options.items() if key.lower().startswith(_CLIENT_OPTIONS)}
 
 
-def _await_all(queries: list[StreamingQuery]) -> None:
+def _run_all(starter: _Starter, queries: list[Query]) -> None:
     """Return when all have ended. When one fails, or we are interrupted, all are stopped."""
+    started: list[StreamingQuery] = []
     try:
-        running = list(queries)
+        for query in queries:
+            started.append(starter.start(query))  # noqa: PERF401  # those before a failed start must be stopped
+        running = started
         while running:
             time.sleep(_POLL_S)
-            running = [query for query in running if not _has_ended(query)]
+            running = [each for each in running if not _has_ended(each)]
     finally:
-        for query in queries:
-            query.stop()
+        for each in started:
+            each.stop()
 
 
 def _has_ended(query: StreamingQuery) -> bool:
@@ -110,8 +114,9 @@ def _has_ended(query: StreamingQuery) -> bool:
 
 
 @contextmanager
-def _listening(pipeline: Pipeline, streams: Streams, log: ProgressLog) -> Iterator[None]:
+def _listening(streams: Streams, log: ProgressLog, starter: _Starter) -> Iterator[None]:
     """Keep the progress log, and what each query has read from topics, until the run is over."""
+    pipeline = streams.pipeline
     reading = {
         query.name: checkpoint_of(pipeline, query.name) for query in streams.queries if _reads_topics(pipeline, query)
     }
@@ -127,16 +132,10 @@ def _listening(pipeline: Pipeline, streams: Streams, log: ProgressLog) -> Iterat
     try:
         yield
     finally:
-        drain(streams.spark)
+        listener.wait_for_ends(starter.runs)
         streams.spark.streams.removeListener(listener)
         for name in reading:
             keep(name)
-
-
-def drain(spark: SparkSession) -> None:
-    """Wait until Spark has told its listeners everything."""
-    context: Any = spark.sparkContext._jsc
-    context.sc().listenerBus().waitUntilEmpty()
 
 
 def _reads_topics(pipeline: Pipeline, query: Query) -> bool:

@@ -66,11 +66,10 @@ class StepReader:
         return step
 
     def _compare(self, step: Step, section: Section) -> None:
-        quarantines = any(each.otherwise is Otherwise.QUARANTINE for each in step.expectations)
-        if quarantines and step.quarantine is None:
+        if step.is_quarantining and step.quarantine is None:
             section.problem("quarantine", 'is missing: say where rows go, or write otherwise = "drop" or "fail"')
-        if step.quarantine is not None and not quarantines and step.parse is None:
-            section.problem("quarantine", "has no use: nothing is expected of the rows, and nothing parsed")
+        if step.quarantine is not None and not step.is_quarantining:
+            section.problem("quarantine", "has no use: no row is to go there")
         if len(step.inputs) > 1 and (step.parse or step.expectations or step.deduplicate):
             section.problem("from", "parse, expect and deduplicate are for one input: do that in the steps before")
 
@@ -148,6 +147,7 @@ class StepReader:
             into=below.text("into", "text" if kind is BodyFormat.RAW else ""),
             skipped_bytes=skipped,
             options=below.options("options"),
+            otherwise=below.choice("otherwise", Otherwise, Otherwise.QUARANTINE),
         )
         below.finish()
         return parsing

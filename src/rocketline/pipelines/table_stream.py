@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from rocketline.pipelines.definition import TableFormat, TableTarget
@@ -69,22 +69,22 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"version": NOTHING}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadAllAvailable()
+        return ReadMaxFiles(self._files_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = self._open().version()
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """As many commits as `filesPerTrigger` allows, at least one. The first batch takes the whole table."""
+        """As many commits as the limit on files allows, at least one. The first batch takes the whole table."""
         at: int = start["version"]
         table = self._open()
         last = table.version() if self._last is None else self._last
-        if at == NOTHING or last <= at:
+        if at == NOTHING or last <= at or not isinstance(limit, ReadMaxFiles):
             return {"version": max(at, last)}
         count = 0
         for version, files in enumerate(table.files_added(at, last), at + 1):
             count += len(files)
-            if count >= self._files_max:
+            if count >= limit.max_files:
                 return {"version": version}
         return {"version": last}
 

@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError
+from rocketline.model.property_names import REFUSED_FOR_USERS
 from rocketline.pipelines.definition import ROW_AS_JSON, Aggregation, Pipeline, Step, TopicTarget
 from rocketline.pipelines.expectations import PROBLEMS, accepted, rejected
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from rocketline.pipelines.functions import Transform
 
-BODY: Final = "body"
+BODY, PROPERTIES = "body", "properties"
 REASON: Final = "PROBLEMS"
 """The property of a dead letter that has the names of what failed."""
 _ORIGIN: Final = {
@@ -91,22 +92,29 @@ def refuse_hidden_state(step: Step, rows: DataFrame) -> None:
 
 def dead_letters(rows: DataFrame, target: TopicTarget) -> DataFrame:
     """Messages of rows in quarantine: as they were, with what is wrong and where they came from as properties."""
-    known = {name for name in (BODY, "keys", "tags") if name in rows.columns}
-    origin = {name: column for name, column in _ORIGIN.items() if column in rows.columns}
-    return messages(
-        rows,
-        replace(
-            target,
-            body=target.body or (BODY if BODY in known else ROW_AS_JSON),
-            keys=target.keys or ("keys" if "keys" in known else ""),
-            tags=target.tags or ("tags" if "tags" in known else ""),
-            properties={REASON: f"array_join({PROBLEMS}, ', ')", **origin, **target.properties},
-        ),
+    from pyspark.sql import functions as f
+
+    def known(name: str) -> str:
+        return name if name in rows.columns else ""
+
+    origin = {name: column for name, column in _ORIGIN.items() if known(column)}
+    letter = replace(
+        target,
+        body=target.body or known(BODY),
+        keys=target.keys or known("keys"),
+        tags=target.tags or known("tags"),
+        properties={REASON: f"array_join({PROBLEMS}, ', ')", **origin, **target.properties},
     )
+    if not known(PROPERTIES):
+        return messages(rows, letter)
+    taken = [*REFUSED_FOR_USERS, *letter.properties]
+    given = f.coalesce(f.col(PROPERTIES), f.expr("cast(map() as map<string,string>)"))
+    own = f.map_filter(given, lambda name, _: ~name.isin(taken))
+    return messages(rows, letter, carried=own)
 
 
-def messages(rows: DataFrame, target: TopicTarget) -> DataFrame:
-    """The columns that the sink takes, made of a table's rows."""
+def messages(rows: DataFrame, target: TopicTarget, *, carried: Column | None = None) -> DataFrame:
+    """The columns that the sink takes, made of a table's rows. `carried`: properties that are there already."""
     from pyspark.sql import functions as f
 
     columns = [f.expr(target.body or ROW_AS_JSON).alias(BODY)]
@@ -119,7 +127,8 @@ def messages(rows: DataFrame, target: TopicTarget) -> DataFrame:
             for name, expression in target.properties.items()
             for part in (f.lit(name), f.expr(expression).cast("string"))
         ]
-        columns.append(f.map_filter(f.create_map(*pairs), lambda _, value: value.isNotNull()).alias("properties"))
+        made = f.map_filter(f.create_map(*pairs), lambda _, value: value.isNotNull())
+        columns.append((made if carried is None else f.map_concat(carried, made)).alias(PROPERTIES))
     return rows.select(*columns)
 
 

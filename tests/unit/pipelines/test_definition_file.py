@@ -133,6 +133,7 @@ def test_what_is_wrong_is_told_with_file_key_and_the_nearest(
         ('expect = [{ name = "a", that = "b", otherwise = "drp" }]', "'drp' is none of quarantine, drop, fail"),
         ('quarantine = { format = "parquet", path = "q" }', "steps.raw.quarantine: has no use"),
         ('parse = { format = "json" }', "steps.raw.parse.schema: is missing"),
+        ('parse = { format = "raw" }', "steps.raw.quarantine: is missing"),
         ('parse = { format = "avro", schema_file = "no.avsc" }', "steps.raw.parse.schema_file: no.avsc"),
         ('parse = { format = "json", schema = "a int", skipped_bytes = 5 }', "skipped_bytes: is for Avro only"),
         ('transform = "orders.clean"', "steps.raw.transform: 'orders.clean': name it as module:function"),
