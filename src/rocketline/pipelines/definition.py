@@ -151,7 +151,9 @@ class Step:
     @property
     def is_quarantining(self) -> bool:
         """Rows may have to go to a side table."""
-        asked = [each.otherwise for each in (*self.expectations, *([self.parse] if self.parse else []))]
+        asked = {each.otherwise for each in self.expectations}
+        if self.parse is not None:
+            asked.add(self.parse.otherwise)
         return Otherwise.QUARANTINE in asked
 
 
