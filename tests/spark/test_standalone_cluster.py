@@ -21,6 +21,8 @@ import numpy as np
 import pyspark
 import pytest
 
+from pipeline_files import CHAIN, written
+from pipeline_runs import send
 from rocketline.spark.java_runtime import ensure_java
 from rocketline.testing import Server
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port, running
@@ -127,3 +129,31 @@ def test_wheel_reads_and_writes_batches_and_streams_on_two_workers(
     written = topic_contents(server.address, "cluster-target")
     assert sorted(int(message.body) for message in written) == list(range(_ROWS))
     assert {message.properties["SPARK_ID"].split("/")[0] for message in written} == {seen["query"]}
+
+
+def test_pipeline_of_the_wheel_lands_cleans_and_is_verified_on_two_workers(
+    server: Server, python: Path, tmp_path: Path
+) -> None:
+    server.create_topic("cluster-orders")
+    file = written(tmp_path, CHAIN, address=server.address, topic="cluster-orders")
+    orders = [{"id": str(number % 50), "price": 1.0, "at": "2026-11-16T08:00:00Z"} for number in range(100)]
+    send(server.address, "cluster-orders", [*orders, b"no order"])
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+    with _cluster(tmp_path) as master:
+        options = ("--master", master, "--conf", f"spark.driver.host={LOOPBACK}", "--json")
+        results = [
+            subprocess.run(
+                [python, "-m", "rocketline", "pipeline", what, str(file), *options],
+                capture_output=True,
+                text=True,
+                env=environment,
+                timeout=_JOB_S,
+                cwd=tmp_path,
+            )
+            for what in ("run", "verify")
+        ]
+    for result in results:
+        assert result.returncode == 0, result.stdout + result.stderr[-5000:]
+    rows = {row["query"]: row["rows"] for row in map(json.loads, results[0].stdout.splitlines())}
+    assert (rows["from-orders"], rows["clean"], rows["revenue"]) == (101, 101, 50)
+    assert json.loads(results[1].stdout)["rows"] == 101
