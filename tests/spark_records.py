@@ -81,7 +81,7 @@ def expected_rows(runs: Sequence[PulledRun], columns: Sequence[str] = COLUMNS) -
     return [
         {name: value for name, value in _row(one, message).items() if name in columns}
         for one in runs
-        for message in decode_messages(one.body, one.origin.queue, offset_delta=one.offset_delta)
+        for message in decode_messages(bytes(one.body), one.origin.queue, offset_delta=one.offset_delta)
         if one.low <= message.queue_offset < one.high
     ]
 

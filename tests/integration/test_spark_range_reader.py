@@ -299,6 +299,8 @@ def test_a_topic_that_is_gone_is_an_error_or_nothing(rocketmq: RocketMQ) -> None
         read(options(rocketmq.address, pull_timeout_s=0.02), part("never-made", 0, 10))
     how = options(rocketmq.address, pull_timeout_s=0.02, fail_on_data_loss=False)
     assert read(how, part("never-made", 0, 10)) == []
+    with pytest.raises(RouteError, match="never-made"):  # a broker that is down is not gone
+        read(how, part("never-made", 0, 10, broker="broker-z"))
 
 
 # --- a topic made anew

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketline.errors import RemoteProtocolError
@@ -91,6 +91,7 @@ def pulled_runs(draw: st.DrawFn) -> list[PulledRun]:
 columns = st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True)
 
 
+@settings(max_examples=60)
 @given(pulled_runs(), columns)
 def test_both_ways_make_the_same_rows(runs: list[PulledRun], columns: list[str]) -> None:
     decoded = decode(runs, columns)
@@ -100,12 +101,14 @@ def test_both_ways_make_the_same_rows(runs: list[PulledRun], columns: list[str])
     decoded.batch.validate(full=True)
 
 
+@settings(max_examples=30)
 @given(pulled_runs(), st.sets(st.text("ab", min_size=1, max_size=2), min_size=1))
 def test_tags_choose_the_rows_that_have_one_of_them(runs: list[PulledRun], tags: set[str]) -> None:
     expected = [row for row in expected_rows(runs) if row["tags"] in tags]
     assert rows_of(decode(runs, COLUMNS, tags).batch) == expected
 
 
+@settings(max_examples=60)
 @given(pulled_runs(), st.data())
 def test_changed_bytes_are_an_error_or_the_rows_that_consumers_would_get(
     runs: list[PulledRun], data: st.DataObject

@@ -30,12 +30,13 @@ from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID, TopicRouteData
 from rocketline.model.topic_config import TopicConfig
 from rocketline.spark.client_settings import ClientSettings
-from rocketline.spark.pull_frames import AnswerReader, PullAnswer
+from rocketline.spark.pull_frames import AnswerReader, FrameCutter, PullAnswer
 from rocketline.sync.connections import BlockingConnection, BlockingConnections
 from rocketline.wire import bodies
-from rocketline.wire.codes import ResponseCode, SerializeType
+from rocketline.wire.bodies.routes import ClusterInfo
+from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketline.wire.command import Command
-from rocketline.wire.headers import GetRouteInfoRequestHeader, GetTopicConfigRequestHeader, Header
+from rocketline.wire.headers import GetRouteInfoRequestHeader, GetTopicConfigRequestHeader
 
 _IDLE_S: Final = 60.0
 """A connection that nobody used for so long is closed: brokers close theirs after two minutes."""
@@ -51,7 +52,7 @@ class PullLink:
     def __init__(self, connection: BlockingConnection, clock: Clock) -> None:
         self._connection, self._clock = connection, clock
         self._opaques = itertools.count(1)
-        self._answers = AnswerReader()
+        self._frames, self._answers = FrameCutter(), AnswerReader()
         self.address = connection.address
 
     def next_opaque(self) -> int:
@@ -66,12 +67,10 @@ class PullLink:
         `RemoteProtocolError`."""
         end_s = self._clock.monotonic() + timeout_s
         answers: list[PullAnswer] = []
-        while not answers:  # a request is none; brokers have no reason to ask here
-            whole: bytes | None = self._connection.receive_frame(end_s)
-            while whole is not None:
-                if (answer := self._answers.read(whole)) is not None:
-                    answers.append(answer)
-                whole = self._connection.received_frame()
+        while not answers:
+            frames = self._frames.cut(self._connection.receive_bytes(end_s))
+            # Requests are passed over: brokers have no reason to ask here.
+            answers = [answer for whole in frames if (answer := self._answers.read(whole)) is not None]
         return answers
 
     def note_use(self) -> None:
@@ -128,10 +127,24 @@ class BrokerLinks:
         """Add what every request carries, the signature last."""
         self._preparation.apply(command, address)
 
-    def _ask(self, address: str, header: Header, timeout_s: float) -> Command:
-        command = command_of(header)
+    def _ask(self, address: str, command: Command, timeout_s: float) -> Command:
+        """The answer, whatever its code. Raises `TransportError`."""
         self.complete(command, address)
         return self._asking.request(address, command, timeout_s)
+
+    def _ask_name_server(self, command: Command) -> Command:
+        """The answer of the first name server that gives one. Raises `NoNameServerError` or `TransportError`."""
+        problem: TransportError | None = None
+        for address in self._choice.order():
+            try:
+                answer = self._ask(address, command, self._settings.api_timeout_s)
+            except TransportError as error:
+                self._choice.failed(address)
+                problem = error
+            else:
+                self._choice.works(address)
+                return answer
+        raise problem or NoNameServerError()
 
     # --- routes
 
@@ -156,22 +169,18 @@ class BrokerLinks:
 
     def update_route(self, topic_on_wire: str) -> None:
         """Ask a name server anew. Raises `TopicNotFoundError`, `NoNameServerError`, `TransportError`."""
-        header = GetRouteInfoRequestHeader(topic=topic_on_wire, accept_standard_json_only=True)
-        problem: TransportError | None = None
-        for address in self._choice.order():
-            try:
-                answer = self._ask(address, header, self._settings.api_timeout_s)
-            except TransportError as error:
-                self._choice.failed(address)
-                problem = error
-                continue
-            self._choice.works(address)
-            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise TopicNotFoundError(topic_on_wire, self._choice.addresses)
-            checked(answer, command_of(header), address)
-            self._routes.apply(topic_on_wire, bodies.decode(TopicRouteData, answer.body))
-            return
-        raise problem or NoNameServerError()
+        command = command_of(GetRouteInfoRequestHeader(topic=topic_on_wire, accept_standard_json_only=True))
+        answer = self._ask_name_server(command)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise TopicNotFoundError(topic_on_wire, self._choice.addresses)
+        route = bodies.decode(TopicRouteData, checked(answer, command, "the name server").body)
+        self._routes.apply(topic_on_wire, route)
+
+    def has_broker(self, name: str) -> bool:
+        """A broker of this name is registered: if a route does not name it, the topic is not there any more."""
+        command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
+        answer = checked(self._ask_name_server(command), command, "the name server")
+        return name in bodies.decode(ClusterInfo, answer.body).broker_addr_table
 
     def is_compacted(self, topic_on_wire: str, node: PullNode, timeout_s: float) -> bool:
         """The broker keeps only the last message of each key, so that offsets are missing and nothing is wrong.
@@ -180,9 +189,9 @@ class BrokerLinks:
         """
         known = self._compacted.get((topic_on_wire, node.address))
         if known is None:
-            header = GetTopicConfigRequestHeader(topic=topic_on_wire)
+            command = command_of(GetTopicConfigRequestHeader(topic=topic_on_wire))
             try:
-                answer = checked(self._ask(node.address, header, timeout_s), command_of(header), node.address)
+                answer = checked(self._ask(node.address, command, timeout_s), command, node.address)
                 known = bodies.decode(TopicConfig, answer.body).attributes.get(_CLEANUP_POLICY) == _COMPACTION
             except ResponseError:
                 known = False

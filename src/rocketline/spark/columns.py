@@ -42,7 +42,7 @@ class PulledRun:
     """The body of one pull, of which the messages from offset `low` to before `high` are wanted."""
 
     origin: RunOrigin
-    body: bytes
+    body: bytes | memoryview
     low: int
     high: int
     offset_delta: int = 0
@@ -84,7 +84,7 @@ class _Batch:
 
     def __init__(self, runs: Sequence[PulledRun]) -> None:
         self._runs = runs
-        data = runs[0].body if len(runs) == 1 else b"".join([run.body for run in runs])
+        data = b"".join([run.body for run in runs])
         starts: list[int] = []
         counts: list[int] = []
         at = 0

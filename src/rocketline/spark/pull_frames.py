@@ -17,6 +17,7 @@ from rocketline.wire.command import RESPONSE_FLAG, Command
 from rocketline.wire.headers import PullMessageResponseHeader
 
 _PREFIX_BYTES: Final = 8
+_FRAME_BYTES_MAX: Final = frame.FRAME_BYTES_MAX
 _JSON_MARK: Final = 0
 _PULL_CODES: Final = frozenset({
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -56,6 +57,39 @@ class SignedPull:
         return frame.encode(replace(self._make(offset, count), opaque=opaque))
 
 
+class FrameCutter:
+    """Cuts what a connection brings into whole frames, and copies each byte once at most.
+
+    >>> cutter = FrameCutter()
+    >>> [bytes(whole) for whole in cutter.cut(bytes.fromhex("0000000400000000 00000005"))]
+    [b'\\x00\\x00\\x00\\x04\\x00\\x00\\x00\\x00']
+    >>> [len(whole) for whole in cutter.cut(bytes(5))]
+    [9]
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._wanted = _PREFIX_BYTES
+        """How many bytes there must be before another look pays."""
+
+    def cut(self, data: bytes) -> list[memoryview]:
+        """The frames that are whole now. Raises `RemoteProtocolError` for a length that no frame has."""
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size < self._wanted:
+            return []
+        whole = data if len(self._pieces) == 1 else b"".join(self._pieces)
+        frames: list[memoryview] = []
+        view, at = memoryview(whole), 0
+        while 0 < (end := frame.next_frame_end(whole, at, _FRAME_BYTES_MAX, _FRAME_BYTES_MAX)) <= len(whole):
+            frames.append(view[at:end])
+            at = end
+        self._pieces, self._size = [whole[at:]] if at < len(whole) else [], len(whole) - at
+        self._wanted = end - at if end else _PREFIX_BYTES
+        return frames
+
+
 class PullAnswer(NamedTuple):
     """What a broker answered to a pull. The offsets are -1 in a refusal; there is no remark with messages."""
 
@@ -66,7 +100,7 @@ class PullAnswer(NamedTuple):
     max_offset: int = -1
     offset_delta: int = 0
     remark: str | None = None
-    body: bytes = b""
+    body: bytes | memoryview = b""
 
 
 class AnswerReader:
@@ -82,10 +116,10 @@ class AnswerReader:
         self._expected: tuple[bytes, ...] = ()
         self._numbers: Callable[[list[bytes]], tuple[bytes, ...]] = tuple
 
-    def read(self, whole: bytes) -> PullAnswer | None:
+    def read(self, whole: memoryview) -> PullAnswer | None:
         """The answer in a frame; None if it is a request. Raises `RemoteProtocolError`."""
         header_end = _PREFIX_BYTES + int.from_bytes(whole[5:8], "big")
-        parts = whole[_PREFIX_BYTES:header_end].split(b'"')
+        parts = bytes(whole[_PREFIX_BYTES:header_end]).split(b'"')
         if len(parts) == self._parts and whole[4] == _JSON_MARK and self._fixed(parts) == self._expected:
             next_offset, low, high, opaque = self._numbers(parts)
             try:
@@ -121,8 +155,8 @@ class AnswerReader:
             self._fixed, self._numbers = itemgetter(*fixed), itemgetter(*numbers)
 
 
-def _in_full(whole: bytes) -> PullAnswer | None:
-    command = frame.decode(whole)
+def _in_full(whole: memoryview) -> PullAnswer | None:
+    command = frame.decode(bytes(whole))
     if not command.flag & RESPONSE_FLAG:
         return None
     if command.code not in _PULL_CODES:

@@ -100,9 +100,12 @@ class PullSchedule(Generic[Cargo]):
             yield piece
 
     def _next_piece(self) -> Piece[Cargo] | None:
+        if len(self._in_flight) >= self._in_flight_max:
+            return None
         if self._again:  # others wait for these
             return heapq.heappop(self._again)[2]
-        if self._next_range == len(self._ranges) or len(self._in_flight) + len(self._answered) >= self._in_flight_max:
+        held = len(self._in_flight) + len(self._answered)
+        if self._next_range == len(self._ranges) or held >= self._in_flight_max:
             return None
         index, low = self._next_range, self._next_offset
         if self._in_flight and self.grain is None and low > self._ranges[index][0]:
@@ -174,7 +177,9 @@ class PullSchedule(Generic[Cargo]):
         heapq.heappush(self._again, (piece.range_index, piece.low, piece))
 
     def put_back_all(self) -> None:
-        """The connection is gone, and with it every answer that was to come."""
+        """The connection is gone, and with it every answer that was to come. It may have been too much for the broker:
+        the next pulls are few."""
+        self._in_flight_max = _IN_FLIGHT_MIN
         for piece in list(self._in_flight):
             self.put_back(piece)
 

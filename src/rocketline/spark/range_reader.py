@@ -28,6 +28,7 @@ from rocketline.spark.pull_frames import PullAnswer
 from rocketline.spark.pull_meaning import Loss, Meaning, Progress, TryAgain, meaning
 from rocketline.spark.pull_schedule import IN_FLIGHT_MAX, Piece, PullSchedule
 from rocketline.wire.codes import ResponseCode
+from rocketline.wire.message_codec import RECORD_BYTES_MIN
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 8 * 2**20
@@ -78,13 +79,14 @@ class _PlaceReader:
         runs: list[PulledRun] = []
         indices: list[int] = []
         rows = size = 0
+        is_filtered = self._options.is_filtered
         for piece in self._pieces():
             run = piece.cargo
-            if run is None:
+            if run is None or (is_filtered and not run.body):
                 continue
             runs.append(run)
             indices.append(piece.range_index)
-            rows += run.high - run.low
+            rows += len(run.body) // RECORD_BYTES_MIN if is_filtered else run.high - run.low
             size += len(run.body)
             if rows >= BATCH_ROWS or size >= BATCH_BYTES:
                 yield from self._batch(runs, indices)
@@ -123,8 +125,8 @@ class _PlaceReader:
                     self._take(schedule, piece, answer)
                 yield from schedule.ready()
         except RouteError:
-            if self._options.fail_on_data_loss:
-                raise
+            if self._options.fail_on_data_loss or not self._links.has_broker(self._ranges[0].broker):
+                raise  # a broker that is down comes back with its messages
             for index in range(schedule.current_range, len(self._ranges)):
                 self._report(index, QUEUE_GONE)
         finally:
@@ -205,7 +207,7 @@ class _PlaceReader:
     def _compare_mark(self, piece: _Piece, answer: PullAnswer) -> None:
         """A message that is gone tells nothing; if messages of the range are gone too, that is found soon enough."""
         if answer.code == ResponseCode.SUCCESS:
-            messages = decode_messages(answer.body, offset_delta=answer.offset_delta)
+            messages = decode_messages(bytes(answer.body), offset_delta=answer.offset_delta)
             times_ms = {message.queue_offset: message.store_ms for message in messages}
             mark_ms = self._ranges[piece.range_index].mark_ms
             if times_ms.get(QueueOffset(piece.low), mark_ms) != mark_ms:

@@ -105,20 +105,18 @@ class BlockingConnection:
         """The next answer, to whichever request: for callers who `tell` several before they wait for any."""
         return self._next_answer(None, end_s)
 
-    def receive_frame(self, end_s: float) -> bytes:
-        """The same as it came, whole and unread; it may also be a request."""
-        while (whole := self._reader.take()) is None:
-            self._limit_waits(end_s - self._clock.monotonic())
-            self._reader.feed(self._read())
-        return whole
-
-    def received_frame(self) -> bytes | None:
-        """The next one that is here already."""
-        return self._reader.take()
+    def receive_bytes(self, end_s: float) -> bytes:
+        """What came next, decrypted and not cut into frames; under TLS it may be nothing of use yet."""
+        self._limit_waits(end_s - self._clock.monotonic())
+        return self._read()
 
     def _next_answer(self, opaque: int | None, end_s: float) -> Command:
         while True:
-            command = frame.decode(self.receive_frame(end_s))
+            whole = self._reader.take()
+            if whole is None:
+                self._reader.feed(self.receive_bytes(end_s))
+                continue
+            command = frame.decode(whole)
             if not command.flag & RESPONSE_FLAG:
                 self._refuse(command)
             elif opaque is None or command.opaque == opaque:

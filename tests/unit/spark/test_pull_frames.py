@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketline.client.pull_request import PullNode, PullQuery, PullRequests
 from rocketline.client.routes import RouteTable
 from rocketline.client.subscriptions import MessageSelector, by_sql, parse_subscription
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
-from rocketline.spark.pull_frames import AnswerReader, PreparedPull, PullAnswer, SignedPull
+from rocketline.spark.pull_frames import AnswerReader, FrameCutter, PreparedPull, PullAnswer, SignedPull
 from rocketline.wire import frame
 from rocketline.wire.acl import Credentials, is_signed_with, sign
 from rocketline.wire.codes import SerializeType
@@ -61,14 +63,15 @@ APACHE = (
 )
 
 
-def json_frame(header: bytes, body: bytes = b"") -> bytes:
-    return (4 + len(header) + len(body)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + body
+def json_frame(header: bytes, body: bytes = b"") -> memoryview:
+    prefix = (4 + len(header) + len(body)).to_bytes(4, "big") + len(header).to_bytes(4, "big")
+    return memoryview(prefix + header + body)
 
 
-def command_frame(code: int, kind: SerializeType = SerializeType.JSON, body: bytes = b"", **ext: str) -> bytes:
+def command_frame(code: int, kind: SerializeType = SerializeType.JSON, body: bytes = b"", **ext: str) -> memoryview:
     offsets = {"suggestWhichBrokerId": "0", "nextBeginOffset": "7", "minOffset": "1", "maxOffset": "9"}
     command = Command(code, {**offsets, **ext}, body, opaque=4, flag=1, remark="R", serialize_type=kind)
-    return frame.encode(command)
+    return memoryview(frame.encode(command))
 
 
 def test_answers_that_differ_in_digits_are_read_alike() -> None:
@@ -107,7 +110,7 @@ def test_answers_in_both_encodings_and_of_every_kind_are_read(kind: SerializeTyp
 
 def test_a_refusal_has_a_code_and_a_remark() -> None:
     reader = AnswerReader()
-    refusal = frame.encode(Command(16, {}, opaque=4, flag=1, remark="no permission 5"))
+    refusal = memoryview(frame.encode(Command(16, {}, opaque=4, flag=1, remark="no permission 5")))
     assert reader.read(command_frame(0)) is not None
     for _ in range(2):
         assert reader.read(refusal) == PullAnswer(4, 16, remark="no permission 5")
@@ -116,15 +119,15 @@ def test_a_refusal_has_a_code_and_a_remark() -> None:
 def test_a_request_is_no_answer() -> None:
     reader = AnswerReader()
     assert reader.read(command_frame(0)) is not None
-    asked = frame.encode(Command(40, {"consumerGroup": "g"}, opaque=4))
+    asked = memoryview(frame.encode(Command(40, {"consumerGroup": "g"}, opaque=4)))
     assert reader.read(asked) is None
-    same = replace(frame.decode(command_frame(0)), flag=0)
-    assert reader.read(frame.encode(same)) is None
+    same = replace(frame.decode(bytes(command_frame(0))), flag=0)
+    assert reader.read(memoryview(frame.encode(same))) is None
 
 
 def test_an_answer_without_its_offsets_is_an_error() -> None:
     with pytest.raises(RemoteProtocolError, match="is missing"):
-        AnswerReader().read(frame.encode(Command(0, {}, opaque=4, flag=1)))
+        AnswerReader().read(memoryview(frame.encode(Command(0, {}, opaque=4, flag=1))))
 
 
 def test_a_field_that_is_there_twice_counts_as_a_client_counts_it() -> None:
@@ -134,3 +137,22 @@ def test_a_field_that_is_there_twice_counts_as_a_client_counts_it() -> None:
         answer = reader.read(json_frame(header % (number, 2, 1, 5)))
         assert answer is not None
         assert answer.next_offset == 8
+
+
+# --- frames
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.lists(st.integers(1, 30), max_size=40))
+def test_frames_are_cut_out_of_a_stream_however_it_arrives(bodies: list[bytes], cuts: list[int]) -> None:
+    frames = [frame.encode(Command(0, body=body)) for body in bodies]
+    stream, cutter, found = b"".join(frames), FrameCutter(), []
+    for size in [*cuts, len(stream)]:
+        found += [bytes(whole) for whole in cutter.cut(stream[:size])]
+        stream = stream[size:]
+    assert found == frames
+
+
+@pytest.mark.parametrize("prefix", ["7fffffff00000000", "0000000000000000", "00000008000000ff", "0000000802000000"])
+def test_a_length_that_no_frame_has_is_an_error(prefix: str) -> None:
+    with pytest.raises(RemoteProtocolError):
+        FrameCutter().cut(bytes.fromhex(prefix))
