@@ -15,11 +15,16 @@ from typing import Any
 import pytest
 
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.server_process import free_port
 
 _SETTLED_S = 2.0
 """A server in another thread needs a moment to see that its client has hung up."""
 
 AsyncTest = Callable[..., Coroutine[Any, Any, None]]
+
+
+def pytest_configure() -> None:
+    free_port()  # the first call takes the socket that marks this process's ports, and keeps it
 
 
 def _open_sockets() -> set[str]:

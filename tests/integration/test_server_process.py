@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,3 +66,18 @@ def test_server_that_watches_its_input_ends_with_us(tmp_path: Path) -> None:
         server._process.stdin.close()
         server._process.wait(10)
         assert server.close() == 7
+
+
+def test_no_two_processes_get_the_same_port() -> None:
+    """Else two tests that run side by side may talk to one server, and each finds the other's messages."""
+    ask = "from rocketline.testing.server_process import free_port; print(*(free_port() for _ in range(90)))"
+    pause = "; import sys; sys.stdout.flush(); sys.stdin.read()"
+    others = [
+        subprocess.Popen([sys.executable, "-c", ask + pause], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    lines = [other.stdout.readline() for other in others if other.stdout is not None]
+    for other in others:
+        other.communicate()
+    ports = [port for line in lines for port in line.split()]
+    assert len(ports) == len(set(ports)) == 360

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,8 +19,9 @@ from typing import Self
 from rocketline.errors import RocketlineError
 
 LOOPBACK = "127.0.0.1"
-_PORTS = range(20_000, 32_000, 4)
+_PORTS = range(20_000, 32_000)
 """Below the ports that the kernel hands out by itself, so that no outgoing connection takes one before its server."""
+_PORTS_OF_A_PROCESS = 400
 
 _POLL_S = 0.05
 _TAIL_LINES = 40
@@ -164,19 +167,40 @@ def accepts_connections(port: int) -> bool:
 def free_port() -> int:
     """A port that nobody listens on, and neither on the one two below and the one above it.
 
-    A broker takes all three: its own, the "VIP" port and the one for replication. Blocks of four never overlap, so two
-    ports from two calls do not get into each other's way.
+    A broker takes all three: its own, the "VIP" port and the one for replication. No two calls get into each other's
+    way, not even those of test runs side by side, of which one would otherwise talk to the other's server: each
+    process has ports of its own, and goes through all of them before it gives one away again.
     """
-    for block in random.sample(_PORTS, len(_PORTS)):
-        if all(_is_free(port) for port in (block, block + 2, block + 3)):
+    _, blocks = _own_ports()
+    for block in itertools.islice(blocks, _PORTS_OF_A_PROCESS // 4):
+        if all(_is_free(port) for port in range(block, block + 4)):
             return block + 2
+    raise OSError(f"none of the {_PORTS_OF_A_PROCESS} ports of this process is free")
+
+
+@cache
+def _own_ports() -> tuple[socket.socket, Iterator[int]]:
+    """The blocks of four ports that are this process's own, round and round; and what tells others that they are."""
+    regions = range(_PORTS.start, _PORTS.stop, _PORTS_OF_A_PROCESS)
+    for first in random.sample(regions, len(regions)):
+        if (claim := _bind(first)) is not None:
+            return claim, itertools.cycle(range(first + 4, first + _PORTS_OF_A_PROCESS, 4))
     raise OSError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
+    if (probe := _bind(port)) is None:
+        return False
+    probe.close()
     return True
+
+
+def _bind(port: int) -> socket.socket | None:
+    """A socket with this port, None if somebody else has it."""
+    bound = socket.socket()
+    try:
+        bound.bind(("", port))
+    except OSError:
+        bound.close()
+        return None
+    return bound
