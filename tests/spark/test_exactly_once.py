@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pipeline_kills import Campaign, Cluster
+from pipeline_runs import _iceberg_threads_end
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+
+__all__ = ["_iceberg_threads_end"]
 
 MESSAGES = 20_000
 KILLS = 1
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("spark")
 def test_every_message_is_in_each_table_once_after_kills_of_worker_and_driver(tmp_path: Path) -> None:
     cluster = our_cluster(tmp_path)
     try:

@@ -26,6 +26,7 @@ def topic(cluster: ClientCluster) -> str:
         ({"minRecordsPerPartition": "0", "maxRecordsPerPartition": "25"}, [20, 20, 20, 10, 10]),
         ({"minRecordsPerPartition": "0", "minPartitions": "6"}, [15, 15, 15, 15, 10, 10]),
         ({"minPartitions": "2"}, [70, 10]),
+        ({"maxRecordsPerPartition": "30"}, [30, 30, 20]),
     ],
 )
 def test_options_say_how_rows_are_shared_out(

@@ -13,7 +13,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from rocketline.errors import ConfigError
 from rocketline.model.queue import MessageQueue
 from rocketline.spark import data_loss
-from rocketline.spark.cluster import Cluster
 from rocketline.spark.cluster_view import Bounds
 from rocketline.spark.data_loss import DataLossError
 from rocketline.spark.options import SourceOptions
@@ -32,6 +31,8 @@ class RocketMQBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The tasks. Raises for whatever is wrong, so that none of them starts."""
+        from rocketline.spark.cluster import Cluster
+
         options = self._options
         with Cluster(options) as cluster:
             bounds = cluster.look().bounds

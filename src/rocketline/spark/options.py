@@ -30,7 +30,10 @@ TABLES: Final = (MESSAGES, "offsets", "topics", "groups")
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """A group that every broker has: reading as nobody in particular leaves no new group behind."""
 _PULL_COUNT_MAX: Final = 2**31 - 1
-_BATCH_BYTES_MAX: Final = 2**31 - 1
+_BATCH_BYTES_MAX: Final = 15 * 2**20
+"""A frame has 16 MiB at most."""
+_BATCH_MESSAGES_MAX: Final = 2**15 - 1
+"""Brokers count the messages of a batch in two bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         send_timeout_s=reader.milliseconds("sendTimeoutMs"),
         retries=reader.whole("retryTimesWhenSendFailed", low=0, high=1000),
         message_bytes_max=reader.whole("maxMessageSize", low=1, high=_BATCH_BYTES_MAX),
-        batch_count_max=reader.whole("sendBatchSize", low=1, high=100_000),
+        batch_count_max=reader.whole("sendBatchSize", low=1, high=_BATCH_MESSAGES_MAX),
         in_flight_max=reader.whole("maxInFlight", low=1, high=10_000),
         adds_identity=reader.flag("addIdentity"),
         unknown=(*reader.look_at_unknown(), *reader.unused(SINK)),
@@ -251,8 +254,8 @@ def _sql(reader: OptionReader) -> str | None:
 
 def _starting(reader: OptionReader, *, is_stream: bool) -> Position:
     words = (EARLIEST, LATEST, GROUP) if is_stream else (EARLIEST, GROUP)
-    least = EARLIEST_OFFSET
-    offsets, word = _offsets(reader, "startingOffsets", words, LATEST if is_stream else EARLIEST, least)
+    default = LATEST if is_stream else EARLIEST
+    offsets, word = _offsets(reader, "startingOffsets", words, default, EARLIEST_OFFSET)
     if not is_stream and offsets and LATEST_OFFSET in offsets.values():
         reader.problem("startingOffsets: -1 (latest) would read nothing in a batch; begin at an offset, or at -2")
     return Position(

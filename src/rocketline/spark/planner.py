@@ -61,12 +61,13 @@ def plan(
 
     Empty ranges are dropped. Ranges of more than `records_max` offsets are cut into even parts. If there are fewer than
     `min_partitions`, the largest are cut further. Ranges of less than `records_min` are put together, up to that many
-    offsets in a task, as long as `min_partitions` remain: a task costs some 30 ms, whatever it reads.
+    offsets in a task but not above `records_max`, as long as `min_partitions` remain: a task costs some 30 ms, whatever
+    it reads.
     """
     parts = [part for each in ranges if each.size > 0 for part in _cut(each, _pieces(each.size, records_max))]
     if min_partitions is not None and 0 < len(parts) < min_partitions:
         parts = _cut_largest(parts, min_partitions)
-    return _pack(parts, records_min, min_partitions or 1)
+    return _pack(parts, records_min if records_max is None else min(records_min, records_max), min_partitions or 1)
 
 
 def _pieces(size: int, most: int | None) -> int:
@@ -94,20 +95,21 @@ def _cut_largest(ranges: Sequence[QueueRange], count: int) -> list[QueueRange]:
     return [part for each, number in zip(ranges, pieces, strict=True) for part in _cut(each, number)]
 
 
-def _pack(parts: Sequence[QueueRange], records_min: int, tasks_min: int) -> list[QueueRanges]:
+def _pack(parts: Sequence[QueueRange], capacity: int, tasks_min: int) -> list[QueueRanges]:
+    """Tasks of one part, or of several small ones that have no more than `capacity` offsets together."""
     tasks: list[list[QueueRange]] = []
     spare = len(parts) - tasks_min
     shared: list[QueueRange] | None = None
     room = 0
     for part in parts:
-        if part.size >= records_min:
+        if part.size >= capacity:
             tasks.append([part])
         elif shared is not None and part.size <= room and spare > 0:
             shared.append(part)
             room -= part.size
             spare -= 1
         else:
-            shared, room = [part], records_min - part.size
+            shared, room = [part], capacity - part.size
             tasks.append(shared)
     return [QueueRanges(tuple(task)) for task in tasks]
 
@@ -134,13 +136,12 @@ def share(backlogs: Mapping[Key, int], limit: int, turn: int = 0) -> dict[Key, i
         for index in range(limit):
             shares[waiting[(turn + index) % len(waiting)]] = 1
         return shares
+    # One for each, or a small queue would wait until the large ones are done; the rest in proportion.
+    rest, left = limit - len(waiting), total - len(waiting)
+    wanted = {key: (backlogs[key] - 1) * rest for key in waiting}
     for key in waiting:
-        shares[key] = backlogs[key] * limit // total
-    by_rest = sorted(waiting, key=lambda key: backlogs[key] * limit % total, reverse=True)
-    for key in by_rest[: limit - sum(shares.values())]:
+        shares[key] = 1 + wanted[key] // left
+    by_remainder = sorted(waiting, key=lambda key: wanted[key] % left, reverse=True)
+    for key in by_remainder[: limit - sum(shares.values())]:
         shares[key] += 1
-    for key in waiting:
-        if shares[key] == 0:  # else a small queue would wait until the large ones are done
-            shares[max(waiting, key=shares.__getitem__)] -= 1
-            shares[key] = 1
     return shares

@@ -51,7 +51,7 @@ def _at_times(
                 raise ConfigError(
                     [
                         f"{option}={times_ms[queue]}: {shown(queue)} has no message that new; "
-                        f"set startingOffsetsByTimestampStrategy=latest to begin with the next one"
+                        "set startingOffsetsByTimestampStrategy=latest to begin with the next one"
                     ]
                 )
     return offsets

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final, Self
 
 from rocketline.client.options import make_options
@@ -30,7 +29,7 @@ from rocketline.wire.command import Command
 
 _NEVER: Final = 2**31 - 1
 _CLIENTS_MAX: Final = 4
-"""That a worker keeps, for options that differ."""
+"""That a worker keeps, for options that differ; one more, and the one used longest ago is closed."""
 _IDLE_S: Final = 30.0
 
 
@@ -215,11 +214,16 @@ class SinkClient:
         return answer
 
 
-@lru_cache(maxsize=_CLIENTS_MAX)
-def _client(options: SinkOptions, process_id: int) -> SinkClient:
-    return SinkClient(options)
+_clients: dict[tuple[int, SinkOptions], SinkClient] = {}
+"""By process, because a fork has none of its parent's threads; the one that was used last is the last."""
 
 
 def shared_client(options: SinkOptions) -> SinkClient:
     """The client of this process for these options, whatever the topic: tasks follow each other in a Python worker."""
-    return _client(replace(options, topic=None, adds_identity=True, unknown=()), os.getpid())
+    process_id = os.getpid()
+    which = process_id, replace(options, topic=None, adds_identity=True, unknown=())
+    _clients[which] = client = _clients.pop(which, None) or SinkClient(options)
+    own = [key for key in _clients if key[0] == process_id]
+    if len(own) > _CLIENTS_MAX:
+        _clients.pop(own[0]).close()
+    return client

@@ -2,7 +2,7 @@
 
 What becomes a property: the columns tags, keys, shardingKey and deliverTimestamp, the entries of the column properties,
 SPARK_ID (who the row is, the same whenever it is sent again), and an id like every client gives to its messages. What
-a column says wins over an entry of the same name; a unique id among the entries is kept.
+a column says wins over an entry of the same name; a unique id among the entries is kept, and marks of brokers are not.
 """
 
 from __future__ import annotations
@@ -30,8 +30,14 @@ _BY_COLUMN: Final = {
 _TIMERS: Final = (property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS, property_names.TIMER_DELIVER_MS)
 _ALONE: Final = (property_names.DELAY, *_TIMERS)
 """No broker takes a message with one of these in a batch."""
-_REFUSED: Final = (property_names.TRAN_MSG, property_names.INNER_NUM)
-"""With these a broker would take it for half of a transaction, or for a batch."""
+_BROKERS_OWN: Final = (
+    property_names.TRAN_MSG,
+    property_names.INNER_NUM,
+    property_names.INNER_BASE,
+    property_names.POP_CK,
+    property_names.CRC32,
+)
+"""What messages that were read may have, and brokers would take for half of a transaction, for a batch, and so on."""
 
 Refuse = Callable[[int, str], None]
 """Raises the error that names a row, by its place in the batch, and what is wrong with it."""
@@ -47,7 +53,11 @@ class PropertyColumns:
         self._end = _VALUE_END
         if namespace:
             self._end += f"{property_names.INSTANCE_ID}{_NAME_END}{namespace}{_VALUE_END}"
-        self._own = (property_names.INSTANCE_ID,) if namespace else ()
+        self._own = (
+            *_BROKERS_OWN,
+            *((property_names.INSTANCE_ID,) if namespace else ()),
+            *((SPARK_ID,) if identity is not None else ()),
+        )
 
     def encode(self, batch: pa.RecordBatch, numbers: np.ndarray[Any, Any], refuse: Refuse) -> tuple[pa.Array, Flags]:
         """The properties of every row, as bytes, and which rows must go alone. `numbers` are those of the rows."""
@@ -61,8 +71,6 @@ class PropertyColumns:
                 if column == sink_schema.DELIVER_TIMESTAMP:
                     is_alone |= True if own[name] is None else own[name]
                     own |= dict.fromkeys(_TIMERS, own[name])
-        if self._identity is not None:
-            own[SPARK_ID] = None
         own |= dict.fromkeys(self._own)
         if sink_schema.PROPERTIES in batch.schema.names:
             entries = _Entries(batch.column(sink_schema.PROPERTIES), own)
@@ -97,36 +105,32 @@ class _Entries:
         self._rows = len(column)
         offsets = column.offsets.to_numpy().astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
-        names, values = column.keys[first:last], column.items[first:last]
+        names, values = _plain(column.keys[first:last]), _plain(column.items[first:last])
         lengths = np.diff(offsets)
         if column.null_count:
             lengths = np.where(_flags(column.is_valid()), lengths, 0)
         row_of = np.repeat(np.arange(self._rows), np.diff(offsets))
         is_kept = _flags(pc.greater(pc.binary_length(values).fill_null(0), 0)) & (lengths[row_of] > 0)
+        is_kept &= ~_flags(pc.is_in(names, pa.array([name for name, rows in own.items() if rows is None])))
         for name, rows in own.items():
-            is_name = _flags(pc.equal(names, name))
-            is_kept &= ~(is_name if rows is None else is_name & rows[row_of])
+            if rows is not None:
+                is_kept &= ~(_flags(pc.equal(names, name)) & rows[row_of])
         if not is_kept.all():
             kept = pa.array(is_kept)
             names, values, row_of = names.filter(kept), values.filter(kept), row_of[is_kept]
-        self._names, self._values, self._row_of = _plain(names), _plain(values), row_of
+        self._names, self._values, self._row_of = names, values, row_of
 
     def check(self, refuse: Refuse) -> None:
         """Refuse the first row with an entry that cannot be sent."""
         names, values = self._names, self._values
         is_wrong = _flags(pc.or_(pc.equal(names, ""), pc.match_substring_regex(names, "[\x01\x02]")))
         is_wrong |= _flags(pc.match_substring(values, _VALUE_END))
-        is_refused = _flags(pc.is_in(names, pa.array(_REFUSED)))
-        for flags, problem in (
-            (
-                is_wrong,
-                "a name may be neither empty nor hold the characters 1 and 2, nor may a value hold the character 2",
-            ),
-            (is_refused, "only brokers set this one"),
-        ):
-            if flags.any():
-                at = int(flags.argmax())
-                refuse(int(self._row_of[at]), f"property {names[at].as_py()!r}: {problem}")
+        if is_wrong.any():
+            at = int(is_wrong.argmax())
+            problem = (
+                "a name may be neither empty nor hold the characters 1 and 2, nor may a value hold the character 2"
+            )
+            refuse(int(self._row_of[at]), f"property {names[at].as_py()!r}: {problem}")
 
     def text(self) -> pa.Array:
         """The text of each row's entries."""

@@ -9,6 +9,7 @@ key, by queue. Whatever no broker takes in a batch (a time of delivery, a delay)
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -103,14 +104,13 @@ class RowEncoder:
         body = _binary(batch.column(sink_schema.BODY))
         self._check_bodies(body, places, numbers)
         properties, is_alone = self._properties.encode(batch, numbers, self._refuse_row(places, numbers))
-        laid_out = _lay_out(body, properties)
+        laid_out = _lay_out(body, properties, is_alone, self._rules.message_bytes_max)
         if (longest := int(laid_out.properties_bytes.max())) > PROPERTIES_BYTES_MAX:
             self._refuse_row(places, numbers)(
                 int(laid_out.properties_bytes.argmax()),
                 f"its properties have {longest} bytes; {PROPERTIES_BYTES_MAX} are allowed",
             )
-        is_alone |= np.diff(laid_out.offsets) > self._rules.message_bytes_max  # with its properties, too long for one
-        yield from self._cut(places, numbers, laid_out, is_alone)
+        yield from _in_turns([self._cut(place, start, stop, numbers, laid_out) for place, start, stop in places])
 
     # --- where rows go
 
@@ -173,31 +173,24 @@ class RowEncoder:
 
     # --- what goes together
 
-    def _cut(
-        self,
-        places: _Places,
-        numbers: Numbers,
-        laid_out: _LaidOut,
-        is_alone: Numbers,
-    ) -> Iterator[Parcel]:
+    def _cut(self, place: Place, start: int, stop: int, numbers: Numbers, laid_out: _LaidOut) -> Iterator[Parcel]:
+        """The parcels for one place."""
+        topic, queue = place
         count_max, bytes_max = self._rules.batch_count_max, self._rules.message_bytes_max
-        offsets, alone_rows = laid_out.offsets, np.flatnonzero(is_alone)
+        offsets, alone_rows = laid_out.offsets, laid_out.alone_rows
         data = memoryview(laid_out.data)
-        for (topic, queue), start, stop in places:
-            while start < stop:
-                first = int(numbers[start])
-                if is_alone[start]:
-                    message = laid_out.message(topic, start)
-                    yield Parcel(topic, 1, first, b"", queue, message)
-                    start += 1
-                    continue
-                fitting = int(np.searchsorted(offsets, offsets[start] + bytes_max, "right")) - 1
-                next_alone = int(np.searchsorted(alone_rows, start))
-                end = min(start + count_max, stop, fitting)
-                if next_alone < len(alone_rows):
-                    end = min(end, int(alone_rows[next_alone]))
-                yield Parcel(topic, end - start, first, bytes(data[offsets[start] : offsets[end]]), queue)
-                start = end
+        while start < stop:
+            first = int(numbers[start])
+            next_alone = int(np.searchsorted(alone_rows, start))
+            limit = int(alone_rows[next_alone]) if next_alone < len(alone_rows) else stop
+            if limit == start:
+                yield Parcel(topic, 1, first, b"", queue, laid_out.message(topic, start))
+                start += 1
+                continue
+            fitting = int(np.searchsorted(offsets, offsets[start] + bytes_max, "right")) - 1
+            end = min(start + count_max, limit, stop, fitting)
+            yield Parcel(topic, end - start, first, bytes(data[offsets[start] : offsets[end]]), queue)
+            start = end
 
     # --- rows that cannot be sent
 
@@ -248,6 +241,8 @@ class _LaidOut:
     data: pa.Buffer
     offsets: Numbers
     properties_bytes: Numbers
+    alone_rows: Numbers
+    """Those that no batch can have."""
 
     def message(self, topic: str, row: int) -> Message:
         """The message of an entry, to be sent alone."""
@@ -256,7 +251,18 @@ class _LaidOut:
         return Message.of(topic, bytes(entry[_HEAD_BYTES : end - _LENGTH_BYTES]), decode_properties(entry[end:]), 0)
 
 
-def _lay_out(body: pa.Array, properties: pa.Array) -> _LaidOut:
+def _in_turns(parcels: Sequence[Iterator[Parcel]]) -> Iterator[Parcel]:
+    """One of each place after the other: a queue takes one at a time if its rows have keys; others need not wait."""
+    waiting = deque(parcels)
+    while waiting:
+        turn = waiting.popleft()
+        if (parcel := next(turn, None)) is not None:
+            yield parcel
+            waiting.append(turn)
+
+
+def _lay_out(body: pa.Array, properties: pa.Array, is_alone: Numbers, bytes_max: int) -> _LaidOut:
+    """The entries of a batch. Alone goes also what is, with its properties, longer than a batch may be."""
     rows = len(body)
     body_bytes, properties_bytes = np.diff(_offsets(body)), np.diff(_offsets(properties))
     head = np.zeros((rows, 5), ">i4")  # size, magic, CRC, flag, the body's length
@@ -264,7 +270,9 @@ def _lay_out(body: pa.Array, properties: pa.Array) -> _LaidOut:
     head[:, 4] = body_bytes
     length = properties_bytes.astype(">u2")
     entries = pc.binary_join_element_wise(_fixed(head), body, _fixed(length), properties, b"")
-    return _LaidOut(entries.buffers()[2], _offsets(entries), properties_bytes)
+    offsets = _offsets(entries)
+    alone_rows = np.flatnonzero(is_alone | (np.diff(offsets) > bytes_max))
+    return _LaidOut(entries.buffers()[2], offsets, properties_bytes, alone_rows)
 
 
 def _fixed(numbers: Numbers) -> pa.Array:

@@ -7,6 +7,7 @@ one and read. Positions are decided in `stream_positions`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -18,7 +19,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from rocketline.spark.cluster import Cluster
 from rocketline.spark.offsets import initial_offset, ranges_between
 from rocketline.spark.options import SourceOptions
 from rocketline.spark.planner import QueueRanges, plan
@@ -27,19 +27,29 @@ from rocketline.spark.stream_positions import StreamPositions
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rocketline.spark.cluster import Cluster
+
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The offsets, the limits and the tasks of a stream. Nothing is connected before it is asked for, nor pickled."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options, self._columns = options, columns
-        self._cluster = Cluster(options)
-        self._positions = StreamPositions(options, self._cluster)
 
     def __reduce__(self) -> tuple[type[RocketMQStreamReader], tuple[SourceOptions, tuple[str, ...]]]:
         return type(self), (self._options, self._columns)
 
     # --- in the driver's process
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        from rocketline.spark.cluster import Cluster
+
+        return Cluster(self._options)
+
+    @cached_property
+    def _positions(self) -> StreamPositions:
+        return StreamPositions(self._options, self._cluster)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # the names are Spark's
         return initial_offset()

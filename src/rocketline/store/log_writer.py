@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from rocketline.errors import IllegalMessageError
 from rocketline.model import property_names
+from rocketline.model.ids import LogOffset
+from rocketline.model.java_hash import tags_code
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.queue_table import Queue
-from rocketline.store.record_scan import SECTOR_BYTES, property_of
+from rocketline.store.record_scan import SECTOR_BYTES
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
+from rocketline.wire.batch import BatchEntry
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
+from rocketline.wire.properties import NAME_END, VALUE_END
 
 _SHORT = struct.Struct(">h")
 _PROPERTIES_BYTES_MAX: Final = 32767
@@ -31,6 +35,11 @@ _EMPTY_SECTOR: Final = bytes(SECTOR_BYTES)
 _FIXED = {
     (born, store): struct.Struct(f">iIIiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
 }  # fmt: skip
+
+# The same for the messages of a batch: what they have in common, from the system flag to the prepared offset, is one
+# piece.
+_SHARED = {(born, store): struct.Struct(f">iq{born}sq{store}siq") for born in (8, 20) for store in (8, 20)}
+_MEMBER = {hosts: struct.Struct(f">iIIiiqq{shared.size}si") for hosts, shared in _SHARED.items()}
 
 
 IndexKeys: TypeAlias = "tuple[str | None, str | None, str | None]"
@@ -44,11 +53,19 @@ def index_keys(properties: Mapping[str, str]) -> IndexKeys:
 
 def keys_in(properties: bytes) -> IndexKeys:
     """The same of properties as they are stored."""
-    unique_key, keys, tag = [property_of(properties, name).decode("utf-8", "replace") for name in _KEY_NAMES]
+    text, found = str(properties, "utf-8", "replace"), []
+    for name in _KEY_NAMES:
+        at = text.find(name)
+        while at > 0 and text[at - 1] != VALUE_END:  # the end of a longer name
+            at = text.find(name, at + 1)
+        begin = at + len(name)
+        end = text.find(VALUE_END, begin)
+        found.append("" if at < 0 else text[begin:] if end < 0 else text[begin:end])
+    unique_key, keys, tag = found
     return unique_key, keys, tag
 
 
-_KEY_NAMES = [f"{name}\x01".encode() for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)]
+_KEY_NAMES = [f"{name}{NAME_END}" for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)]
 
 Entry: TypeAlias = "tuple[Queue, int, int, int, int, IndexKeys, int]"
 """A written record that waits to be dispatched: queue, log offset, size, tags code, store time, keys, messages."""
@@ -154,6 +171,45 @@ class LogWriter:
         self.position = position + size
         return position
 
+    def add_members(
+        self,
+        queue: Queue,
+        members: Sequence[BatchEntry],
+        born_host: bytes,
+        sys_flag: int,
+        born_ms: int,
+        reconsume_times: int,
+    ) -> list[LogOffset]:
+        """Lay out the messages of a batch, for which there is room in the file, as neighbours; their log offsets.
+
+        The bytes are those that `add` makes of each.
+        """
+        codes, places = _TagsCodes(), list[LogOffset]()
+        if self._has_crc:
+            for flag, body, properties in members:
+                keys = keys_in(properties)
+                code, origin = codes[keys[2]], (born_host, sys_flag, born_ms)
+                places.append(LogOffset(self.add(queue, body, properties, code, keys, *origin, flag, reconsume_times)))
+            return places
+        hosts = len(born_host), len(self._store_host)
+        sys_flag = sys_flag & ~0x30 | self._store_flag | (BORN_HOST_IS_IPV6 if hosts[0] == 20 else 0)
+        store_ms, store_host = self.store_ms, self._store_host
+        shared = _SHARED[hosts].pack(sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, 0)
+        member, topic_field, crc32 = _MEMBER[hosts], queue.topic_field, zlib.crc32
+        fixed_bytes, pack = member.size + len(topic_field) + 2, member.pack
+        magic, queue_id, queue_offset, position = queue.magic, queue.queue_id, queue.next_offset, self.position
+        for flag, body, properties in members:
+            size = fixed_bytes + len(body) + len(properties)
+            keys, crc = keys_in(properties), crc32(body) & 0x7FFFFFFF
+            head = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, len(body))
+            self._chunks += (head, body, topic_field, _SHORT.pack(len(properties)), properties)
+            self._entries.append((queue, position, size, codes[keys[2]], store_ms, keys, 1))
+            places.append(LogOffset(position))
+            queue_offset += 1
+            position += size
+        queue.next_offset, self.position = queue_offset, position
+        return places
+
     def check_properties(self, properties: bytes) -> None:
         """Raises `IllegalMessageError` for what `add` refuses."""
         size = len(properties) + (APPEND_CRC_BYTES if self._has_crc else 0)
@@ -194,6 +250,14 @@ class LogWriter:
         """The records that were written since this was last asked, in their order."""
         entries, self._written = self._written, []
         return entries
+
+
+class _TagsCodes(dict["str | None", int]):
+    """A tag → what its queue keeps of it."""
+
+    def __missing__(self, tag: str | None) -> int:
+        code = self[tag] = tags_code(tag)
+        return code
 
 
 def _with_crc(record: bytes) -> bytes:

@@ -31,7 +31,7 @@ from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.log_writer import Entry, LogWriter, index_keys, keys_in
+from rocketline.store.log_writer import Entry, LogWriter, index_keys
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.record_scan import SECTOR_BYTES
@@ -225,25 +225,18 @@ class MessageStore(StoreReader):
         What they share is the batch's, which comes back with the places of the first. Raises as `append` does.
         """
         self.check_writable()
-        queue, codes = self.queues.make(batch.topic, batch.queue_id), dict[str | None, int]()
+        queue = self.queues.make(batch.topic, batch.queue_id)
         total_bytes = (_FIXED_BYTES_MAX + len(queue.topic_field)) * len(members)
         for _, body, properties in members:
             if len(properties) >= SECTOR_BYTES:
                 self.writer.check_properties(properties)
             total_bytes += len(body) + len(properties)
         born_host = batch.born_host.ip + batch.born_host.port.to_bytes(4, "big")
-        shared = born_host, batch.sys_flag, batch.born_ms
-        places: list[LogOffset] = []
+        shared = born_host, batch.sys_flag, batch.born_ms, batch.reconsume_times
         with self.batch() as writer:
             writer.make_room(total_bytes)
             batch.queue_offset, batch.store_ms = QueueOffset(queue.next_offset), writer.store_ms
-            for flag, body, properties in members:
-                keys = keys_in(properties)
-                code = codes.get(keys[2])
-                if code is None:
-                    code = codes[keys[2]] = tags_code(keys[2])
-                place = writer.add(queue, body, properties, code, keys, *shared, flag, batch.reconsume_times)
-                places.append(LogOffset(place))
+            places = writer.add_members(queue, members, *shared)
             batch.log_offset, batch.store_host = places[0], self.store_host
             return Appended(places, writer.position - places[0])
 

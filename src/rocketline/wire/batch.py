@@ -20,6 +20,8 @@ from rocketline.wire.properties import decode_properties, encode_properties
 _FIXED = struct.Struct(">iiiii")
 _SHORT = struct.Struct(">h")
 _ENTRY_BYTES_MIN = _FIXED.size + _SHORT.size
+_SIZES = struct.Struct(">i8xii").unpack_from
+_SHORT_AT = _SHORT.unpack_from
 
 _NEVER_IN_A_BATCH = (
     property_names.DELAY,
@@ -83,10 +85,17 @@ def decode_batch(data: bytes, topic: str) -> list[Message]:
 def split_batch(data: bytes) -> list[BatchEntry]:
     """The same, with the properties as they came."""
     entries: list[BatchEntry] = []
-    at = 0
-    while at < len(data):
-        flag, body_end, end = _entry_at(data, at)
-        entries.append((flag, data[at + _FIXED.size : body_end], data[body_end + _SHORT.size : end]))
+    at, size_of_all = 0, len(data)
+    while at < size_of_all:
+        size, flag, body_bytes = _SIZES(data, at) if size_of_all - at >= _ENTRY_BYTES_MIN else (0, 0, 0)
+        body_end, end = at + _FIXED.size + body_bytes, at + size
+        properties = data[body_end + _SHORT.size : end]
+        # One look at all that may be wrong; `_entry_at` says what it is.
+        if not (0 <= body_bytes <= size - _ENTRY_BYTES_MIN and end <= size_of_all) or (
+            len(properties) != _SHORT_AT(data, body_end)[0]
+        ):
+            _entry_at(data, at)
+        entries.append((flag, data[at + _FIXED.size : body_end], properties))
         at = end
     return entries
 

@@ -55,6 +55,11 @@ def test_ranges_that_are_large_enough_share_with_nobody() -> None:
     assert sizes(plan(ranges, records_min=10)) == [[4, 4], [10]]
 
 
+def test_sharing_keeps_to_the_most_of_a_task() -> None:
+    ranges = [queue_range(index, 0, 4) for index in range(4)]
+    assert sizes(plan(ranges, records_min=5000, records_max=8)) == [[4, 4], [4, 4]]
+
+
 def test_sharing_leaves_as_many_tasks_as_are_wanted() -> None:
     ranges = [queue_range(index, 0, 4) for index in range(5)]
     assert len(plan(ranges, records_min=1000, min_partitions=4)) == 4
@@ -79,7 +84,7 @@ def test_every_offset_is_in_exactly_one_task_whatever_the_options(
     assert sorted(planned) == sorted((each.queue_id, at) for each in ranges for at in range(each.start, each.end))
     assert all(part.size > 0 for task in tasks for part in task.ranges)
     if records_max is not None:
-        assert all(part.size <= records_max for task in tasks for part in task.ranges)
+        assert all(task.size <= records_max for task in tasks)
     if min_partitions is not None:
         assert len(tasks) >= min(min_partitions, len(planned))
     assert all(len(task.ranges) == 1 or task.size <= records_min for task in tasks)

@@ -13,7 +13,7 @@ from rocketline.model.java_hash import tags_code
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.log_writer import LogWriter, index_keys
+from rocketline.store.log_writer import LogWriter, index_keys, keys_in
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.segments import OpenFiles
 from rocketline.testing.fake_clock import FakeClock
@@ -263,3 +263,41 @@ def test_what_was_written_before_a_failure_must_be_dispatched(clock: FakeClock) 
     assert [entry[1] for entry in writing.writer.take_written()] == [0]
     assert writing.queue.next_offset == 6
     assert writing.log.end == SIZE
+
+
+@pytest.mark.parametrize("has_crc", [False, True])
+@pytest.mark.parametrize("host", [STORE_HOST, STORE_HOST_6])
+@pytest.mark.parametrize("born_host", [BORN_HOST, STORE_HOST_6])
+def test_messages_of_a_batch_are_the_records_that_they_would_be_alone(
+    clock: FakeClock, host: bytes, born_host: bytes, has_crc: bool
+) -> None:
+    members = [
+        (7, b"one", encode_properties(PROPERTIES_A)),
+        (0, b"two", b""),
+        (0, b"three", encode_properties({"MY_TAGS": "no", "TAGS": "TagB", "größe": "XL"})),
+        (0, b"four", b"TAGS\x01never ended"),
+        (0, b"five", b"KEYS\x01\xff\xfe\x02"),
+    ]
+    alone, together = (Writing(MemoryFileSystem(clock, capacity=1 << 20)) for _ in range(2))
+    for writing in (alone, together):
+        writing.writing(host=host, has_crc=has_crc)
+    origin = born_host, 1, BORN_MS
+    places = []
+    for flag, body, properties in members:
+        keys = keys_in(properties)
+        code = tags_code(keys[2])
+        places.append(alone.writer.add(alone.queue, body, properties, code, keys, *origin, flag, 2))
+    assert together.writer.add_members(together.queue, members, *origin, 2) == places
+    for writing in (alone, together):
+        writing.writer.write()
+    assert [together.record(place) for place in places] == [alone.record(place) for place in places]
+    assert together.log.end == alone.log.end == together.writer.position
+    assert together.queue.next_offset == alone.queue.next_offset == 10
+    entries = [[entry[1:] for entry in writing.writer.take_written()] for writing in (together, alone)]
+    assert entries[0] == entries[1]
+
+
+def test_keys_are_found_by_their_whole_names() -> None:
+    assert keys_in(b"MY_KEYS\x01no\x02KEYS\x01k1 k2\x02UNIQ_KEY\x01u\x02") == ("u", "k1 k2", "")
+    assert keys_in(b"XTAGS\x01no\x02TAGS\x01t") == ("", "", "t")
+    assert keys_in(b"") == ("", "", "")

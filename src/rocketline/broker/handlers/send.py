@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections.abc import Callable, Mapping
 
 from rocketline.broker.attributes import CLEANUP_POLICY
@@ -51,7 +50,7 @@ from rocketline.wire.properties import VALUE_END, decode_properties, parse_prope
 from rocketline.wire.unique_id import UniqueIdGenerator
 
 _NOT_IN_A_BATCH = (property_names.DELAY, property_names.TRAN_MSG)
-_MAY_BE_SPECIAL = re.compile("|".join((*_NOT_IN_A_BATCH, property_names.INNER_NUM)).encode()).search
+_SPECIAL_NAMES = tuple(name.encode() for name in (*_NOT_IN_A_BATCH, property_names.INNER_NUM))
 _VALUE_END = VALUE_END.encode()
 
 
@@ -208,7 +207,10 @@ class SendHandlers:
             batch.properties.pop(property_names.POP_CK, None)
             self._add_origin(batch.properties)
             return None
-        return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
+        every = [properties for _, _, properties in members]
+        if _may_be_special(b"".join(every)) or not all(one.endswith(_VALUE_END) for one in every):
+            return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
+        return members
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
         """A message that was retried too often, or whose group consumes in order, goes to the dead letters."""
@@ -294,9 +296,13 @@ def _refuse_special(properties: Mapping[str, str]) -> None:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
 
 
+def _may_be_special(properties: bytes) -> bool:
+    return any(name in properties for name in _SPECIAL_NAMES)
+
+
 def _member_properties(properties: bytes) -> bytes:
     """Those of a message in a batch, ended as they should be. Raises `_RefusalError` if it is one for itself only."""
-    if _MAY_BE_SPECIAL(properties):
+    if _may_be_special(properties):
         named = decode_properties(properties)
         _refuse_special(named)
         if property_names.INNER_NUM in named:
