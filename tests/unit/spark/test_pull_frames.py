@@ -105,7 +105,7 @@ def test_answers_in_both_encodings_and_of_every_kind_are_read(kind: SerializeTyp
         ext = {"offsetDelta": str(delta)} if delta else {}
         expected = PullAnswer(4, code, 7, 1, 9, delta, "R" if code else None, b"" if code else b"b")
         for _ in range(2):
-            assert reader.read(command_frame(code, kind, expected.body, **ext)) == expected
+            assert reader.read(command_frame(code, kind, bytes(expected.body), **ext)) == expected
 
 
 def test_a_refusal_has_a_code_and_a_remark() -> None:

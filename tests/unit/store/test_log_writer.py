@@ -280,7 +280,7 @@ def test_messages_of_a_batch_are_the_records_that_they_would_be_alone(
     ]
     alone, together = (Writing(MemoryFileSystem(clock, capacity=1 << 20)) for _ in range(2))
     for writing in (alone, together):
-        writing.writing(host=host, has_crc=has_crc)
+        writing.writing(host=host, has_crc=has_crc).make_room(1000)
     origin = born_host, 1, BORN_MS
     places = []
     for flag, body, properties in members:
