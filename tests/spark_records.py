@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.queue import MessageQueue
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, CompressionType
-from rocketline.spark.columns import PulledRun, RunOrigin
+from rocketline.spark.columns import Decoded, PulledRun, RunOrigin, decode
 from rocketline.spark.schema import COLUMNS
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.compression import compress
@@ -67,6 +67,12 @@ def inner_batch(first: int, count: int) -> StoredMessage:
 def run(messages: Sequence[StoredMessage], low: int = 0, high: int = 2**62, origin: RunOrigin = ORIGIN) -> PulledRun:
     """What a pull would have brought."""
     return PulledRun(origin, b"".join(map(encode_record, messages)), low, high)
+
+
+def decode_at_once(runs: Sequence[PulledRun], columns: Sequence[str], tags: Collection[str] = ()) -> Decoded:
+    """What is decoded in one part, as nearly everything is."""
+    (decoded,) = decode(runs, columns, tags)
+    return decoded
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:

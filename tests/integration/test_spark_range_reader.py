@@ -294,8 +294,8 @@ def test_a_queue_that_is_gone_is_a_loss_too(rocketmq: RocketMQ) -> None:
     assert offsets(read(how, part(topic, 0, 10, queue_id=7), part(topic, 0, 10))) == list(range(10))
 
 
-def test_a_topic_that_is_gone_is_an_error_or_nothing(rocketmq: RocketMQ) -> None:
-    with pytest.raises(RouteError, match="never-made"):
+def test_a_topic_that_is_gone_is_a_loss_too(rocketmq: RocketMQ) -> None:
+    with pytest.raises(DataLossError, match=r"topic 'never-made' .*: offsets 0 to 10 were to be read.* queue is gone"):
         read(options(rocketmq.address, pull_timeout_s=0.02), part("never-made", 0, 10))
     how = options(rocketmq.address, pull_timeout_s=0.02, fail_on_data_loss=False)
     assert read(how, part("never-made", 0, 10)) == []

@@ -16,12 +16,12 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, CompressionType
-from rocketline.spark.columns import PulledRun, decode
+from rocketline.spark.columns import PulledRun
 from rocketline.spark.schema import COLUMNS, arrow_schema
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.compression import compress
 from rocketline.wire.message_codec import encode_record
-from spark_records import ORIGIN, expected_rows, rows_of
+from spark_records import ORIGIN, decode_at_once, expected_rows, rows_of
 
 int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 hosts = st.builds(
@@ -94,7 +94,7 @@ columns = st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True)
 @settings(max_examples=60)
 @given(pulled_runs(), columns)
 def test_both_ways_make_the_same_rows(runs: list[PulledRun], columns: list[str]) -> None:
-    decoded = decode(runs, columns)
+    decoded = decode_at_once(runs, columns)
     assert rows_of(decoded.batch) == expected_rows(runs, columns)
     assert decoded.batch.schema == arrow_schema(columns)
     assert sum(decoded.counts) == decoded.batch.num_rows
@@ -105,7 +105,7 @@ def test_both_ways_make_the_same_rows(runs: list[PulledRun], columns: list[str])
 @given(pulled_runs(), st.sets(st.text("ab", min_size=1, max_size=2), min_size=1))
 def test_tags_choose_the_rows_that_have_one_of_them(runs: list[PulledRun], tags: set[str]) -> None:
     expected = [row for row in expected_rows(runs) if row["tags"] in tags]
-    assert rows_of(decode(runs, COLUMNS, tags).batch) == expected
+    assert rows_of(decode_at_once(runs, COLUMNS, tags).batch) == expected
 
 
 @settings(max_examples=60)
@@ -121,7 +121,7 @@ def test_changed_bytes_are_an_error_or_the_rows_that_consumers_would_get(
         broken.append(replace(run, body=bytes(body)))
     rows, problem = None, ""
     try:
-        rows = rows_of(decode(broken, COLUMNS).batch)
+        rows = rows_of(decode_at_once(broken, COLUMNS).batch)
     except RemoteProtocolError as error:
         problem = str(error)
     if rows is None:
@@ -142,7 +142,7 @@ def test_properties_of_any_bytes_are_read_as_consumers_read_them(texts: list[byt
         record = encode_record(message)
         body += (len(record) + len(text)).to_bytes(4, "big") + record[4:-2] + len(text).to_bytes(2, "big") + text
     runs = [PulledRun(ORIGIN, body, 0, 100)]
-    batch = decode(runs, ("queueOffset", "msgId", "tags", "keys", "properties")).batch
+    batch = decode_at_once(runs, ("queueOffset", "msgId", "tags", "keys", "properties")).batch
     assert rows_of(batch) == expected_rows(runs, batch.schema.names)
     batch.validate(full=True)
 
@@ -160,4 +160,4 @@ def test_a_hostile_length_reads_nothing_outside_of_the_answer() -> None:
     record[:8] = (91).to_bytes(4, "big") + (0xDAA320A7).to_bytes(4, "big")
     record[84:88] = (2**31 - 1).to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError):
-        decode([PulledRun(ORIGIN, bytes(record), 0, 9)], COLUMNS)
+        decode_at_once([PulledRun(ORIGIN, bytes(record), 0, 9)], COLUMNS)

@@ -38,7 +38,13 @@ def _links_closed() -> Iterator[None]:
 
 
 async def read(
-    peer: ScriptedPeer, start: int, end: int, *, client: dict[str, Any] | None = None, **changes: Any
+    peer: ScriptedPeer,
+    start: int,
+    end: int,
+    *,
+    client: dict[str, Any] | None = None,
+    columns: tuple[str, ...] = ("queueOffset",),
+    **changes: Any,
 ) -> list[int]:
     """The offsets that a task finds in queue 1 of the topic `orders`."""
     settings = ClientSettings(name_servers=peer.address, **(client or {}))
@@ -46,7 +52,7 @@ async def read(
     ranges = QueueRanges((QueueRange("orders", "broker-a", 1, start, end),))
 
     def work() -> list[int]:
-        return [offset for batch in read_ranges(ranges, options, ("queueOffset",)) for offset in batch[0].to_pylist()]
+        return [offset for batch in read_ranges(ranges, options, columns) for offset in batch[0].to_pylist()]
 
     return await asyncio.to_thread(work)
 
@@ -210,3 +216,39 @@ async def test_a_broker_that_moved_is_found_by_a_new_route() -> None:
         old.route("orders", {"broker-a": new.address})
         old.on(PULL).drop(times=1000)
         assert await read(old, 0, 200) == list(range(200))
+
+
+async def test_a_route_is_asked_for_again_in_time_because_brokers_move() -> None:
+    async with ScriptedPeer() as old, ScriptedPeer() as new:
+        for peer in (old, new):
+            peer.on(PULL).call(without(), times=1000)
+        old.route("orders")
+        assert await read(old, 0, 10) == list(range(10))
+        old.route("orders", {"broker-a": new.address})  # and somebody else may be where it was
+        assert await read(old, 0, 10) == list(range(10))
+        assert not new.requests(PULL)
+        assert await read(old, 0, 10, route_ttl_s=0.0) == list(range(10))
+        assert new.requests(PULL)
+
+
+async def test_if_nobody_tells_a_new_route_the_old_one_serves() -> None:
+    async with ScriptedPeer() as peer:
+        peer.on(PULL).call(without(), times=1000)
+        peer.route("orders")
+        assert await read(peer, 0, 10) == list(range(10))
+        peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).drop(times=1000)
+        assert await read(peer, 0, 10, route_ttl_s=0.0) == list(range(10))
+
+
+async def test_a_message_that_is_broken_is_a_loss_and_not_the_end_of_its_queue() -> None:
+    record = bytearray(encode_record(stored(7)))
+    record[88] ^= 1  # the first byte of its body
+    whole = encode_record(stored(6)) + bytes(record) + encode_record(stored(8))
+    fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "9", "minOffset": "0", "maxOffset": "9"}
+    async with ScriptedPeer() as peer:
+        peer.route("orders")
+        peer.on(PULL).call(lambda received: response(0, "", ext=fields, body=whole), times=2)
+        with pytest.raises(DataLossError, match=r"message 7 cannot be read: .*CRC.*set failOnDataLoss=false"):
+            await read(peer, 6, 9, columns=("queueOffset", "body"))
+        lenient = await read(peer, 6, 9, columns=("queueOffset", "body"), fail_on_data_loss=False)
+        assert lenient == [6, 8]

@@ -81,6 +81,7 @@ def test_options_choose_topics_tags_and_times(spark: SparkSession, live: tuple[S
     everything = table(spark, root)
     assert {row.topic for row in everything.select("topic").distinct().collect()} == {TOPIC}
     assert table(spark, root, topic="nowhere").count() == 0
+    assert table(spark, root, startingTimestamp=2**42).count() == 0
     assert table(spark, root, subscribePattern="ord.*", tags="t1 || t2").count() == sum(
         1 for n in range(MESSAGES) if n % 3
     )

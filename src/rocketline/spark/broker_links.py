@@ -23,9 +23,11 @@ from rocketline.errors import (
     BrokerNotFoundError,
     NoNameServerError,
     ResponseError,
+    RouteError,
     TopicNotFoundError,
     TransportError,
 )
+from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID, TopicRouteData
 from rocketline.model.topic_config import TopicConfig
@@ -44,6 +46,8 @@ _LINKS_MAX: Final = 8
 """Settings that a process keeps connections for; the oldest go first."""
 _OPAQUE_MASK: Final = 2**31 - 1
 _CLEANUP_POLICY, _COMPACTION = "cleanup.policy", "COMPACTION"
+
+_log = Log(__name__)
 
 
 class PullLink:
@@ -99,6 +103,8 @@ class BrokerLinks:
             tls=self._tls, connect_timeout_s=settings.connect_timeout_s, idle_s=_IDLE_S, clock=self.clock
         )
         self._routes = RouteTable()
+        self._asked_s: dict[str, float] = {}
+        """When the route of each topic was asked for."""
         self._requests: dict[str, PullRequests] = {}
         self._compacted: dict[tuple[str, str], bool] = {}
         self._idle: dict[str, PullLink] = {}
@@ -148,14 +154,22 @@ class BrokerLinks:
 
     # --- routes
 
-    def node(self, queue: MessageQueue) -> PullNode:
+    def node(self, queue: MessageQueue, route_ttl_s: float) -> PullNode:
         """Where to pull the queue, named as on the wire: from the master, or if there is none from a replica.
 
-        Raises `BrokerNotFoundError` or `TopicNotFoundError` if the newest route does not tell, `TransportError`.
+        A route that is older is asked for again: where one broker was, another may be by now. If nobody tells, the old
+        one is better than none. Raises `BrokerNotFoundError` or `TopicNotFoundError` if the newest route does not tell,
+        `TransportError`.
         """
-        node = self._known_node(queue)
-        if node is None:
-            self.update_route(queue.topic)
+        node, now_s = self._known_node(queue), self.clock.monotonic()
+        if node is None or now_s - self._asked_s.get(queue.topic, now_s) >= route_ttl_s:
+            self._asked_s[queue.topic] = now_s
+            try:
+                self.update_route(queue.topic)
+            except (TransportError, RouteError, ResponseError) as error:
+                if node is None:
+                    raise
+                _log.info("route not renewed, the old one serves", topic=queue.topic, problem=error)
             node = self._known_node(queue)
         if node is None:
             raise BrokerNotFoundError(queue.broker_name, f"the newest route of topic {queue.topic!r} does not name it")

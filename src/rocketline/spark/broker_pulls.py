@@ -123,7 +123,7 @@ class BrokerPulls(Generic[Token]):
             if self._is_route_old:
                 self._links.update_route(self._queue.topic)
                 self._is_route_old = False
-            self.node = self._links.node(self._queue)
+            self.node = self._links.node(self._queue, self._options.route_ttl_s)
             self._link = self._links.borrow(self.node.address)
         return self._link
 

@@ -1,7 +1,7 @@
 """The records of many pulls made one Arrow batch, column by column, without an object for each message.
 
-    decoded = decode([PulledRun(origin, body, low=100, high=132), …], ("queueOffset", "body"))
-    decoded.batch
+    for decoded in decode([PulledRun(origin, body, low=100, high=132), …], ("queueOffset", "body")):
+        decoded.batch
 
 About 10,000 rows at a time cost a fifth of what messages one by one do. Only the columns that are asked for are built.
 What cannot be decoded like this goes through `exact_rows` and comes back to its place among the others.
@@ -9,8 +9,9 @@ What cannot be decoded like this goes through `exact_rows` and comes back to its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.byte_slices import repeated
 from rocketline.spark.queue_table import shown
-from rocketline.spark.record_columns import DecodedRecords, decode_records
+from rocketline.spark.record_columns import DecodedRecords, broken_records, decode_records
 from rocketline.spark.record_spans import Flags, Ints, RecordSpans, gathered, record_spans, record_starts
 from rocketline.spark.schema import arrow_schema
 
@@ -57,26 +58,38 @@ class Decoded:
     counts: Sequence[int]
 
 
-def decode(runs: Sequence[PulledRun], columns: Sequence[str], tags: Collection[str] = ()) -> Decoded:
+OnBroken: TypeAlias = Callable[[int, str], None]
+"""Told of a message that is left out: the number of its run, and what is wrong with it."""
+
+
+def decode(
+    runs: Sequence[PulledRun], columns: Sequence[str], tags: Collection[str] = (), on_broken: OnBroken | None = None
+) -> Iterator[Decoded]:
     """The messages of all runs, in their order; with `tags` only those that have one of them.
 
-    Raises `RemoteProtocolError` that names topic, broker, queue and offset, if bytes are not what a broker may send:
-    no wrong row is ever made. Raises `MissingExtraError` for a body whose compression is not installed.
+    They come in one part, or in several if compressed bodies are much longer than their records. Raises
+    `RemoteProtocolError` that names topic, broker, queue and offset, if bytes are not what a broker may send: no wrong
+    row is ever made. With `on_broken`, messages that are broken inside, and no others, are left out instead. Raises
+    `MissingExtraError` for a body whose compression is not installed.
     """
     batch = _Batch(runs)
+    batch.check_origin()
     built = [*columns, "tags"] if tags and "tags" not in columns else columns
-    rows = decode_records(batch.spans, np.ones(len(batch.spans), np.bool_), built, batch.name_record)
-    batch.check_origin(rows)
-    run_of, offsets = batch.run_of[rows.record_of], rows.queue_offset + batch.deltas[batch.run_of[rows.record_of]]
-    batch.check_order(run_of, offsets)
-    low, high = (np.array([getattr(run, name) for run in runs], np.int64)[run_of] for name in ("low", "high"))
-    kept: Flags = (offsets >= low) & (offsets < high)
-    counts = np.bincount(run_of[kept], minlength=len(runs)).tolist()
-    arrays = [rows.columns[name] if name in rows.columns else batch.column(name, run_of, offsets) for name in columns]
-    made = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
-    if tags:
-        kept &= pc.is_in(rows.columns["tags"], pa.array(sorted(tags), pa.string())).to_numpy(zero_copy_only=False)
-    return Decoded(made if kept.all() else made.filter(pa.array(kept)), counts)
+    wanted, end = np.ones(len(batch.spans), np.bool_), 0
+    try:
+        for rows in decode_records(batch.spans, wanted, built, batch.name_record):
+            yield batch.decoded(rows, columns, tags)
+            end = rows.end
+        return
+    except RemoteProtocolError:
+        if on_broken is None:
+            raise
+    wanted[:end] = False
+    for number, problem in list(broken_records(batch.spans, wanted, built)):
+        on_broken(int(batch.run_of[number]), f"message {batch.offset_of(number)} cannot be read: {problem}")
+        wanted[number] = False
+    for rows in decode_records(batch.spans, wanted, built, batch.name_record):
+        yield batch.decoded(rows, columns, tags)
 
 
 class _Batch:
@@ -97,17 +110,41 @@ class _Batch:
             counts.append(len(starts) - before)
             at += len(run.body)
         self.run_of: Ints = np.repeat(np.arange(len(runs)), counts)
-        self.deltas: Ints = np.array([run.offset_delta for run in runs], np.int64)
+        """The number of each record's run."""
         self.spans: RecordSpans = record_spans(data, np.array(starts, np.int64))
+        self._deltas, self._low, self._high = (
+            np.array([getattr(run, name) for run in runs], np.int64) for name in ("offset_delta", "low", "high")
+        )
+
+    def offset_of(self, number: int) -> int:
+        """What a record says that its queue offset is."""
+        said = int(self.spans.fixed["queue_offset"][number])
+        return said + self._runs[int(self.run_of[number])].offset_delta
 
     def name_record(self, number: int) -> str:
         """Of a record: the pull that brought it, and what the record itself says."""
         run = self._runs[self.run_of[number]]
-        said = int(self.spans.fixed["queue_offset"][number]) + run.offset_delta
-        return f"{_pull(run)}: the record that says it is message {said}"
+        return f"{_pull(run)}: the record that says it is message {self.offset_of(number)}"
 
-    def check_origin(self, rows: DecodedRecords) -> None:
-        """Every record belongs to the queue that was asked for."""
+    def decoded(self, rows: DecodedRecords, columns: Sequence[str], tags: Collection[str]) -> Decoded:
+        """The rows that are wanted, with all columns."""
+        self._check_topics(rows)
+        run_of = self.run_of[rows.record_of]
+        offsets = rows.queue_offset + self._deltas[run_of]
+        self._check_order(run_of, offsets)
+        kept: Flags = (offsets >= self._low[run_of]) & (offsets < self._high[run_of])
+        counts = np.bincount(run_of[kept], minlength=len(self._runs)).tolist()
+        own = rows.columns
+        arrays = [own[name] if name in own else self._column(name, run_of, offsets) for name in columns]
+        made = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+        if tags:
+            kept &= pc.is_in(own["tags"], pa.array(sorted(tags), pa.string())).to_numpy(zero_copy_only=False)
+        return Decoded(made if kept.all() else made.filter(pa.array(kept)), counts)
+
+    # --- every record belongs to the queue that was asked for
+
+    def check_origin(self) -> None:
+        """Raise `RemoteProtocolError` for a record of another queue, or of another topic as far as it is usual."""
         spans, usual = self.spans, self.spans.usual
         strange = np.zeros(len(spans), np.bool_)
         for topic in {run.origin.topic_on_wire for run in self._runs}:
@@ -117,19 +154,25 @@ class _Batch:
             places = np.flatnonzero(mine & ~strange)
             found = gathered(spans.data, spans.topic_at[places], len(name))
             strange[places[found != np.void(name)]] = True
-        for number, message in rows.exact:
-            strange[number] |= message.topic != self._runs[self.run_of[number]].origin.topic_on_wire
         ids = np.array([run.origin.queue.queue_id for run in self._runs], np.int64)[self.run_of]
         is_static = self._of_runs([run.origin.is_static for run in self._runs])
         strange |= (spans.fixed["queue_id"] != ids) & ~is_static
         if strange.any():
-            place = self.name_record(int(np.flatnonzero(strange)[0]))
-            raise RemoteProtocolError(f"{place}: it is one of another topic or queue")
+            self._refuse(int(np.flatnonzero(strange)[0]))
+
+    def _check_topics(self, rows: DecodedRecords) -> None:
+        """The same for what was decoded one by one."""
+        for number, message in rows.exact:
+            if message.topic != self._runs[self.run_of[number]].origin.topic_on_wire:
+                self._refuse(number)
+
+    def _refuse(self, number: int) -> None:
+        raise RemoteProtocolError(f"{self.name_record(number)}: it is one of another topic or queue")
 
     def _of_runs(self, flags: list[bool]) -> Flags:
         return np.array(flags, np.bool_)[self.run_of]
 
-    def check_order(self, run_of: Ints, offsets: Ints) -> None:
+    def _check_order(self, run_of: Ints, offsets: Ints) -> None:
         """Within a pull, offsets go up."""
         wrong = np.flatnonzero((np.diff(offsets) <= 0) & (np.diff(run_of) == 0))
         if len(wrong):
@@ -137,7 +180,7 @@ class _Batch:
             run = self._runs[run_of[at]]
             raise RemoteProtocolError(f"{_pull(run)}: message {offsets[at]} is followed by message {offsets[at + 1]}")
 
-    def column(self, name: str, run_of: Ints, offsets: Ints) -> pa.Array:
+    def _column(self, name: str, run_of: Ints, offsets: Ints) -> pa.Array:
         """What tells where a row comes from."""
         queues = [run.origin.queue for run in self._runs]
         if name == "queueOffset":

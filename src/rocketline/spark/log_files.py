@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -63,8 +64,13 @@ def _log_folder(root: Path) -> Path:
 def stream_files(folder: Path) -> Iterator[LogFile]:
     """The files of a stream of bytes that lie in `folder`, in any order; each is named by where it begins."""
     for entry in folder.iterdir() if folder.is_dir() else ():
-        if _NAME.fullmatch(entry.name) and entry.is_file():
-            yield LogFile(str(entry), int(entry.name), entry.stat().st_size)
+        if _NAME.fullmatch(entry.name):
+            try:
+                found = entry.stat()
+            except FileNotFoundError:  # deleted meanwhile, by its broker
+                continue
+            if stat.S_ISREG(found.st_mode):
+                yield LogFile(str(entry), int(entry.name), found.st_size)
 
 
 def check_adjacent(files: Sequence[LogFile]) -> Iterator[CorruptStoreError]:

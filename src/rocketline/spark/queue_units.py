@@ -33,15 +33,25 @@ class Unit(NamedTuple):
 
 
 class QueueUnits:
-    """The units of one queue, in the order of the log. Use it as `with`."""
+    """The units of one queue, in the order of the log. Use it as `with`.
+
+    It has one file open at most, and none before it is asked: a store may have thousands of queues.
+    """
 
     def __init__(self, files: list[LogFile], unit_bytes: int) -> None:
+        """Raises `OSError`."""
         self._files = sorted(files, key=lambda file: file.start)
         self._unit_bytes = unit_bytes
         self._counts = [file.size // unit_bytes for file in self._files]
-        self._handles: dict[int, int] = {}
-        self.count = self._count()
-        """How many units there are, those that only fill the file included."""
+        self._opened: tuple[int, int] | None = None
+        """The number of the file that is open, and its handle."""
+        try:
+            self.count = self._count()
+            """How many units there are, those that only fill the file included."""
+            self.last = self._real(self.count - 1) if self.count else None
+            """The unit written last."""
+        finally:
+            self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -50,9 +60,9 @@ class QueueUnits:
         self.close()
 
     def close(self) -> None:
-        for handle in self._handles.values():
-            os.close(handle)
-        self._handles.clear()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            os.close(opened[1])
 
     def _count(self) -> int:
         return _first(0, sum(self._counts), lambda number: self._read(number) is None)
@@ -61,23 +71,25 @@ class QueueUnits:
         """The unit of this number, counted from the first file; None if none was written there."""
         for index, count in enumerate(self._counts):
             if number < count:
-                handle = self._handles.get(index)
-                if handle is None:
-                    handle = self._handles[index] = os.open(self._files[index].path, os.O_RDONLY)
-                data = os.pread(handle, _UNIT.size, number * self._unit_bytes)
+                data = os.pread(self._handle(index), _UNIT.size, number * self._unit_bytes)
                 unit = Unit(*_UNIT.unpack(data)) if len(data) == _UNIT.size else Unit(-1, 0)
                 return unit if unit.position >= 0 and unit.size > 0 else None
             number -= count
         return None
 
-    def last(self) -> Unit | None:
-        """The unit written last."""
-        return self._real(self.count - 1) if self.count else None
+    def _handle(self, index: int) -> int:
+        if self._opened is None or self._opened[0] != index:
+            self.close()
+            self._opened = index, os.open(self._files[index].path, os.O_RDONLY)
+        return self._opened[1]
 
     def first_from(self, position: int) -> Unit | None:
-        """The first unit whose record begins at `position` of the log or later."""
-        number = _first(0, self.count, lambda at: self._begins_from(at, position))
-        return self._real(number) if number < self.count else None
+        """The first unit whose record begins at `position` of the log or later; None also if files vanish meanwhile."""
+        try:
+            number = _first(0, self.count, lambda at: self._begins_from(at, position))
+            return self._real(number) if number < self.count else None
+        except FileNotFoundError:
+            return None
 
     def _begins_from(self, number: int, position: int) -> bool:
         unit = self._real(number)
@@ -111,5 +123,5 @@ def queues_of(root: Path) -> Iterator[QueueUnits]:
                 continue
             try:
                 yield QueueUnits(list(stream_files(folder)), unit_bytes)
-            except OSError:
+            except FileNotFoundError:
                 continue

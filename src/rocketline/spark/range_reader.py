@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from rocketline.client.received_message import decode_messages
@@ -43,9 +44,9 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of all ranges, one after another, each in the order of its queue.
 
-    Raises `DataLossError` if messages are not there and the options want to know; `TransportError`, `RouteError`,
-    `ResponseError` or `CallTimeoutError` if brokers cannot be asked; `RemoteProtocolError` for bytes that are none of a
-    message.
+    Raises `DataLossError` if messages are not there, or broken, and the options want to know; `TransportError`,
+    `RouteError`, `ResponseError` or `CallTimeoutError` if brokers cannot be asked; `RemoteProtocolError` for bytes that
+    no broker may send.
     """
     keep_freed_memory()
     links = links or links_for(options.client)
@@ -95,11 +96,18 @@ class _PlaceReader:
             yield from self._batch(runs, indices)
 
     def _batch(self, runs: Sequence[PulledRun], indices: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        decoded = decode(runs, self._columns, self._pulls.tags)
+        found = np.zeros(len(runs), np.int64)
+
+        def leave_out(number: int, problem: str) -> None:
+            self._report(indices[number], problem)
+            found[number] += 1
+
+        for decoded in decode(runs, self._columns, self._pulls.tags, leave_out):
+            found += np.array(decoded.counts)
+            if decoded.batch.num_rows:
+                yield decoded.batch
         if not self._options.is_filtered:
-            self._look_for_gaps(runs, indices, decoded.counts)
-        if decoded.batch.num_rows:
-            yield decoded.batch
+            self._look_for_gaps(runs, indices, found.tolist())
 
     # --- pulling
 
@@ -125,7 +133,7 @@ class _PlaceReader:
                     self._take(schedule, piece, answer)
                 yield from schedule.ready()
         except RouteError:
-            if self._options.fail_on_data_loss or not self._links.has_broker(self._ranges[0].broker):
+            if not self._links.has_broker(self._ranges[0].broker):
                 raise  # a broker that is down comes back with its messages
             for index in range(schedule.current_range, len(self._ranges)):
                 self._report(index, QUEUE_GONE)

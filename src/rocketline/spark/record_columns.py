@@ -5,10 +5,10 @@ Here are the columns that a record knows by itself. Whoever has the records adds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -23,6 +23,9 @@ from rocketline.spark.exact_rows import MS_MAX, message_columns, messages_in
 from rocketline.spark.property_entries import PropertyEntries
 from rocketline.spark.record_spans import Flags, Ints, RecordSpans
 
+PART_BYTES: Final = 16 * 2**20
+"""What bodies may expand to before rows are handed on. Compressed, some megabytes may be thousands of these."""
+
 _FROM_PROPERTIES: Final = {"msgId": property_names.UNIQ_KEY, "tags": property_names.TAGS, "keys": property_names.KEYS}
 _NUMBERS: Final = {"flag": "flag", "reconsumeTimes": "reconsume_times"}
 _TIMES: Final = {"bornTimestamp": "born_ms", "storeTimestamp": "store_ms"}
@@ -32,6 +35,8 @@ _CRC_MASK: Final = np.uint32(0x7FFFFFFF)
 
 NameRecord = Callable[[int], str]
 """How an error names the record of this number."""
+Exact: TypeAlias = list[tuple[int, ReceivedMessage]]
+"""Messages that were decoded one by one, with the numbers of their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +48,88 @@ class DecodedRecords:
     """The number of each row's record: an inner batch has several rows."""
     queue_offset: Ints
     """As recorded."""
-    exact: Sequence[tuple[int, ReceivedMessage]]
-    """The rows that were decoded one by one, with the numbers of their records."""
+    exact: Exact
+    """The rows that were decoded one by one."""
+    end: int
+    """The number of the first record that is left for the next part."""
 
 
 def decode_records(
     spans: RecordSpans, wanted: Flags, columns: Sequence[str], name_record: NameRecord
-) -> DecodedRecords:
-    """The rows of the `wanted` records with the `OWN_COLUMNS` among `columns`.
+) -> Iterator[DecodedRecords]:
+    """The rows of the `wanted` records with the `OWN_COLUMNS` among `columns`: in one part, or in several if bodies
+    expand to more than `PART_BYTES`.
 
     Raises `RemoteProtocolError` that names the record, if one is broken; `MissingExtraError` for a body whose
     compression is not installed.
     """
     own = [name for name in columns if name in OWN_COLUMNS]
+    start = 0
+    for end, exact in _parts(spans, wanted, name_record, expands="body" in own):
+        part = wanted
+        if end - start < len(spans):
+            part = np.zeros_like(wanted)
+            part[start:end] = wanted[start:end]
+        yield _decode_part(spans, part, own, exact, end, name_record)
+        start = end
+
+
+def _parts(spans: RecordSpans, wanted: Flags, name_record: NameRecord, *, expands: bool) -> Iterator[tuple[int, Exact]]:
+    """Where each part ends, and its messages that are not usual."""
+    messages: Exact = []
+    expanded_bytes = 0
+    for number in np.flatnonzero(wanted & ~spans.usual).tolist():
+        if expanded_bytes >= PART_BYTES:
+            yield number, messages
+            messages, expanded_bytes = [], 0
+        found = _exact_messages(spans, number, name_record)
+        messages += found
+        if expands:
+            expanded_bytes += sum(_expanded_bytes(message) for _, message in found)
+    yield len(spans), messages
+
+
+def _expanded_bytes(message: ReceivedMessage) -> int:
+    try:
+        return len(message.body)
+    except RemoteProtocolError:
+        return 0  # told when its column is made
+
+
+def _decode_part(
+    spans: RecordSpans, wanted: Flags, own: Sequence[str], exact: Exact, end: int, name_record: NameRecord
+) -> DecodedRecords:
     is_usual = spans.usual & wanted
     usual = UsualRecords(spans, is_usual)
     odd = usual.odd_rows(own)
     if odd.any():
-        is_usual[np.flatnonzero(is_usual)[odd]] = False
+        numbers = np.flatnonzero(is_usual)[odd]
+        is_usual[numbers] = False
         usual = UsualRecords(spans, is_usual)
+        added_later = [one for number in numbers.tolist() for one in _exact_messages(spans, number, name_record)]
+        exact = sorted([*exact, *added_later], key=lambda one: one[0])
     if "body" in own:
         usual.check_bodies(name_record)
     built = {name: usual.column(name) for name in own}
     offsets = usual.spans.fixed["queue_offset"].astype(np.int64)
-    exact = _exact_messages(spans, wanted & ~is_usual, name_record)
     if not exact:
-        return DecodedRecords(built, usual.numbers, offsets, exact)
+        return DecodedRecords(built, usual.numbers, offsets, exact, end)
     added = _exact_columns(exact, own, name_record)
     record_of = np.concatenate([usual.numbers, [number for number, _ in exact]])
     order = np.argsort(record_of, kind="stable")
     offsets = np.concatenate([offsets, [message.queue_offset for _, message in exact]])
     merged = {name: pa.concat_arrays([built[name], added[name]]).take(pa.array(order)) for name in own}
-    return DecodedRecords(merged, record_of[order], offsets[order], exact)
+    return DecodedRecords(merged, record_of[order], offsets[order], exact, end)
+
+
+def broken_records(spans: RecordSpans, wanted: Flags, columns: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The numbers of the `wanted` records that cannot be made rows, each with what is wrong, tried one by one."""
+    own = [name for name in columns if name in OWN_COLUMNS]
+    for number in np.flatnonzero(wanted).tolist():
+        try:
+            message_columns(messages_in(spans.record(number)), own)
+        except RemoteProtocolError as error:
+            yield number, str(error)
 
 
 class UsualRecords:
@@ -148,19 +203,14 @@ def timestamps(times_ms: Ints) -> pa.Array:
     return pa.array(times_ms * 1000, pa.int64()).view(_TIMESTAMP)
 
 
-def _exact_messages(spans: RecordSpans, are_meant: Flags, name_record: NameRecord) -> list[tuple[int, ReceivedMessage]]:
-    messages: list[tuple[int, ReceivedMessage]] = []
-    for number in np.flatnonzero(are_meant).tolist():
-        try:
-            messages += [(number, message) for message in messages_in(spans.record(number))]
-        except RemoteProtocolError as error:
-            raise RemoteProtocolError(f"{name_record(number)}: {error}") from error
-    return messages
+def _exact_messages(spans: RecordSpans, number: int, name_record: NameRecord) -> Exact:
+    try:
+        return [(number, message) for message in messages_in(spans.record(number))]
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(f"{name_record(number)}: {error}") from error
 
 
-def _exact_columns(
-    exact: Sequence[tuple[int, ReceivedMessage]], columns: Sequence[str], name_record: NameRecord
-) -> dict[str, pa.Array]:
+def _exact_columns(exact: Exact, columns: Sequence[str], name_record: NameRecord) -> dict[str, pa.Array]:
     messages = [message for _, message in exact]
     try:
         return message_columns(messages, columns)

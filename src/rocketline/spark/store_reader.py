@@ -8,14 +8,16 @@ flag, and the topics that the product keeps for itself unless they are asked for
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import ConfigError, RemoteProtocolError
 from rocketline.model.names import REPLY_TOPIC_SUFFIX, is_system_topic
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketline.spark.byte_slices import cut, repeated
@@ -23,7 +25,7 @@ from rocketline.spark.exact_rows import messages_in
 from rocketline.spark.kept_memory import keep_freed_memory
 from rocketline.spark.log_files import broker_name, opened
 from rocketline.spark.log_scan import LogChunk, Stop, are_whole, chunks, torn_properties
-from rocketline.spark.record_columns import DecodedRecords, decode_records
+from rocketline.spark.record_columns import DecodedRecords, broken_records, decode_records
 from rocketline.spark.record_spans import Flags, Ints
 from rocketline.spark.schema import arrow_schema
 from rocketline.spark.store_damage import damage, report
@@ -32,6 +34,8 @@ from rocketline.spark.store_planner import LogSlices
 from rocketline.spark.written_log import LogSlice
 
 BATCH_ROWS: Final = 10_000
+BATCH_BYTES: Final = 8 * 2**20
+"""Batches are not made larger than this by joining them."""
 _NO_TOPIC: Final = -1
 
 
@@ -49,14 +53,17 @@ def read_slices(partition: LogSlices, options: StoreOptions, columns: Sequence[s
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows without small batches: a filter may leave a few rows of each."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
+        if not batch.num_rows:
+            continue
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= BATCH_ROWS:
+        size += batch.nbytes
+        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield from _as_one(waiting)
-            waiting, rows = [], 0
-    if rows:
+            waiting, rows, size = [], 0, 0
+    if waiting:
         yield from _as_one(waiting)
 
 
@@ -71,6 +78,7 @@ class _LogReader:
     def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
         self._options, self._columns = options, columns
         self._schema = arrow_schema(columns)
+        self._built = (*columns, "tags") if options.tags and "tags" not in columns else columns
         self._broker_name = broker_name(options) if "brokerName" in columns else None
         self._is_wanted = _topic_test(options)
         self._known_topics: dict[bytes, bool] = {}
@@ -81,28 +89,40 @@ class _LogReader:
             with opened(one.file.path) as handle:
                 for chunk in chunks(handle, one.file.start, one.file.end, one.start, one.end):
                     if len(chunk.spans):
-                        yield from self._batch(one, chunk)
+                        yield from self._batches(one, chunk)
                     if chunk.stop in (Stop.NOTHING, Stop.BROKEN):
                         at, left = chunk.end - one.file.start, one.end - chunk.end
                         problem = f"no record begins at byte {at}, where one should; {left} bytes are left out"
                         self._report(one, problem)
         except FileNotFoundError:
+            folder = Path(one.file.path).parent
+            if not folder.is_dir():
+                where = f"{folder} is no folder on {socket.gethostname()}, where a task reads"
+                raise ConfigError([f"{where}: path must name a folder that all executors see"]) from None
             self._report(one, "it was deleted before it could be read, by its broker most likely")
 
     def _report(self, one: LogSlice, problem: str) -> None:
         report(damage(one.file.path, problem), fails=self._options.fail_on_data_loss)
 
-    def _batch(self, one: LogSlice, chunk: LogChunk) -> Iterator[pa.RecordBatch]:
+    def _batches(self, one: LogSlice, chunk: LogChunk) -> Iterator[pa.RecordBatch]:
+        are_meant, end = np.ones(len(chunk.spans), np.bool_), 0
         try:
-            batch = self._decode(one, chunk, np.ones(len(chunk.spans), np.bool_))
+            for batch, end in self._decode(one, chunk, are_meant):  # noqa: B007  # where it broke off, below
+                yield batch
+            return
         except RemoteProtocolError as error:
             self._report(one, str(error))
-            # Only what is broken is left out: records still follow each other.
-            batch = self._decode(one, chunk, are_whole(chunk.spans))
-        if batch.num_rows:
+        # Only what is broken is left out: records still follow each other.
+        are_meant = are_whole(chunk.spans)
+        are_meant[:end] = False
+        for batch, _ in self._decode(one, chunk, are_meant, leaves_out_broken=True):
             yield batch
 
-    def _decode(self, one: LogSlice, chunk: LogChunk, are_meant: Flags) -> pa.RecordBatch:
+    def _decode(
+        self, one: LogSlice, chunk: LogChunk, are_meant: Flags, *, leaves_out_broken: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Rows of the records that are meant, and the number of the first record after them."""
+
         def name_record(number: int) -> str:
             at = chunk.position + int(chunk.spans.starts[number]) - one.file.start
             return f"the record at byte {at}"
@@ -112,17 +132,18 @@ class _LogReader:
             raise RemoteProtocolError(f"{name_record(torn[0])}: a part of its properties was never written")
         topics = _Topics(chunk, are_meant, self._is_topic_wanted, name_record)
         wanted = are_meant & topics.wanted & self._by_fields(chunk)
-        needs_tags = self._options.tags and "tags" not in self._columns
-        built = (*self._columns, "tags") if needs_tags else self._columns
-        rows = decode_records(chunk.spans, wanted, built, name_record)
-        arrays = [
-            rows.columns[name] if name in rows.columns else self._origin(name, chunk, rows, topics)
-            for name in self._columns
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        if self._options.tags:
-            batch = batch.filter(pc.is_in(rows.columns["tags"], self._tags))
-        return batch
+        if leaves_out_broken:
+            for number, _ in list(broken_records(chunk.spans, wanted, self._built)):
+                wanted[number] = False
+        for rows in decode_records(chunk.spans, wanted, self._built, name_record):
+            arrays = [
+                rows.columns[name] if name in rows.columns else self._origin(name, chunk, rows, topics)
+                for name in self._columns
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            if self._options.tags:
+                batch = batch.filter(pc.is_in(rows.columns["tags"], self._tags))
+            yield batch, rows.end
 
     def _is_topic_wanted(self, name: bytes) -> bool:
         known = self._known_topics.get(name)

@@ -52,11 +52,11 @@ class StoreReader(DataSourceReader):
         self._options, self._columns = options, columns
 
     def partitions(self) -> list[InputPartition]:
-        from rocketline.spark.store_planner import plan_store
+        from rocketline.spark.store_planner import LogSlices, plan_store
 
         if self._options.unknown:
             _log.warning("options that rocketmq-store does not know", options=", ".join(self._options.unknown))
-        return list(plan_store(self._options))
+        return list(plan_store(self._options) or [LogSlices(())])  # without any, Spark would make one up
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from rocketline.spark.store_planner import LogSlices

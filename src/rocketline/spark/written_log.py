@@ -103,7 +103,7 @@ class WrittenLog:
 
     def _known_end(self) -> int:
         """A position that the log reaches, and where a record ends or a file begins."""
-        last_units = [unit for queue in self._queues if (unit := queue.last()) is not None]
+        last_units = [queue.last for queue in self._queues if queue.last is not None]
         for unit in sorted(last_units, key=lambda unit: unit.end, reverse=True):
             if self._is_record(unit):  # else the log lost more than the queue
                 return unit.end

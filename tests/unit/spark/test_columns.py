@@ -10,6 +10,7 @@ from golden import read_lines
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.sys_flags import CompressionType
+from rocketline.spark import record_columns
 from rocketline.spark.columns import PulledRun, RunOrigin, decode
 from rocketline.spark.schema import COLUMNS, arrow_schema
 from rocketline.wire.message_codec import decode_record, encode_record
@@ -18,6 +19,7 @@ from spark_records import (
     ORIGIN,
     TIMESTAMP_MS_MAX,
     compressed,
+    decode_at_once,
     expected_rows,
     inner_batch,
     rows_of,
@@ -34,7 +36,7 @@ RECORDS = [
 
 def test_plain_messages_become_rows_with_all_columns_in_the_type_that_spark_wants() -> None:
     runs = [run([stored(5, TAGS="a", KEYS="k1 k2", shop="Zürich ☃"), stored(6)]), run([stored(7, b"")])]
-    decoded = decode(runs, COLUMNS)
+    decoded = decode_at_once(runs, COLUMNS)
     assert rows_of(decoded.batch) == expected_rows(runs)
     assert decoded.batch.schema == arrow_schema()
     assert decoded.counts == [2, 1]
@@ -42,7 +44,7 @@ def test_plain_messages_become_rows_with_all_columns_in_the_type_that_spark_want
 
 
 def test_only_the_columns_asked_for_are_there_and_in_that_order() -> None:
-    batch = decode([run([stored(5, b"x")])], ("body", "queueOffset")).batch
+    batch = decode_at_once([run([stored(5, b"x")])], ("body", "queueOffset")).batch
     assert batch.schema.names == ["body", "queueOffset"]
     assert batch.to_pylist() == [{"body": b"x", "queueOffset": 5}]
 
@@ -52,27 +54,27 @@ def test_records_that_apache_wrote_become_the_rows_that_a_consumer_sees(record: 
     message = decode_record(record)
     origin = RunOrigin(MessageQueue(message.topic, "b", message.queue_id), message.topic)
     runs = [PulledRun(origin, record, -(2**62), 2**62)]
-    assert rows_of(decode(runs, COLUMNS).batch) == expected_rows(runs)
+    assert rows_of(decode_at_once(runs, COLUMNS).batch) == expected_rows(runs)
 
 
 @pytest.mark.parametrize("kind", CompressionType)
 def test_compressed_bodies_are_expanded_and_keep_their_places(kind: CompressionType) -> None:
     runs = [run([stored(1), compressed(stored(2, b"long " * 1000), kind), stored(3)])]
-    batch = decode(runs, COLUMNS).batch
+    batch = decode_at_once(runs, COLUMNS).batch
     assert rows_of(batch) == expected_rows(runs)
     assert batch["body"].to_pylist() == [b"hello", b"long " * 1000, b"hello"]
 
 
 def test_inner_batches_are_taken_apart_and_keep_their_places() -> None:
     runs = [run([stored(1), inner_batch(2, 3), stored(5)])]
-    decoded = decode(runs, COLUMNS)
+    decoded = decode_at_once(runs, COLUMNS)
     assert rows_of(decoded.batch) == expected_rows(runs)
     assert decoded.batch["queueOffset"].to_pylist() == [1, 2, 3, 4, 5]
     assert decoded.counts == [5]
 
 
 def test_of_an_inner_batch_only_the_members_in_the_range_are_taken() -> None:
-    decoded = decode([run([inner_batch(2, 5)], low=3, high=6)], ("queueOffset", "body"))
+    decoded = decode_at_once([run([inner_batch(2, 5)], low=3, high=6)], ("queueOffset", "body"))
     assert decoded.batch["body"].to_pylist() == [b"inner 3", b"inner 4", b"inner 5"]
     assert decoded.counts == [3]
 
@@ -83,14 +85,17 @@ def test_records_of_version_2_and_with_ipv6_hosts_are_read() -> None:
     hosts = [stored(3), stored(4), stored(5)]
     hosts[0].born_host = hosts[1].store_host = hosts[2].born_host = hosts[2].store_host = IPV6_HOST
     runs = [run([stored(1), second, *hosts])]
-    assert rows_of(decode(runs, COLUMNS).batch) == expected_rows(runs)
+    assert rows_of(decode_at_once(runs, COLUMNS).batch) == expected_rows(runs)
 
 
 def test_a_message_without_a_unique_id_has_the_id_of_its_place() -> None:
     message = stored(3)
     message.properties = {"TAGS": "a"}
     runs = [run([stored(2), message])]
-    assert decode(runs, ("msgId",)).batch["msgId"].to_pylist() == [f"{2:032X}", "7F00000100002A9F0000000000000BB8"]
+    assert decode_at_once(runs, ("msgId",)).batch["msgId"].to_pylist() == [
+        f"{2:032X}",
+        "7F00000100002A9F0000000000000BB8",
+    ]
 
 
 def test_times_that_no_timestamp_can_show_are_null() -> None:
@@ -98,13 +103,15 @@ def test_times_that_no_timestamp_can_show_are_null() -> None:
     messages[0].born_ms, messages[1].born_ms = TIMESTAMP_MS_MAX, TIMESTAMP_MS_MAX + 1
     messages[2].born_ms, messages[3].born_ms = -(2**63), -TIMESTAMP_MS_MAX
     runs = [run(messages)]
-    batch = decode(runs, COLUMNS).batch
+    batch = decode_at_once(runs, COLUMNS).batch
     assert rows_of(batch) == expected_rows(runs)
     assert batch["bornTimestamp"].null_count == 2
 
 
 def test_offsets_outside_of_what_a_run_is_for_are_left_out() -> None:
-    decoded = decode([run([stored(n) for n in range(10)], low=3, high=6), run([stored(6)], 6, 9)], ("queueOffset",))
+    decoded = decode_at_once(
+        [run([stored(n) for n in range(10)], low=3, high=6), run([stored(6)], 6, 9)], ("queueOffset",)
+    )
     assert decoded.batch["queueOffset"].to_pylist() == [3, 4, 5, 6]
     assert decoded.counts == [3, 1]
 
@@ -112,7 +119,7 @@ def test_offsets_outside_of_what_a_run_is_for_are_left_out() -> None:
 def test_a_delta_is_added_to_offsets_and_a_static_queue_may_have_another_number_on_its_broker() -> None:
     origin = RunOrigin(MessageQueue("orders", "__syslo__global__", 9), "orders", is_static=True)
     runs = [replace(run([stored(5), stored(6)], origin=origin), offset_delta=100)]
-    batch = decode(runs, ("queueId", "queueOffset", "brokerName")).batch
+    batch = decode_at_once(runs, ("queueId", "queueOffset", "brokerName")).batch
     assert batch["queueOffset"].to_pylist() == [105, 106]
     assert batch["queueId"].to_pylist() == [9, 9]
 
@@ -120,7 +127,7 @@ def test_a_delta_is_added_to_offsets_and_a_static_queue_may_have_another_number_
 def test_rows_of_several_queues_say_where_they_come_from() -> None:
     other = RunOrigin(MessageQueue("bills", "broker-b", 3), "ns%bills")
     runs = [run([stored(1)]), run([stored(7, topic="ns%bills", queue_id=3)], origin=other), run([stored(2)])]
-    batch = decode(runs, ("topic", "brokerName", "queueId", "queueOffset")).batch
+    batch = decode_at_once(runs, ("topic", "brokerName", "queueId", "queueOffset")).batch
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
         ("orders", "broker-a", 1, 1),
         ("bills", "broker-b", 3, 7),
@@ -135,13 +142,13 @@ def test_tags_are_compared_exactly_also_if_the_column_is_not_asked_for() -> None
         stored(3),
         compressed(stored(4, b"z" * 99, TAGS="BB"), CompressionType.ZLIB),
     ]
-    decoded = decode([run(messages)], ("queueOffset",), tags={"BB", "C"})  # Aa and BB have the same hash
+    decoded = decode_at_once([run(messages)], ("queueOffset",), tags={"BB", "C"})  # Aa and BB have the same hash
     assert decoded.batch.to_pylist() == [{"queueOffset": 2}, {"queueOffset": 4}]
     assert decoded.counts == [4]
 
 
 def test_a_run_without_records_gives_no_rows() -> None:
-    decoded = decode([run([])], COLUMNS)
+    decoded = decode_at_once([run([])], COLUMNS)
     assert decoded.batch.num_rows == 0
     assert decoded.batch.schema == arrow_schema()
     assert decoded.counts == [0]
@@ -160,7 +167,7 @@ def properties_of(*texts: bytes) -> list[dict[str, str]]:
         size = len(record) + len(text)
         body += size.to_bytes(4, "big") + record[4:-2] + len(text).to_bytes(2, "big") + text
     runs = [PulledRun(ORIGIN, body, 0, 100)]
-    batch = decode(runs, ("properties", "tags", "keys", "queueOffset")).batch
+    batch = decode_at_once(runs, ("properties", "tags", "keys", "queueOffset")).batch
     assert rows_of(batch) == expected_rows(runs, batch.schema.names)
     batch.validate(full=True)
     return [row["properties"] for row in rows_of(batch)]
@@ -207,7 +214,7 @@ def test_long_names_that_differ_in_their_middle_are_different_names() -> None:
 
 def broken(body: bytes, *, columns: tuple[str, ...] = COLUMNS) -> str:
     with pytest.raises(RemoteProtocolError) as found:
-        decode([run([stored(1)]), PulledRun(ORIGIN, body, 2, 9)], columns)
+        decode_at_once([run([stored(1)]), PulledRun(ORIGIN, body, 2, 9)], columns)
     return str(found.value)
 
 
@@ -259,3 +266,50 @@ def test_which_of_several_compressed_bodies_is_broken_is_told() -> None:
     records = [encode_record(message) for message in good]
     records[1] = records[1][:90] + b"\0" + records[1][91:]
     assert "message 3" in broken(b"".join(records))
+
+
+def test_broken_messages_are_left_out_and_told_if_somebody_listens() -> None:
+    flagged = stored(5, b"not compressed")
+    flagged.sys_flag = CompressionType.ZLIB.sys_flag
+    good = [stored(2), compressed(stored(4, b"x" * 100), CompressionType.ZSTD), stored(6)]
+    records = [encode_record(good[0]), changed(88, b"j", 3), *map(encode_record, (good[1], flagged, good[2]))]
+    runs = [run([stored(1)]), PulledRun(ORIGIN, b"".join(records), 2, 9)]
+    left_out: list[tuple[int, str]] = []
+    parts = list(decode(runs, COLUMNS, on_broken=lambda number, problem: left_out.append((number, problem))))
+    assert [row["queueOffset"] for part in parts for row in rows_of(part.batch)] == [1, 2, 4, 6]
+    assert [number for number, _ in left_out] == [1, 1]
+    assert [problem.partition(":")[0] for _, problem in left_out] == [
+        "message 3 cannot be read",
+        "message 5 cannot be read",
+    ]
+
+
+# --- parts
+
+
+def test_bodies_that_expand_to_much_come_in_several_parts_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_columns, "PART_BYTES", 1000)
+    messages = [
+        stored(offset) if offset % 2 else compressed(stored(offset, b"long " * 120), CompressionType.ZLIB)
+        for offset in range(12)
+    ]
+    runs = [run(messages[:7]), run(messages[7:])]
+    parts = list(decode(runs, COLUMNS))
+    assert [part.batch.num_rows for part in parts] == [4, 4, 4]
+    assert [row for part in parts for row in rows_of(part.batch)] == expected_rows(runs)
+    assert [sum(counts) for counts in zip(*(part.counts for part in parts), strict=True)] == [7, 5]
+    (only,) = decode(runs, ("queueOffset",))  # nobody asks for bodies
+    assert only.batch.num_rows == 12
+
+
+def test_what_is_left_out_of_a_later_part_doubles_nothing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_columns, "PART_BYTES", 1)
+    packed = [compressed(stored(offset, b"x" * 100), CompressionType.ZLIB) for offset in range(4)]
+    records = [encode_record(message) for message in packed]
+    records[2] = records[2][:90] + b"\0" + records[2][91:]
+    left_out: list[str] = []
+    parts = decode(
+        [PulledRun(ORIGIN, b"".join(records), 0, 4)], COLUMNS, (), lambda _, problem: left_out.append(problem)
+    )
+    assert [row["queueOffset"] for part in parts for row in rows_of(part.batch)] == [0, 1, 3]
+    assert len(left_out) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 from rocketline.errors import ConfigError, CorruptStoreError
 from rocketline.model.message import StoredMessage
 from rocketline.model.sys_flags import CompressionType
+from rocketline.spark import store_reader
 from rocketline.spark.schema import COLUMNS, arrow_schema
 from rocketline.spark.store_options import StoreOptions
 from rocketline.spark.store_planner import LogSlices, plan_store
 from rocketline.spark.store_reader import read_slices
+from rocketline.spark.store_source import RocketMQStoreDataSource
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.compression import compress
 from spark_records import rows_of
@@ -121,6 +125,16 @@ def test_an_empty_store_has_no_messages(root: Path, clock: FakeClock) -> None:
         pass
     (root / "commitlog").mkdir(exist_ok=True)
     assert read(root) == []
+
+
+def test_a_store_without_messages_has_a_task_that_reads_nothing(root: Path, clock: FakeClock) -> None:
+    filled(root, clock, 10)
+    schema = StructType([StructField("queueOffset", LongType())])
+    later = {"path": str(root), "startingTimestamp": str(clock.wall_ms() + 10 * 24 * 3_600_000)}
+    (root / "empty" / "commitlog").mkdir(parents=True)
+    for options in (later, {"path": str(root / "empty")}):
+        reader = RocketMQStoreDataSource(options).reader(schema)
+        assert [list(reader.read(task)) for task in reader.partitions()] == [[]]
 
 
 # --- what is wanted
@@ -269,6 +283,30 @@ def test_a_message_that_looks_like_records_is_never_cut(root: Path, clock: FakeC
     assert rows[20]["body"] == copied.body
 
 
+def test_a_store_may_have_more_queues_than_files_may_be_open(root: Path, clock: FakeClock) -> None:
+    with store_at(root, clock) as store:
+        messages = put(store, clock, 1000, queues=100)
+    low, high = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = len(os.listdir("/proc/self/fd")) + 40  # noqa: PTH208
+    resource.setrlimit(resource.RLIMIT_NOFILE, (room, high))
+    try:
+        options = StoreOptions(path=str(root), partition_bytes_max=10_000)
+        tasks = plan_store(options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (low, high))
+    assert len(tasks) > 15
+    assert [row for task in tasks for row in read_task(task, options)] == expected(messages)
+
+
+def test_rows_wait_for_others_up_to_a_size_only(root: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(root, clock)
+    options = StoreOptions(path=str(root))
+    (task,) = plan_store(options)
+    assert len(list(read_slices(task, options, QUEUED))) == 1
+    monkeypatch.setattr(store_reader, "BATCH_BYTES", 20_000)
+    assert len(list(read_slices(task, options, QUEUED))) == len(log_paths(root))
+
+
 def test_messages_that_come_after_the_plan_are_not_in_it(root: Path, clock: FakeClock) -> None:
     messages = filled(root, clock, 100)
     options = StoreOptions(path=str(root))
@@ -349,6 +387,18 @@ def test_a_body_that_changed_on_disk_is_told_or_left_out(root: Path, clock: Fake
     assert read(root, fail_on_data_loss=False) == expected(messages[:500] + messages[501:])
 
 
+def test_a_body_that_cannot_be_expanded_is_told_or_left_out(root: Path, clock: FakeClock) -> None:
+    with store_at(root, clock) as store:
+        messages = put(store, clock, 10)
+        flagged = message("T", b"not compressed at all")
+        flagged.sys_flag = CompressionType.ZLIB.sys_flag
+        at = store.append(flagged).log_offset
+        messages += put(store, clock, 10)
+    with pytest.raises(CorruptStoreError, match=f"record at byte {at}: .*expanded"):
+        read(root)
+    assert read(root, fail_on_data_loss=False) == expected(messages)
+
+
 def test_properties_that_were_never_written_are_told_or_left_out(root: Path, clock: FakeClock) -> None:
     with store_at(root, clock) as store:
         messages = put(store, clock, 10)
@@ -394,6 +444,18 @@ def test_a_file_that_is_deleted_before_its_task_runs_is_told(root: Path, clock: 
     going_on = replace(options, fail_on_data_loss=False)
     rows = [row for task in tasks for row in read_task(task, going_on)]
     assert rows == expected([one for one in messages if one.log_offset >= LOG_BYTES])
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_folder_that_an_executor_does_not_see_is_an_error_whatever_is_asked_for(
+    root: Path, clock: FakeClock, fails: bool
+) -> None:
+    filled(root, clock)
+    options = StoreOptions(path=str(root), fail_on_data_loss=fails)
+    (task,) = plan_store(options)
+    root.rename(root.with_name("elsewhere"))
+    with pytest.raises(ConfigError, match=r"commitlog is no folder on .*: path must name a folder that all executors"):
+        read_task(task, options)
 
 
 def test_a_file_that_is_cut_short_is_told(root: Path, clock: FakeClock) -> None:
