@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rocketline.client.subscriptions import ALL, MessageSelector, by_sql, by_tags, parse_subscription
-from rocketline.errors import ClientError
+from rocketline.client.validation import check_topic_to_send
+from rocketline.errors import ClientError, InvalidNameError
 from rocketline.model.names import group_problem, topic_problem
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.client_settings import ClientSettings as ClientSettings
@@ -178,8 +179,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """What a write was told. Raises `ConfigError` that lists all that is wrong."""
     reader = OptionReader(given, BY_KEY)
     topic = reader.text("topic") or None
-    if topic and (problem := topic_problem(topic)):
-        reader.problem(f"topic={topic!r}: {problem}")
+    if topic:
+        try:
+            check_topic_to_send(topic)
+        except InvalidNameError as error:
+            reader.problem(f"topic={topic!r}: {error.problem}")
     group = reader.text("producerGroup")
     if problem := group_problem(group):
         reader.problem(f"producerGroup={group!r}: {problem}")

@@ -82,16 +82,26 @@ def shown(queue: MessageQueue) -> str:
 
 def _queue_id(given: object, topic: str, broker: str) -> int:
     text = str(given)
-    if isinstance(given, bool) or not text.isascii() or not text.isdigit() or int(text) > _QUEUE_ID_MAX:
+    is_number = text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+    if isinstance(given, bool) or not is_number or int(text) > _QUEUE_ID_MAX:
         raise ValueError(f"broker {broker!r}, topic {topic!r}: {given!r} is no number of a queue")
     return int(text)
 
 
 def _json(text: str) -> object:
     try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found: object = json.loads(text, object_pairs_hook=_without_doubles)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"it is no JSON: {error}") from None
+    return found
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON lets the last of several win, and whoever wrote the first would never hear of it."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there more than once")
     return found
 
 

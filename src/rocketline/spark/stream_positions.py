@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketline.clock import Clock, SystemClock
-from rocketline.errors import TopicNotFoundError
+from rocketline.errors import ConfigError, TopicNotFoundError
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.spark import data_loss, planner
@@ -78,7 +78,7 @@ class StreamPositions:
     def freeze(self) -> None:
         """Go no further than to where queues end now: what Spark calls available now."""
         self._is_frozen = True
-        with suppress(TopicNotFoundError):  # if it was known, the first question for an offset tells what is lost
+        with suppress(TopicNotFoundError, ConfigError):  # if it was known, the first question for an offset tells so
             self._target = _ends(self._cluster.look().bounds)
 
     def heads(self) -> dict[str, Any] | None:

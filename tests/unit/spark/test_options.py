@@ -346,3 +346,8 @@ def test_all_that_is_wrong_with_a_sink_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
         sink_options({"topic": "a b", "sendBatchSize": "0", "sendBatchSise": "5"})
     assert len(raised.value.problems) == 4
+
+
+def test_a_sink_does_not_write_to_what_only_brokers_write_to() -> None:
+    with pytest.raises(ConfigError, match="topic='rmq_sys_wheel_timer': only brokers write to this one"):
+        sink_options(SERVER | {"topic": "rmq_sys_wheel_timer"})

@@ -299,6 +299,25 @@ def test_available_now_ends_where_queues_ended_at_its_start(cluster: ListedClust
     assert query.batch() == [(0, 5, 10), (2, 0, 5)]
 
 
+def test_available_now_passes_over_a_queue_that_is_gone_as_any_other_run_does(cluster: ListedCluster) -> None:
+    query = stream(cluster, failOnDataLoss="false")
+    query.batch()
+    cluster.queues.pop(Q0)
+    look = cluster.look
+
+    def look_at_assigned(known: Collection[MessageQueue] = ()) -> Look:
+        if Q0 not in known:
+            raise ConfigError(["assign: there is no queue 0"])
+        return look(known)
+
+    cluster.look = look_at_assigned  # type: ignore[method-assign]
+    cluster.send(Q1, 2)
+    query.positions.freeze()
+    assert query.batch() == [(1, 0, 2)]
+    cluster.send(Q1, 2)
+    assert query.batch() is None
+
+
 # --- what is lost
 
 
