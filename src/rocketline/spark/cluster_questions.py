@@ -74,7 +74,8 @@ class Questions:
         """The queues that the options mean, and which of the known ones are gone.
 
         Raises `TopicNotFoundError` and `ConfigError` for what is named, not there, and was not known before;
-        `BrokerNotFoundError` if a broker that had queues is not registered: it may come back, with its messages.
+        `BrokerNotFoundError` if a broker that had queues is not registered: it may come back, with its messages. Who
+        does not mind lost messages goes on without it, and where it was once it is back.
         """
         options = self._options
         topics = await self._topics()
@@ -88,8 +89,8 @@ class Questions:
                 raise ConfigError([f"topic {topic!r} has no queue to read: look at its permission"])
         wanted = set(options.assignment) | {queue for queue in known if is_meant(options, queue)}
         missing = wanted - found
-        if missing:
-            await self._check_brokers(missing)
+        if needed := missing if options.fail_on_data_loss else missing.difference(known):
+            await self._check_brokers(needed)
         for queue in sorted(missing.difference(known)):
             raise ConfigError([f"assign: there is no {shown(queue)}"])
         if options.assignment:
@@ -119,7 +120,9 @@ class Questions:
             is_static = queue.broker_name.startswith(STATIC_BROKER_PREFIX)  # it stands for several, which may change
             if queue.broker_name not in registered and not is_static:
                 raise BrokerNotFoundError(
-                    queue.broker_name, f"it has {shown(queue)} and is not registered with the name server: is it down?"
+                    queue.broker_name,
+                    f"it has {shown(queue)} and is not registered with the name server: is it down? If it has left for "
+                    "good, set failOnDataLoss=false to go on without it",
                 )
 
     # --- what they hold

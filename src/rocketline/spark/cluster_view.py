@@ -23,7 +23,7 @@ class Look:
 
     bounds: Mapping[MessageQueue, Bounds]
     gone: frozenset[MessageQueue] = frozenset()
-    """Those that were known, are still meant to be read, and are no more, although their broker is there."""
+    """Those that were known, are still meant to be read, and are no more."""
 
 
 class ClusterView(Protocol):

@@ -17,7 +17,7 @@ BEYOND_THE_END: Final = (
     "the queue ends before: the topic was deleted and created again, or the broker lost its last messages"
 )
 RECREATED: Final = "the topic was deleted and created again: other messages have these offsets now"
-QUEUE_GONE: Final = "the queue is gone: the topic was deleted, or has fewer queues now"
+QUEUE_GONE: Final = "the queue is gone: the topic was deleted, or has fewer queues now, or its broker left"
 
 _log = Log(__name__)
 
