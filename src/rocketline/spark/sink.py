@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from rocketline.clock import SystemClock
-from rocketline.errors import ConfigError
+from rocketline.errors import ConfigError, TransportError
 from rocketline.logs import Log
 from rocketline.net.local_address import local_address
 from rocketline.spark.options import SinkOptions
@@ -109,7 +109,11 @@ def check_sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Non
     if options.topic is None:
         client.check_name_servers()  # each row names its own topic: its task finds out
         return
-    client.ask_again(options.topic)
+    client.queues(options.topic)
+    try:
+        client.ask_again(options.topic)
+    except TransportError as error:  # an earlier micro-batch knew the way, and tasks try more than once
+        _log.warning("route not renewed", topic=options.topic, problem=error)
     client.queues(options.topic)
     if DELIVER_TIMESTAMP in schema.names and (lacking := client.brokers_without_timers(options.topic)):
         problem = f"broker {', '.join(lacking)} keeps no messages until a given time (Apache's: timerWheelEnable)"
