@@ -28,7 +28,7 @@ def test_a_broker_that_is_not_registered_is_waited_for_or_left_out(rocketmq: Roc
         cluster.look({here, away})
     with Cluster(options(rocketmq.address, subscribe=topic, failOnDataLoss="false")) as cluster:
         look = cluster.look({here, away})
-        assert (look.bounds, look.gone) == ({here: Bounds(0, 0)}, {away})
+        assert (look.bounds, look.gone) == ({here: Bounds(0, 0)}, frozenset({away}))
 
 
 def test_a_queue_to_begin_with_must_be_there_whatever_is_asked_for(rocketmq: RocketMQ) -> None:
