@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from client_clusters import DELAYS_S, ClientCluster
 from rocketline import Admin, Credentials
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.testing.apache import ApacheBroker, ApacheNameServer, fetch
 from spark_clusters import source_cluster
 from topic_contents import queue_contents, topic_contents
 
@@ -111,6 +112,53 @@ def test_delay_level_in_properties_delays_the_message(spark: SparkSession, clust
     (message,) = _wait(lambda: topic_contents(cluster.name_server, topic))
     assert message.body == b"later"
     assert message.store_ms - message.born_ms >= 1000 * DELAYS_S[4]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sendBatchSize": "1"},
+        {"sendBatchSize": "5", "maxInFlight": "1"},
+        {"maxMessageSize": "500"},
+        {"sendTimeoutMs": "10000", "retryTimesWhenSendFailed": "0"},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_ways_of_sending_bring_every_row_once(
+    spark: SparkSession, cluster: ClientCluster, options: dict[str, str]
+) -> None:
+    topic = cluster.topic(brokers=2)
+    _write(spark.range(0, 300, 1, 2).selectExpr("string(id) AS body"), cluster, topic=topic, **options)
+    assert _stored_numbers(cluster, topic) == list(range(300))
+
+
+def test_messages_have_no_identity_if_none_is_wanted(spark: SparkSession, cluster: ClientCluster) -> None:
+    topic = cluster.topic()
+    _write(spark.sql("SELECT 'a' AS body"), cluster, topic=topic, addIdentity="false")
+    (message,) = topic_contents(cluster.name_server, topic)
+    assert "SPARK_ID" not in message.properties
+
+
+def test_producer_group_is_told_to_the_broker(spark: SparkSession, cluster: ClientCluster) -> None:
+    _write(spark.sql("SELECT 'a' AS body"), cluster, topic=cluster.topic(), producerGroup="pipeline-writers")
+    with Admin(cluster.name_server) as admin:
+        assert admin.clients.producers("pipeline-writers")
+
+
+def test_send_without_an_answer_is_given_up_after_its_time_and_tries(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("SELECT 'a' AS body")
+    options = {"topic": "paused", "sendTimeoutMs": "200", "retryTimesWhenSendFailed": "1"}
+    with (
+        ApacheNameServer(fetch(), tmp_path / "name-server") as name_server,
+        ApacheBroker(fetch(), tmp_path / "broker", name_servers=(name_server.address,)) as broker,
+        Admin(name_server.address) as admin,
+    ):
+        admin.topics.create("paused", queue_count=1)
+        cluster = ClientCluster("apache", name_server.address, (broker.address,))
+        _write(rows, cluster, **options)
+        broker.pause()
+        with pytest.raises(PySparkException, match=r"not sent, 2 attempts"):
+            _write(rows, cluster, **options)
 
 
 def test_unknown_topic_is_one_error_and_no_new_topic(spark: SparkSession, cluster: ClientCluster) -> None:

@@ -11,9 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from rocketline.model.java_hash import java_string_hash
 from rocketline.store import key_hashes, key_index
 from rocketline.store.index_file import ENTRY, HEADER
+from rocketline.store.index_keys import keys_in, weigh_stored
 from rocketline.store.key_index import IndexRecord, KeyIndex
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.properties import encode_properties
 
 FOLDER = Path("store/index")
 ANY_TEXT = st.text(st.characters(), max_size=300)  # lone surrogates too: peers send them
@@ -64,6 +66,46 @@ def test_what_is_unusual_is_hashed_one_by_one() -> None:
     assert key_index._by_columns(usual) is not None
     for keys in (("u", "two keys", None), ("\u4e3b", "k", None), ("u", "k" * 300, None)):
         assert key_index._by_columns([*usual, ("T", keys, 40, 40)]) is None
+
+
+NAMED = st.lists(
+    st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "SPARK_ID", "MY_KEYS", "TAG"]), min_size=1, max_size=5, unique=True
+)
+VALUES = st.text("abcXYZ019-", min_size=1, max_size=40)
+
+
+@st.composite
+def stored_properties(draw: st.DrawFn) -> list[bytes]:
+    """Properties of many messages, mostly of one shape; at times one of them is different."""
+    names, count = draw(NAMED), draw(st.integers(32, 50))
+    stored = [encode_properties({name: draw(VALUES) for name in names}) for _ in range(count)]
+    odd = draw(
+        st.none()
+        | st.sampled_from([b"", b"KEYS\x01two keys\x02", b"KEYS\x02x\x01", b"TAGS\x01", "KEYS\x01\u4e3b\x02".encode()])
+        | st.builds(encode_properties, st.dictionaries(st.sampled_from(["KEYS", "TAGS", "x"]), VALUES))
+    )
+    if odd is not None:
+        stored[draw(st.integers(0, count - 1))] = odd
+    return stored
+
+
+@given(stored_properties())
+def test_keys_that_are_left_in_their_properties_give_the_same_entries(stored: list[bytes]) -> None:
+    raw: list[IndexRecord] = [("T", properties, 100 * n, 1000 + n) for n, properties in enumerate(stored)]
+    read: list[IndexRecord] = [("T", keys_in(stored[n]), 100 * n, 1000 + n) for n in range(len(stored))]
+    expected = key_index._one_by_one(read)
+    assert key_index._one_by_one(raw) == expected
+    found = key_index._by_columns(raw)
+    assert found is None or tuple(column.tolist() for column in found) == expected
+
+
+def test_properties_of_one_shape_are_weighed_as_they_are() -> None:
+    stored = [encode_properties({"KEYS": f"k{n}", "x": "y", "UNIQ_KEY": f"{n:032X}", "TAGS": "A"}) for n in range(99)]
+    weighed = weigh_stored(stored)
+    assert weighed is not None
+    assert [column is not None for column in weighed] == [True, True, True]
+    for odd in (b"", b"KEYS\x02k\x01", encode_properties({"x": "y"}), stored[0] + stored[0], stored[0][:-1]):
+        assert weigh_stored([*stored, odd]) is None
 
 
 class IndexMachine(RuleBasedStateMachine):

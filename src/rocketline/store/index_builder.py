@@ -17,8 +17,9 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
 from rocketline.store.filesystem import FileSystem
+from rocketline.store.index_keys import indexed
 from rocketline.store.key_index import KeyIndex, SyncJob
-from rocketline.store.log_writer import Entry, keys_in
+from rocketline.store.log_writer import Entry
 from rocketline.store.record_scan import scan
 
 
@@ -84,7 +85,7 @@ class IndexBuilder:
         position = max(self._behind_at, self._log.start)
         records = list(islice(scan(self._log, position, confirmed, check_crc=False), records_max))
         self._index.add([
-            (record.topic.decode("utf-8", "replace"), keys_in(record.properties), record.log_offset, record.store_ms)
+            (record.topic.decode("utf-8", "replace"), indexed(record.properties), record.log_offset, record.store_ms)
             for record in records
             if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
         ])  # fmt: skip

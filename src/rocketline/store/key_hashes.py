@@ -24,6 +24,7 @@ _KEY_CHARACTERS_MAX: Final = len(_POWERS) - 1
 """Longer keys are hashed one by one."""
 MANY: Final = 32
 """So many keys make up for what numpy's calls cost."""
+_BLANK: Final = ord(" ")
 _ABSENT: Final = "-"
 """Stands in for a key that is not there; what it hashes to is of no use."""
 
@@ -87,17 +88,53 @@ def by_columns(topics: Sequence[str], columns: Sequence[Sequence[str | None]]) -
 
     None if a key is unusual. A column with few different keys costs next to nothing.
     """
-    prefixes = _numbers(_prefixes(topics), topics)
-    hashes = np.empty((len(topics), len(columns)), np.int32)
-    is_there = np.empty(hashes.shape, np.bool_)
-    for number, column in enumerate(columns):
+    weighed, present = [], []
+    for column in columns:
         different = set(column)
-        is_there[:, number] = True if all(different) else np.fromiter(map(bool, column), np.bool_, len(column))
-        weighed = _weigh_few(column, different) if len(different) * 8 < len(column) else _weigh(_filled(column))
-        if weighed is None:
+        found = _weigh_few(column, different) if len(different) * 8 < len(column) else _weigh(_filled(column))
+        if found is None:
             return None
-        hashes[:, number] = _joined(prefixes, *weighed)
+        weighed.append(found)
+        present.append(True if all(different) else np.fromiter(map(bool, column), np.bool_, len(column)))
+    return join_columns(topics, weighed, present)
+
+
+def join_columns(topics: Sequence[str], columns: Sequence[tuple[Any, Any] | None], present: Any) -> tuple[Any, Any]:
+    """The same of keys that are weighed; None is a column without any. `present` tells what each column has."""
+    prefixes = _numbers(_prefixes(topics), topics)
+    hashes = np.zeros((len(topics), len(columns)), np.int32)
+    is_there = np.zeros(hashes.shape, np.bool_)
+    for number, (column, has) in enumerate(zip(columns, present, strict=True)):
+        if column is not None:
+            hashes[:, number], is_there[:, number] = _joined(prefixes, *column), has
     return hashes, is_there
+
+
+def weigh_spans(characters: Any, begins: Any, lengths: Any, *, may_have_blanks: bool) -> tuple[Any, Any] | None:
+    """The hash of each key by itself, and its length. Keys lie in an array of ASCII characters; None if unusual."""
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if not shortest or longest > _KEY_CHARACTERS_MAX:
+        return None
+    ends = lengths.cumsum()
+    is_even = shortest == longest
+    places = (
+        begins[:, None] + np.arange(longest)
+        if is_even
+        else np.repeat(begins - ends + lengths, lengths) + np.arange(int(ends[-1]))
+    )
+    found = characters[places]
+    if not may_have_blanks and (found == _BLANK).any():
+        return None
+    powers, sizes = _powers_array(), lengths.astype(np.uint32)
+    if is_even:
+        return found @ powers[longest - 1 :: -1], sizes
+    exponents = np.repeat(ends - 1, lengths) - np.arange(len(found))
+    return np.add.reduceat(found * powers[exponents], ends - lengths, dtype=np.uint32), sizes
+
+
+def behind(text: str, sums: Any, lengths: Any) -> tuple[Any, Any]:
+    """Weighed keys with a text before each of them."""
+    return sums + np.uint32(_heads[text]) * _powers_array()[lengths], lengths + np.uint32(len(text))
 
 
 def _filled(column: Sequence[str | None]) -> list[str]:

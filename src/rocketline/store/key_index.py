@@ -17,11 +17,12 @@ from rocketline.logs import Log
 from rocketline.store import key_hashes
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.index_file import IndexFile
+from rocketline.store.index_keys import Indexed, IndexKeys, keys_in, weigh_stored
 from rocketline.store.key_hashes import hash_keys
 
 _log = Log(__name__)
 
-_WAITING_MAX: Final = 256
+_WAITING_MAX: Final = 1024
 _WALK_MAX: Final = 50_000
 """Entries that one question looks at. A slot shared by millions must not stop everybody else; Java walks on."""
 _TAG_TYPE: Final = "T"
@@ -43,8 +44,8 @@ class SyncJob:
         self.fs.sync_folder(self.folder)
 
 
-IndexRecord: TypeAlias = "tuple[str, tuple[str | None, str | None, str | None], int, int]"
-"""A message of the index: topic; unique key, keys parted by blanks, and tag; log offset; store time."""
+IndexRecord: TypeAlias = "tuple[str, Indexed, int, int]"
+"""A message of the index: topic; its keys; log offset; store time."""
 
 
 class KeyIndex:
@@ -212,11 +213,9 @@ def _by_columns(records: list[IndexRecord]) -> tuple[Any, Any, Any] | None:
     if key_hashes.np is None or len(records) < key_hashes.MANY:
         return None
     topics, keys, log_offsets, stored_ms = zip(*records, strict=True)
-    unique_keys, more_keys, tags = zip(*keys, strict=True)
-    if " " in "".join(filter(None, more_keys)):
-        return None
-    tagged = {tag: f"{_TAG_TYPE}#{tag}" if tag else None for tag in set(tags)}
-    found = key_hashes.by_columns(topics, (unique_keys, more_keys, [tagged[tag] for tag in tags]))
+    found = _by_properties(topics, keys) if all(type(one) is bytes for one in keys) else None
+    if found is None:
+        found = _by_texts(topics, [keys_in(one) if isinstance(one, bytes) else one for one in keys])
     if found is None:
         return None
     hashes, is_there = found
@@ -225,13 +224,31 @@ def _by_columns(records: list[IndexRecord]) -> tuple[Any, Any, Any] | None:
     return hashes[is_there], offsets, times
 
 
+def _by_properties(topics: Sequence[str], stored: Sequence[Any]) -> tuple[Any, Any] | None:
+    weighed = weigh_stored(stored)
+    if weighed is None:
+        return None
+    unique_keys, more_keys, tags = weighed
+    columns = unique_keys, more_keys, tags and key_hashes.behind(f"{_TAG_TYPE}#", *tags)
+    return key_hashes.join_columns(topics, columns, (True,) * len(columns))
+
+
+def _by_texts(topics: Sequence[str], keys: Sequence[IndexKeys]) -> tuple[Any, Any] | None:
+    unique_keys, more_keys, tags = zip(*keys, strict=True)
+    if " " in "".join(filter(None, more_keys)):
+        return None
+    tagged = {tag: f"{_TAG_TYPE}#{tag}" if tag else None for tag in set(tags)}
+    return key_hashes.by_columns(topics, (unique_keys, more_keys, [tagged[tag] for tag in tags]))
+
+
 def _one_by_one(records: list[IndexRecord]) -> tuple[list[int], list[int], list[int]]:
     """The same without numpy, and for whatever records there are."""
     topics: list[str] = []
     keys: list[str] = []
     log_offsets: list[int] = []
     stored_ms: list[int] = []
-    for topic, (unique_key, more_keys, tag), log_offset, store_ms in records:
+    for topic, found, log_offset, store_ms in records:
+        unique_key, more_keys, tag = keys_in(found) if isinstance(found, bytes) else found
         before = len(keys)
         if unique_key:
             keys.append(unique_key)

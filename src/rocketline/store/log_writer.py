@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from rocketline.errors import IllegalMessageError
@@ -21,12 +21,13 @@ from rocketline.model.ids import LogOffset
 from rocketline.model.java_hash import tags_code
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.commit_log import CommitLog
+from rocketline.store.index_keys import Indexed, indexed
 from rocketline.store.queue_table import Queue
-from rocketline.store.record_scan import SECTOR_BYTES
+from rocketline.store.record_scan import SECTOR_BYTES, property_of
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
 from rocketline.wire.batch import BatchEntry
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
-from rocketline.wire.properties import NAME_END, VALUE_END
+from rocketline.wire.properties import NAME_END
 
 _SHORT = struct.Struct(">h")
 _PROPERTIES_BYTES_MAX: Final = 32767
@@ -42,33 +43,10 @@ _SHARED = {(born, store): struct.Struct(f">iq{born}sq{store}siq") for born in (8
 _MEMBER = {hosts: struct.Struct(f">iIIiiqq{shared.size}si") for hosts, shared in _SHARED.items()}
 
 
-IndexKeys: TypeAlias = "tuple[str | None, str | None, str | None]"
-"""What a message can be found by: its unique key, its keys parted by blanks, its tag. None or empty: it has none."""
-
-
-def index_keys(properties: Mapping[str, str]) -> IndexKeys:
-    get = properties.get
-    return get(property_names.UNIQ_KEY), get(property_names.KEYS), get(property_names.TAGS)
-
-
-def keys_in(properties: bytes) -> IndexKeys:
-    """The same of properties as they are stored."""
-    text, found = str(properties, "utf-8", "replace"), []
-    for name in _KEY_NAMES:
-        at = text.find(name)
-        while at > 0 and text[at - 1] != VALUE_END:  # the end of a longer name
-            at = text.find(name, at + 1)
-        begin = at + len(name)
-        end = text.find(VALUE_END, begin)
-        found.append("" if at < 0 else text[begin:] if end < 0 else text[begin:end])
-    unique_key, keys, tag = found
-    return unique_key, keys, tag
-
-
-_KEY_NAMES = [f"{name}{NAME_END}" for name in (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)]
-
-Entry: TypeAlias = "tuple[Queue, int, int, int, int, IndexKeys, int]"
+Entry: TypeAlias = "tuple[Queue, int, int, int, int, Indexed, int]"
 """A written record that waits to be dispatched: queue, log offset, size, tags code, store time, keys, messages."""
+
+_TAGS: Final = f"{property_names.TAGS}{NAME_END}".encode()
 
 
 class LogWriter:
@@ -117,7 +95,7 @@ class LogWriter:
         body: bytes,
         properties: bytes,
         tags_code: int,
-        keys: IndexKeys,
+        keys: Indexed,
         born_host: bytes,
         sys_flag: int,
         born_ms: int,
@@ -184,31 +162,31 @@ class LogWriter:
 
         The bytes are those that `add` makes of each.
         """
-        codes, places = _TagsCodes(), list[LogOffset]()
+        codes, entries = _TagsCodes(), self._entries
+        begin = len(entries)
         if self._has_crc:
             for flag, body, properties in members:
-                keys = keys_in(properties)
-                code, origin = codes[keys[2]], (born_host, sys_flag, born_ms)
-                places.append(LogOffset(self.add(queue, body, properties, code, keys, *origin, flag, reconsume_times)))
-            return places
+                code, origin = codes[_tag_in(properties)], (born_host, sys_flag, born_ms)
+                self.add(queue, body, properties, code, indexed(properties), *origin, flag, reconsume_times)
+            return [LogOffset(entry[1]) for entry in entries[begin:]]
         hosts = len(born_host), len(self._store_host)
         sys_flag = sys_flag & ~0x30 | self._store_flag | (BORN_HOST_IS_IPV6 if hosts[0] == 20 else 0)
         store_ms, store_host = self.store_ms, self._store_host
         shared = _SHARED[hosts].pack(sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, 0)
-        member, topic_field, crc32 = _MEMBER[hosts], queue.topic_field, zlib.crc32
-        fixed_bytes, pack = member.size + len(topic_field) + 2, member.pack
+        topic_field, member, crc32, chunks = queue.topic_field, _MEMBER[hosts], zlib.crc32, self._chunks
         magic, queue_id, queue_offset, position = queue.magic, queue.queue_id, queue.next_offset, self.position
+        fixed_bytes, pack, short = member.size + len(topic_field) + 2, member.pack, _SHORT.pack
         for flag, body, properties in members:
-            size = fixed_bytes + len(body) + len(properties)
-            keys, crc = keys_in(properties), crc32(body) & 0x7FFFFFFF
-            head = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, len(body))
-            self._chunks += (head, body, topic_field, _SHORT.pack(len(properties)), properties)
-            self._entries.append((queue, position, size, codes[keys[2]], store_ms, keys, 1))
-            places.append(LogOffset(position))
+            body_bytes, properties_bytes = len(body), len(properties)
+            size, crc = fixed_bytes + body_bytes + properties_bytes, crc32(body) & 0x7FFFFFFF
+            head = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes)
+            chunks += (head, body, topic_field, short(properties_bytes), properties)
+            code = codes[_tag_in(properties)] if _TAGS in properties else 0
+            entries.append((queue, position, size, code, store_ms, indexed(properties), 1))
             queue_offset += 1
             position += size
         queue.next_offset, self.position = queue_offset, position
-        return places
+        return [LogOffset(entry[1]) for entry in entries[begin:]]
 
     def check_properties(self, properties: bytes) -> None:
         """Raises `IllegalMessageError` for what `add` refuses."""
@@ -252,10 +230,14 @@ class LogWriter:
         return entries
 
 
-class _TagsCodes(dict["str | None", int]):
+def _tag_in(properties: bytes) -> str:
+    return property_of(properties, _TAGS).decode("utf-8", "replace")
+
+
+class _TagsCodes(dict[str, int]):
     """A tag → what its queue keeps of it."""
 
-    def __missing__(self, tag: str | None) -> int:
+    def __missing__(self, tag: str) -> int:
         code = self[tag] = tags_code(tag)
         return code
 

@@ -31,7 +31,8 @@ from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.log_writer import Entry, LogWriter, index_keys
+from rocketline.store.index_keys import index_keys
+from rocketline.store.log_writer import Entry, LogWriter
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.record_scan import SECTOR_BYTES

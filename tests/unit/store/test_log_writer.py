@@ -13,7 +13,8 @@ from rocketline.model.java_hash import tags_code
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.log_writer import LogWriter, index_keys, keys_in
+from rocketline.store.index_keys import index_keys, keys_in
+from rocketline.store.log_writer import LogWriter
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.segments import OpenFiles
 from rocketline.testing.fake_clock import FakeClock
@@ -284,9 +285,8 @@ def test_messages_of_a_batch_are_the_records_that_they_would_be_alone(
     origin = born_host, 1, BORN_MS
     places = []
     for flag, body, properties in members:
-        keys = keys_in(properties)
-        code = tags_code(keys[2])
-        places.append(alone.writer.add(alone.queue, body, properties, code, keys, *origin, flag, 2))
+        code = tags_code(keys_in(properties)[2])
+        places.append(alone.writer.add(alone.queue, body, properties, code, properties, *origin, flag, 2))
     assert together.writer.add_members(together.queue, members, *origin, 2) == places
     for writing in (alone, together):
         writing.writer.write()
