@@ -22,7 +22,7 @@ from rocketline.spark.client_settings import ClientSettings as ClientSettings
 from rocketline.spark.client_settings import client_settings
 from rocketline.spark.option_reader import OptionReader
 from rocketline.spark.option_table import BATCH, BY_KEY, SINK, STREAM
-from rocketline.spark.queue_table import parse_assignment, parse_numbers
+from rocketline.spark.queue_table import parse_assignment, parse_numbers, shown
 
 EARLIEST, LATEST, GROUP = "earliest", "latest", "group"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
@@ -323,10 +323,21 @@ def _compare(options: SourceOptions, reader: OptionReader) -> None:
     least, most = options.offsets_per_trigger_min, options.offsets_per_trigger_max
     if least is not None and most is not None and least > most:
         reader.problem(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
-    begin_ms, end_ms = options.starting.time_ms, options.ending.time_ms
-    if begin_ms is not None and end_ms is not None and begin_ms > end_ms:
-        reader.problem(f"startingTimestamp={begin_ms}, endingTimestamp={end_ms}: a batch that begins after it ends")
+    _compare_positions(options.starting, options.ending, reader)
     wants_group = "startingOffsets=group" if options.starting.word == GROUP else ""
     wants_group = "commitOffsetsToBroker=true" if options.commits_offsets else wants_group
     if wants_group and not reader.has("consumerGroup"):
         reader.problem(f"{wants_group} needs consumerGroup")
+
+
+def _compare_positions(starting: Position, ending: Position, reader: OptionReader) -> None:
+    """Positions of the same kind must be in order."""
+    begin_ms, end_ms = starting.time_ms, ending.time_ms
+    if begin_ms is not None and end_ms is not None and begin_ms > end_ms:
+        reader.problem(f"startingTimestamp={begin_ms}, endingTimestamp={end_ms}: a batch that begins after it ends")
+    begins, ends = starting.named or {}, ending.named or {}
+    if (starting.times_ms is None) == (ending.times_ms is None):
+        for queue in sorted(begins.keys() & ends.keys()):
+            if 0 <= ends[queue] < begins[queue]:
+                where = f"begins at {begins[queue]}, after it ends at {ends[queue]}"
+                reader.problem(f"{shown(queue)}: a batch that {where}")

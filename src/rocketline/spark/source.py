@@ -81,8 +81,15 @@ def _problems_first(given: Mapping[str, str]) -> SourceOptions:
     """
     try:
         return source_options(given, is_stream=True)
-    except ConfigError:
+    except ConfigError as error:
+        in_streams = error.problems
+    try:
         return source_options(given, is_stream=False)
+    except ConfigError as error:
+        common = [problem for problem in error.problems if problem in in_streams]
+        each = [f"in a stream: {problem}" for problem in in_streams]
+        each += [f"in a batch: {problem}" for problem in error.problems]
+        raise ConfigError(common or each) from None
 
 
 def _tell_unknown(names: tuple[str, ...]) -> None:

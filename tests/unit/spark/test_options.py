@@ -155,6 +155,13 @@ def test_a_time_wins_over_times_for_queues_and_these_over_offsets() -> None:
         ({"endingTimestamp": "-1"}, "a whole number is wanted, at least 0"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "it must be one of error, latest"),
         ({"startingTimestamp": "2000", "endingTimestamp": "1000"}, "begins after it ends"),
+        (
+            {
+                "startingOffsets": '{"orders": {"broker-a": {"0": 9}}}',
+                "endingOffsets": '{"orders": {"broker-a": {"0": 5}}}',
+            },
+            "queue 0 of topic 'orders' on broker 'broker-a': a batch that begins at 9, after it ends at 5",
+        ),
         ({"startingOffsets": "group"}, "startingOffsets=group needs consumerGroup"),
     ],
 )

@@ -55,6 +55,10 @@ def test_the_schema_is_that_of_the_table() -> None:
 def test_what_only_a_batch_may_have_is_no_error_before_it_is_known_which_it_is() -> None:
     assert RocketMQDataSource(ORDERS | {"endingOffsets": "latest"}).schema() == FULL_SCHEMA
     assert RocketMQDataSource(ORDERS | {"startingOffsets": "latest"}).schema() == FULL_SCHEMA
+    with pytest.raises(
+        ConfigError, match=r"in a stream: .*earliest, latest, group.*; in a batch: .*earliest, group, or"
+    ):
+        RocketMQDataSource(ORDERS | {"startingOffsets": "latset"}).schema()
     with pytest.raises(ConfigError, match="there is no option subscrib: did you mean subscribe"):
         RocketMQDataSource({"nameServer": "127.0.0.1:1", "subscrib": "orders"}).schema()
 
