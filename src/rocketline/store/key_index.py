@@ -22,7 +22,7 @@ from rocketline.store.key_hashes import hash_keys
 
 _log = Log(__name__)
 
-_WAITING_MAX: Final = 1024
+_WAITING_MAX: Final = 2048
 _WALK_MAX: Final = 50_000
 """Entries that one question looks at. A slot shared by millions must not stop everybody else; Java walks on."""
 _TAG_TYPE: Final = "T"
@@ -213,7 +213,7 @@ def _by_columns(records: list[IndexRecord]) -> tuple[Any, Any, Any] | None:
     if key_hashes.np is None or len(records) < key_hashes.MANY:
         return None
     topics, keys, log_offsets, stored_ms = zip(*records, strict=True)
-    found = _by_properties(topics, keys) if all(type(one) is bytes for one in keys) else None
+    found = _by_properties(topics, keys) if set(map(type, keys)) == {bytes} else None
     if found is None:
         found = _by_texts(topics, [keys_in(one) if isinstance(one, bytes) else one for one in keys])
     if found is None:

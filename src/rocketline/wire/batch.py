@@ -85,17 +85,16 @@ def decode_batch(data: bytes, topic: str) -> list[Message]:
 def split_batch(data: bytes) -> list[BatchEntry]:
     """The same, with the properties as they came."""
     entries: list[BatchEntry] = []
-    at, size_of_all = 0, len(data)
+    at, size_of_all, fixed_bytes, least = 0, len(data), _FIXED.size, _ENTRY_BYTES_MIN
     while at < size_of_all:
-        size, flag, body_bytes = _SIZES(data, at) if size_of_all - at >= _ENTRY_BYTES_MIN else (0, 0, 0)
-        body_end, end = at + _FIXED.size + body_bytes, at + size
-        properties = data[body_end + _SHORT.size : end]
+        size, flag, body_bytes = _SIZES(data, at) if size_of_all - at >= least else (0, 0, 0)
+        body_at, end = at + fixed_bytes, at + size
+        body_end = body_at + body_bytes
+        properties = data[body_end + 2 : end]
         # One look at all that may be wrong; `_entry_at` says what it is.
-        if not (0 <= body_bytes <= size - _ENTRY_BYTES_MIN and end <= size_of_all) or (
-            len(properties) != _SHORT_AT(data, body_end)[0]
-        ):
+        if not 0 <= body_bytes <= size - least or end > size_of_all or len(properties) != _SHORT_AT(data, body_end)[0]:
             _entry_at(data, at)
-        entries.append((flag, data[at + _FIXED.size : body_end], properties))
+        entries.append((flag, data[body_at:body_end], properties))
         at = end
     return entries
 
