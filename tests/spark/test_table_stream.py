@@ -13,13 +13,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipeline_runs import _iceberg_threads_end
 from rocketline.pipelines.definition import TableFormat, TableTarget
 from rocketline.pipelines.table_stream import FORMAT, TableSource, stream_options
-from rocketline.pipelines.tables.attempts import write_attempt
+from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.iceberg import IcebergTable
 from rocketline.pipelines.tables.table import Table, Writer, open_table
 
 __all__ = ["_iceberg_threads_end"]
 
-WRITER = Writer("test", "query-1")
+WRITER = Writer("query-1")
 MICROSECONDS = "spark.sql.parquet.outputTimestampType"
 
 
@@ -48,7 +48,7 @@ class Followed:
 
     def add(self, *numbers: int) -> None:
         rows = self.spark.createDataFrame([(number, None, {"k": [str(number)]}) for number in numbers], self.schema)
-        self.table.add(WRITER, self.batch, write_attempt(rows, self.target.path, self.batch))
+        self.table.add(WRITER, self.batch, Attempt(self.spark, self.target.path, WRITER, self.batch).write(rows))
         self.batch += 1
 
     def batches(self, *, files_max: int = 1000) -> list[list[int]]:
@@ -110,4 +110,15 @@ def test_last_batch_of_each_writer_is_remembered(spark: SparkSession, tmp_path: 
     followed.add(2)
     assert followed.table.last_batch(WRITER) == 1
     assert followed.table.last_writer() == "query-1"
-    assert followed.table.last_batch(Writer("test", "query-2")) is None
+    assert followed.table.last_batch(Writer("query-2")) is None
+
+
+def test_attempt_removes_what_its_own_query_has_left_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    rows, path = spark.range(3), str(tmp_path / "table")
+    other = Attempt(spark, path, Writer("query-2"), 0).write(rows)
+    left = Attempt(spark, path, WRITER, 0).write(rows)
+    kept = Attempt(spark, path, WRITER, 0).write(rows)
+
+    assert [Path(file.path.removeprefix("file:")).exists() for file in (*other, *left, *kept)].count(False) == len(left)
+    assert not any(Path(file.path.removeprefix("file:")).exists() for file in left)
+    assert sum(file.rows for file in kept) == 3

@@ -7,7 +7,7 @@ keeps the last hundred of each, so `Coverage` is kept beside them: what all batc
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from rocketline.spark.offsets import initial_offset, parse_offset, ranges_betwee
 _NOTHING: Final = "-"
 """What the offset log says of a source that has no offset yet."""
 COVERAGE_FILE: Final = "rocketline-coverage.json"
+TABLES_FILE: Final = "rocketline-tables.json"
 
 Spans = dict[MessageQueue, list[Span]]
 
@@ -74,15 +75,35 @@ class Checkpoint:
         """The last batch that is done; -1 if none is."""
         return max(self.done_batches(), default=-1)
 
-    def offset(self, batch: int, source: int = 0) -> dict[str, Any] | None:
-        """How far a batch reads one of its sources; None if that has no offset yet."""
-        lines = (self.folder / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    def offset(self, batch: int) -> dict[str, Any] | None:
+        """How far a batch reads its first source; None if that has no offset yet."""
+        return self._offsets(batch)[0]
+
+    def _offsets(self, batch: int) -> list[dict[str, Any] | None]:
+        """Of all sources, in the order in which Spark finds them in the plan."""
+        file = self.folder / "offsets" / str(batch)
+        lines = file.read_text("utf-8").splitlines()[2:]
         try:
-            text = lines[2 + source]
-            found: dict[str, Any] | None = None if text == _NOTHING else json.loads(text)
-        except (IndexError, ValueError):
-            raise PipelineError(f"{self.folder / 'offsets' / str(batch)} is damaged") from None
+            found = [None if line == _NOTHING else json.loads(line) for line in lines]
+        except ValueError:
+            found = []
+        if not found:
+            raise PipelineError(f"{file} is damaged")
         return found
+
+    def tables(self) -> set[str]:
+        """The tables that were made for this query."""
+        try:
+            return set(json.loads((self.folder / TABLES_FILE).read_bytes()))
+        except FileNotFoundError:
+            return set()
+
+    def keep_tables(self, names: Iterable[str]) -> None:
+        """Write down that these tables are there, before the query writes to them."""
+        known = self.tables()
+        if wanted := set(names) - known:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self.folder / TABLES_FILE, json.dumps(sorted(known | wanted)).encode())
 
     def watermark_ms(self) -> int | None:
         """Where the watermark was when the last batch was planned."""
@@ -145,9 +166,14 @@ class Checkpoint:
         return self.offset(batch - 1) or initial_offset()
 
     def positions(self) -> dict[MessageQueue, int]:
-        """How far each queue is read by the batches that are done."""
+        """How far each queue is read by the batches that are done, whichever of the query's sources reads it."""
+        found: dict[MessageQueue, int] = {}
         done = self.last_done()
-        return {} if done < 0 else dict(parse_offset(self.offset(done) or initial_offset()).queues)
+        for offset in self._offsets(done) if done >= 0 else []:
+            if offset is not None and "queues" in offset:  # else it is a table's
+                for queue, at in parse_offset(offset).queues.items():
+                    found[queue] = min(at, found.get(queue, at))
+        return found
 
     def _numbers(self, folder: str) -> list[int]:
         path = self.folder / folder

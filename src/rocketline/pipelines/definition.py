@@ -14,6 +14,7 @@ from pathlib import Path
 QUARANTINE_SUFFIX = ".quarantine"
 TRIGGER = "1 second"
 ROW_AS_JSON = "to_json(struct(*))"
+_CLIENT_OPTIONS = ("nameserver", "rocketmq.")
 
 
 class TableFormat(Enum):
@@ -156,6 +157,15 @@ class Step:
             asked.add(self.parse.otherwise)
         return Otherwise.QUARANTINE in asked
 
+    @property
+    def leaves_out(self) -> str:
+        """The key by which it leaves out rows on purpose; empty if it has none."""
+        if self.deduplicate or self.aggregate is not None:
+            return "aggregate" if self.aggregate is not None else "deduplicate"
+        if self.parse is not None and self.parse.otherwise is Otherwise.DROP:
+            return "parse"
+        return "expect" if any(each.otherwise is Otherwise.DROP for each in self.expectations) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -195,5 +205,18 @@ class Pipeline:
         return self.steps[table.removesuffix(QUARANTINE_SUFFIX)]
 
     def landing_steps(self) -> list[Step]:
-        """The steps that read a source: their tables can be compared with what the source has read."""
-        return [step for step in self.steps.values() if step.inputs[0] in self.sources and len(step.inputs) == 1]
+        """The steps that read one source and keep all rows: their tables can be compared with what was read."""
+        return [
+            step
+            for step in self.steps.values()
+            if step.inputs[0] in self.sources and len(step.inputs) == 1 and not step.leaves_out
+        ]
+
+    def client_options(self) -> dict[str, str]:
+        """How the first source reaches its cluster: what topics are written with, too."""
+        source = next(iter(self.sources.values()))
+        return {key: value for key, value in source.options.items() if key.lower().startswith(_CLIENT_OPTIONS)}
+
+    def topic_options(self, target: TopicTarget) -> dict[str, str]:
+        """The options of the sink that feeds a topic."""
+        return {**self.client_options(), **target.options, "topic": target.topic}

@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketline.errors import ConfigError, MissingExtraError
 from rocketline.pipelines.definition import TRIGGER, Pipeline, Source, Step
 from rocketline.pipelines.queries import check_inputs
 from rocketline.pipelines.section import Problems, Section, option_texts
 from rocketline.pipelines.step_section import StepReader
+from rocketline.pipelines.tables.table import local_path
+
+if TYPE_CHECKING:
+    from rocketline.spark.options import SinkOptions, SourceOptions
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -52,8 +57,19 @@ def _yaml(data: bytes) -> Any:
         import yaml
     except ModuleNotFoundError:
         raise MissingExtraError("A pipeline in YAML", "PyYAML", "pipelines") from None
+
+    class Loader(yaml.SafeLoader):
+        """Refuses a key that is there twice, of which one would silently be lost."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            for number, (key, _) in enumerate(node.value):
+                if key.value in names[:number]:
+                    raise yaml.MarkedYAMLError(problem=f"{key.value!r} is there twice", problem_mark=key.start_mark)
+            return super().construct_mapping(node, deep)
+
     try:
-        return yaml.safe_load(data)
+        return yaml.load(data, Loader)  # noqa: S506  # it is a safe one
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 
@@ -79,7 +95,9 @@ def _substituted(value: Any, environ: Mapping[str, str], problems: Problems, pla
 def _pipeline(top: Section, file: Path, problems: Problems) -> Pipeline:
     name = _checked_name(top, "name", top.text("name"))
     folder = file.parent
-    state = folder / top.text("state", f"{name}-state")
+    state = local_path(top.text("state", f"{name}-state"))
+    if state is None:
+        top.problem("state", "is a folder that this machine sees, no address: checkpoints and the lock are files there")
     reader = StepReader(name, folder)
     sources: dict[str, Source] = {}
     for key, section in top.sections("sources"):
@@ -96,16 +114,31 @@ def _pipeline(top: Section, file: Path, problems: Problems) -> Pipeline:
     pipeline = Pipeline(
         name=name,
         file=file,
-        state=state,
+        state=folder / (state or ""),
         sources=sources,
         steps=steps,
         trigger=top.text("trigger", TRIGGER),
         spark=top.options("spark"),
     )
     top.finish()
+    if problems.is_empty:
+        _check_topics(pipeline, problems)
     for place, problem in check_inputs(pipeline):
         problems.add(place, problem)
     return pipeline
+
+
+def _check_topics(pipeline: Pipeline, problems: Problems) -> None:
+    """Options of the sinks; those of the client come from a source, which is all right."""
+    from rocketline.spark.options import sink_options
+
+    for step in pipeline.steps.values():
+        targets = [("topic", topic) for topic in step.topics]
+        if step.quarantine is not None and step.quarantine.topic is not None:
+            targets.append(("quarantine.topic", step.quarantine.topic))
+        for key, target in targets:
+            for problem in _option_problems(sink_options, pipeline.topic_options(target)):
+                problems.add(f"steps.{step.name}.{key}", problem)
 
 
 def _checked_name(section: Section, key: str, name: str) -> str:
@@ -118,9 +151,17 @@ def _source(name: str, section: Section) -> Source:
     from rocketline.spark.options import source_options
 
     options = option_texts(section.given)
-    try:
-        source_options(options, is_stream=True)
-    except ConfigError as error:
-        for problem in error.problems:
-            section.problem("", problem)
+    for problem in _option_problems(partial(source_options, is_stream=True), options):
+        section.problem("", problem)
     return Source(name, options)
+
+
+def _option_problems(
+    parse: Callable[[Mapping[str, str]], SourceOptions | SinkOptions], options: Mapping[str, str]
+) -> list[str]:
+    """What is wrong with options. One that means nothing would be a line in a log; in a file it is a mistake."""
+    try:
+        unknown = parse(options).unknown
+    except ConfigError as error:
+        return list(error.problems)
+    return [f"option {name} means nothing here" for name in unknown]

@@ -41,10 +41,20 @@ def load_functions(pipeline: Pipeline) -> dict[str, Transform]:
     return found
 
 
-def module_files(pipeline: Pipeline) -> list[Path]:
-    """The modules that stand beside the file: executors need them, too, for the Python functions of a plan."""
-    files = {pipeline.file.parent / f"{step.transform.partition(':')[0]}.py" for step in pipeline.steps.values()}
-    return sorted(file for file in files if file.is_file())
+def module_paths(pipeline: Pipeline) -> list[Path]:
+    """The modules and packages that stand beside the file and that its functions use, once these are loaded.
+
+    Executors need them, too, for the Python functions of a plan.
+    """
+    if not any(step.transform for step in pipeline.steps.values()):
+        return []
+    folder, found = pipeline.file.parent, set()
+    for name, module in list(sys.modules.items()):
+        file = Path(getattr(module, "__file__", None) or "/")
+        place = Path(*list(module.__path__)[:1]) if hasattr(module, "__path__") else file
+        if "." not in name and name != "__main__" and place.parent == folder and place.stem == name:
+            found.add(place)
+    return sorted(found)
 
 
 def _loaded(name: str, folder: Path) -> Transform:
@@ -57,6 +67,10 @@ def _loaded(name: str, folder: Path) -> Transform:
         raise ValueError(f"there is no module {error.name!r}: it must stand in {folder}, or be installed") from None
     except Exception as error:  # a module of the user's, which may raise anything
         raise ValueError(f"module {module_name!r} does not load: {type(error).__name__}: {error}") from error
+    top = sys.modules[module_name.partition(".")[0]]
+    beside = [folder / f"{top.__name__}.py", folder / top.__name__ / "__init__.py"]
+    if any(path.is_file() for path in beside) and Path(getattr(top, "__file__", None) or "").resolve() not in beside:
+        raise ValueError(f"module {top.__name__!r} stands in {folder}, but another of this name is loaded: rename it")
     function = getattr(module, function_name, None)
     if not callable(function):
         known = [each for each, value in vars(module).items() if inspect.isfunction(value)]

@@ -18,7 +18,7 @@ from rocketline.clock import Clock, SystemClock
 from rocketline.errors import PipelineError
 from rocketline.pipelines.definition import Pipeline
 from rocketline.pipelines.queries import Query
-from rocketline.pipelines.tables.attempts import remove_attempts, write_attempt
+from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.table import Table, Writer, open_table
 from rocketline.pipelines.transformation import table_rows
 
@@ -62,7 +62,7 @@ class Landing:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Bring the batch to every table that does not have it yet."""
-        writer = Writer(f"{self.pipeline.name}/{self.query.name}", _query_id(batch))
+        writer = Writer(_query_id(batch))
         missing = [name for name, table in self.tables.items() if _is_missing(table, writer, number)]
         if not missing:
             return
@@ -83,11 +83,12 @@ class Landing:
     def _land(self, name: str, rows: DataFrame, writer: Writer, number: int) -> None:
         table = self.tables[name]
         began_s = self.clock.monotonic()
-        files = write_attempt(rows, table.target.path, number)
+        attempt = Attempt(rows.sparkSession, table.target.path, writer, number)
+        files = attempt.write(rows)
         if files:
             table.add(writer, number, files)
         else:
-            remove_attempts(rows.sparkSession, table.target.path, number)
+            attempt.remove()
         took_s = self.clock.monotonic() - began_s
         count = sum(file.rows for file in files)
         self.tell(Landed(self.query.name, name, number, count, len(files), self.clock.wall_ms(), took_s))

@@ -7,15 +7,17 @@ out, without a word, batches whose numbers it has seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.checkpoint import Checkpoint
 from rocketline.pipelines.definition import Pipeline, TableFormat, TableTarget
-from rocketline.pipelines.queries import Query
+from rocketline.pipelines.queries import Query, queries_of
 from rocketline.pipelines.tables import parquet
-from rocketline.pipelines.tables.table import Table, open_table
+from rocketline.pipelines.tables.table import Table, Writer, local_path, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +40,22 @@ def check_sources(pipeline: Pipeline) -> None:
             cluster.check_reading(cluster.look().bounds)
 
 
+def check_topics(pipeline: Pipeline) -> None:
+    """Raise likewise unless every topic that is fed can be written to."""
+    for query in queries_of(pipeline):
+        if query.topic is not None:
+            check_topic(pipeline.topic_options(query.topic))
+
+
+def check_topic(options: Mapping[str, str]) -> None:
+    """Raise unless the topic of a sink's options is there: one that is mistyped is not made by writing to it."""
+    from rocketline.spark.options import sink_options
+    from rocketline.spark.sink_client import SinkClient
+
+    with closing(SinkClient(sink_options(options))) as client:
+        client.queues(options["topic"])
+
+
 def prepare_tables(streams: Streams) -> None:
     """Make the tables that are not there. Raises like `check_tables`, and then nothing is made."""
     for table, schema in check_tables(streams):
@@ -45,6 +63,8 @@ def prepare_tables(streams: Streams) -> None:
             parquet.prepare(table)
         else:
             table.create(schema)
+    for query in streams.queries:
+        checkpoint_of(streams.pipeline, query.name).keep_tables(branch.table for branch in query.branches)
 
 
 def check_tables(streams: Streams) -> list[tuple[Table | TableTarget, pa.Schema]]:
@@ -59,30 +79,58 @@ def check_tables(streams: Streams) -> list[tuple[Table | TableTarget, pa.Schema]
 def _checked(streams: Streams, query: Query, name: str) -> list[tuple[Table | TableTarget, pa.Schema]]:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    pipeline = streams.pipeline
-    target, schema = pipeline.table(name), to_arrow_schema(streams.schemas[name], timezone="UTC")
-    query_id = checkpoint_of(pipeline, query.name).query_id()
+    target, schema = streams.pipeline.table(name), to_arrow_schema(streams.schemas[name], timezone="UTC")
+    checkpoint = checkpoint_of(streams.pipeline, query.name)
     if target.format is TableFormat.PARQUET:
-        if query_id is None and parquet.has_batches(target):
-            raise _lost_checkpoint(pipeline, query, target, "")
-        return [(target, schema)]
+        if not parquet.has_batches(target):
+            if local_path(target.path) is not None:
+                _refuse_lost_table(target, checkpoint, name)
+            return [(target, schema)]
+        if checkpoint.query_id() is None:
+            raise _lost_checkpoint(target, checkpoint, "")
+        _refuse_old_checkpoint(target, checkpoint, parquet.last_batch(target))
+        there = streams.spark.read.parquet(target.path).schema
+        _compare_columns(target, to_arrow_schema(there, timezone="UTC"), schema)
+        return []
     table = open_table(target)
     if not table.exists():
+        _refuse_lost_table(target, checkpoint, name)
         return [(table, schema)]
     _compare_columns(target, table.schema(), schema)
-    last = table.last_writer()
+    last, query_id = table.last_writer(), checkpoint.query_id()
     if last is not None and last != query_id:
-        raise _lost_checkpoint(pipeline, query, target, last)
+        raise _lost_checkpoint(target, checkpoint, last)
+    if query_id is not None:
+        _refuse_old_checkpoint(target, checkpoint, table.last_batch(Writer(query_id)))
     return []
 
 
-def _lost_checkpoint(pipeline: Pipeline, query: Query, target: TableTarget, writer: str) -> PipelineError:
-    folder = _shown(checkpoint_of(pipeline, query.name).folder)
+def _lost_checkpoint(target: TableTarget, checkpoint: Checkpoint, writer: str) -> PipelineError:
     who = f" (query {writer})" if writer else ""
     return PipelineError(
-        f"table {target.path} was written under another checkpoint{who} than {folder}: put that one back, or remove "
-        "table and checkpoint and land everything again; else rows would be there twice, or not at all"
+        f"table {target.path} was written under another checkpoint{who} than {_shown(checkpoint.folder)}: put that one "
+        "back, or remove table and checkpoint and land everything again; else rows would be there twice, or not at all"
     )
+
+
+def _refuse_lost_table(target: TableTarget, checkpoint: Checkpoint, name: str) -> None:
+    """Raise if the table was there and its batches are done: they would not come again."""
+    if name in checkpoint.tables() and (done := checkpoint.last_done()) >= 0:
+        raise PipelineError(
+            f"table {target.path} is gone, and checkpoint {_shown(checkpoint.folder)} says that batches until {done} "
+            "are in it: put it back, or remove the checkpoint and all its tables and land everything again"
+        )
+
+
+def _refuse_old_checkpoint(target: TableTarget, checkpoint: Checkpoint, last: int | None) -> None:
+    """Raise if the table has a batch that the checkpoint has not heard of: another would get its number."""
+    known = max(checkpoint.planned_batches(), default=-1)
+    if last is not None and last > known:
+        raise PipelineError(
+            f"table {target.path} has batch {last}, and checkpoint {_shown(checkpoint.folder)} knows those until "
+            f"{known} only: it is an old copy. Put the newest back, or remove table and checkpoint and land everything "
+            "again; else rows would be missing"
+        )
 
 
 def _compare_columns(target: TableTarget, there: pa.Schema, wanted: pa.Schema) -> None:

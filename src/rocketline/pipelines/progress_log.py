@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     )
 
 FILE_NAME, OLD_FILE_NAME = "progress.jsonl", "progress.old.jsonl"
-PROGRESS, LANDED = "progress", "landed"
+STARTED, PROGRESS, LANDED = "started", "progress", "landed"
 OBSERVED: Final = "messages"
 """The name of what is observed about rows that come from a topic."""
+OBSERVED_QUARANTINE: Final = "quarantine"
+"""Likewise, about rows that go to a side table by a query of its own."""
 
 Record = dict[str, Any]
 
@@ -53,6 +55,9 @@ class ProgressLog:
 
     def landed(self, landed: Landed) -> None:
         self._write({"kind": LANDED, **asdict(landed)})
+
+    def started(self, query: str, time_ms: int) -> None:
+        self._write({"kind": STARTED, "query": query, "time_ms": time_ms})
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
         """`progress`: Spark's own report of a trigger."""
@@ -79,11 +84,11 @@ def read_log(state: Path) -> Iterator[Record]:
 
 def record_of(progress: Mapping[str, Any]) -> Record:
     """What we keep of a trigger's report."""
-    sources = progress.get("sources") or [{}]
+    sources = progress.get("sources") or []
     operators = progress.get("stateOperators") or []
     began_ms = _milliseconds(progress["timestamp"])
     took_ms = (progress.get("durationMs") or {}).get("triggerExecution", 0)
-    observed = (progress.get("observedMetrics") or {}).get(OBSERVED) or {}
+    observed = progress.get("observedMetrics") or {}
     return {
         "kind": PROGRESS,
         "query": progress["name"],
@@ -91,21 +96,24 @@ def record_of(progress: Mapping[str, Any]) -> Record:
         "time_ms": began_ms,
         "took_ms": took_ms,
         "rows": progress.get("numInputRows", 0),
-        "lag": lag_of(sources[0]),
-        "positions": _queues(sources[0].get("endOffset")) or None,
+        "lag": lag_of(sources),
+        "positions": {queue: end for each in sources for queue, end in _queues(each.get("endOffset")).items()} or None,
         "watermark": (progress.get("eventTime") or {}).get("watermark"),
         "state_rows": sum(each.get("numRowsTotal", 0) for each in operators),
         "too_late": sum(each.get("numRowsDroppedByWatermark", 0) for each in operators),
-        "waited_ms": _waits(observed, began_ms + took_ms),
+        "waited_ms": _waits(observed.get(OBSERVED) or {}, began_ms + took_ms),
+        "quarantined": (observed.get(OBSERVED_QUARANTINE) or {}).get("rows"),
     }
 
 
-def lag_of(source: Mapping[str, Any]) -> int | None:
-    """How many messages wait in the topics; None for what is no topic."""
-    latest, end = _queues(source.get("latestOffset")), _queues(source.get("endOffset"))
-    if not latest:
-        return None
-    return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
+def lag_of(sources: Sequence[Mapping[str, Any]]) -> int | None:
+    """How many messages wait in the topics; None if there are only tables."""
+    found = None
+    for source in sources:
+        latest, end = _queues(source.get("latestOffset")), _queues(source.get("endOffset"))
+        if latest:
+            found = (found or 0) + sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
+    return found
 
 
 def _queues(offset: Any) -> dict[str, int]:
@@ -153,7 +161,7 @@ class Listener(StreamingQueryListener):
             self._changed.wait_for(lambda: runs <= self._ended, timeout_s)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's names
-        pass
+        self._log.started(event.name or "", _milliseconds(event.timestamp))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = json.loads(event.progress.json)

@@ -10,6 +10,7 @@ same batch: a source is read once, however many stateless steps there are. A que
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -50,10 +51,9 @@ def queries_of(pipeline: Pipeline) -> list[Query]:
             parent = step.inputs[0]
             query.branches.append(Branch(table, parent))
             writer[table] = query
-        for topic in step.topics:
-            _add_publication(made, step.name, topic)
-        if step.quarantine is not None and step.quarantine.topic is not None:
-            _add_publication(made, step.quarantine_name, step.quarantine.topic)
+        for table, topic in _publications_of(step):
+            name = f"{table}-to-{topic.topic}"
+            made[name] = Query(name, (table,), topic=topic)
     return list(made.values())
 
 
@@ -96,10 +96,35 @@ def check_inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
                 yield f"{place}.from", f"there is no {name!r}{f': did you mean {meant}?' if meant else ''}"
     for name in pipeline.steps.keys() - {step.name for step in in_order(pipeline.steps)}:
         yield f"steps.{name}.from", "goes round in a circle: a step cannot read what is made of its own rows"
+    yield from _check_places(pipeline)
+    fed = Counter((table, topic.topic) for step in pipeline.steps.values() for table, topic in _publications_of(step))
+    for (table, topic), count in fed.items():
+        if count > 1:
+            yield f"steps.{table}", f"topic {topic!r} is there {count} times: feed it from a step of its own"
+
+
+def _check_places(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Tables that would get into each other's way."""
     paths: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, table in pipeline.tables():
-        if table.path and (other := paths.setdefault(table.path, name)) != name:
+        if not table.path:
+            continue
+        if (other := paths.setdefault(table.path, name)) != name:
             yield f"steps.{name}", f"{table.path} is the path of {other} already: each table has its own folder"
+        known = f"{sorted(table.catalog.items())} {table.name}"
+        if table.name and (other := names.setdefault(known, name)) != name:
+            yield (
+                f"steps.{name}",
+                f"Iceberg's catalog has one table {table.name}, and that is {other}'s: name it otherwise",
+            )
+    for path, name in paths.items():
+        places = {**paths, str(pipeline.state): "state"}
+        for inner in [each for each in places if each.startswith(f"{path.rstrip('/')}/")]:
+            yield (
+                f"steps.{name}",
+                f"{path} has {places[inner]} in it: who cleans up a table's folder would remove what is not its own",
+            )
 
 
 def _step_name(table: str) -> str:
@@ -124,6 +149,9 @@ def _query_for(pipeline: Pipeline, step: Step, table: str, made: dict[str, Query
     return made.setdefault(name, Query(name, (before,)))
 
 
-def _add_publication(made: dict[str, Query], table: str, topic: TopicTarget) -> None:
-    name = f"{table}-to-{topic.topic}"
-    made[name] = Query(name, (table,), topic=topic)
+def _publications_of(step: Step) -> list[tuple[str, TopicTarget]]:
+    """The topics that a step's tables feed, with the tables."""
+    found = [(step.name, topic) for topic in step.topics]
+    if step.quarantine is not None and step.quarantine.topic is not None:
+        found.append((step.quarantine_name, step.quarantine.topic))
+    return found

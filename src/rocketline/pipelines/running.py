@@ -16,10 +16,10 @@ from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.causes import query_failure
 from rocketline.pipelines.definition import Pipeline
 from rocketline.pipelines.landing import Landing
-from rocketline.pipelines.preparation import check_sources, checkpoint_of, prepare_tables
+from rocketline.pipelines.preparation import check_sources, check_topics, checkpoint_of, prepare_tables
 from rocketline.pipelines.progress_log import Listener, ProgressLog, Record
 from rocketline.pipelines.queries import Query, levels
-from rocketline.pipelines.streams import SETTINGS, Streams
+from rocketline.pipelines.streams import SETTINGS, Streams, check_trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _POLL_S: Final = 0.2
-_CLIENT_OPTIONS: Final = ("nameserver", "rocketmq.")
 
 
 def run(
@@ -45,6 +44,9 @@ def run(
         for key, value in SETTINGS.items():
             spark.conf.set(key, value)
         check_sources(pipeline)
+        check_topics(pipeline)
+        if trigger is not None:
+            check_trigger(spark, trigger)
         streams = Streams(pipeline, spark)
         prepare_tables(streams)
         log = ProgressLog(pipeline.state, tell)
@@ -77,17 +79,10 @@ class _Starter:
     def _to(self, query: Query, writer: DataStreamWriter) -> DataStreamWriter:
         pipeline = self._streams.pipeline
         if query.topic is not None:
-            options = {**client_options(pipeline), **query.topic.options, "topic": query.topic.topic}
-            return writer.format("rocketmq").options(**options)
+            return writer.format("rocketmq").options(**pipeline.topic_options(query.topic))
         if query.is_file_sink:
             return writer.format("parquet").option("path", pipeline.table(query.name).path)
         return writer.foreachBatch(Landing(pipeline, query, self._streams.functions, self._log.landed))
-
-
-def client_options(pipeline: Pipeline) -> dict[str, str]:
-    """How the first source reaches its cluster: what topics are written with, too."""
-    source = next(iter(pipeline.sources.values()))
-    return {key: value for key, value in source.options.items() if key.lower().startswith(_CLIENT_OPTIONS)}
 
 
 def _run_all(starter: _Starter, queries: list[Query]) -> None:
@@ -117,9 +112,7 @@ def _has_ended(query: StreamingQuery) -> bool:
 def _listening(streams: Streams, log: ProgressLog, starter: _Starter) -> Iterator[None]:
     """Keep the progress log, and what each query has read from topics, until the run is over."""
     pipeline = streams.pipeline
-    reading = {
-        query.name: checkpoint_of(pipeline, query.name) for query in streams.queries if _reads_topics(pipeline, query)
-    }
+    reading = {query.name: checkpoint_of(pipeline, query.name) for query in streams.queries if _lands(pipeline, query)}
 
     def keep(name: str) -> None:
         if name in reading:
@@ -138,8 +131,9 @@ def _listening(streams: Streams, log: ProgressLog, starter: _Starter) -> Iterato
             keep(name)
 
 
-def _reads_topics(pipeline: Pipeline, query: Query) -> bool:
-    return query.inputs[0] in pipeline.sources
+def _lands(pipeline: Pipeline, query: Query) -> bool:
+    """It reads one source and nothing else: what it has read is what its tables are compared with."""
+    return len(query.inputs) == 1 and query.inputs[0] in pipeline.sources
 
 
 @contextmanager

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from rocketline.errors import PipelineError
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load
-from rocketline.pipelines.functions import load_functions, module_files
+from rocketline.pipelines.functions import load_functions, module_paths
 from rocketline.pipelines.queries import in_order
-from rocketline.pipelines.running import client_options
 from rocketline.pipelines.transformation import dead_letters, messages, table_rows
 
 if TYPE_CHECKING:
@@ -79,8 +78,7 @@ class Project:
 
     def sink_options(self, table: str, number: int) -> dict[str, str]:
         """How a table's topic is written."""
-        target = topics_of(self._pipeline, table)[number]
-        return {**client_options(self._pipeline), **target.options, "topic": target.topic}
+        return self._pipeline.topic_options(topics_of(self._pipeline, table)[number])
 
     def messages(self, table: str, number: int, rows: DataFrame) -> DataFrame:
         """What a table's topic gets."""
@@ -110,10 +108,14 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     made[0].write_text(_SPECIFICATION.format(name=pipeline.name, storage=storage.as_uri()), "utf-8")
     made[1].write_text(_HEAD.format(name=pipeline.name, file=pipeline.file.name) + "".join(_parts(pipeline)), "utf-8")
     shutil.copyfile(pipeline.file, made[2])
-    for file in sorted(set(_neighbours(pipeline))):
-        made.append(folder / file)
+    for path in sorted(set(_neighbours(pipeline))):
+        made.append(folder / path)
         made[-1].parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pipeline.file.parent / file, made[-1])
+        origin = pipeline.file.parent / path
+        if origin.is_dir():
+            shutil.copytree(origin, made[-1], ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(origin, made[-1])
     return made
 
 
@@ -147,7 +149,8 @@ def _identifier(name: str) -> str:
 
 def _neighbours(pipeline: Pipeline) -> Iterator[Path]:
     """The files that the definition names and that stand beside it: functions and schemas, by their relative paths."""
-    yield from (file.relative_to(pipeline.file.parent) for file in module_files(pipeline))
+    load_functions(pipeline)
+    yield from (path.relative_to(pipeline.file.parent) for path in module_paths(pipeline))
     for step in pipeline.steps.values():
-        if step.parse is not None and step.parse.schema_file:
+        if step.parse is not None and step.parse.schema_file and not Path(step.parse.schema_file).is_absolute():
             yield Path(step.parse.schema_file)

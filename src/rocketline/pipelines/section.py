@@ -8,6 +8,7 @@ section.finish()              # notes: there is no key steps.clean.form: did you
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import json
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,11 @@ class Problems:
         """Raise `ConfigError` if there are any."""
         if self._found:
             raise ConfigError(self._found)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is wrong so far."""
+        return not self._found
 
 
 class Section:
@@ -135,7 +141,7 @@ class Section:
 
     def finish(self) -> None:
         """Note the keys that nobody knows."""
-        for key in self.given.keys() - self._known.keys():
+        for key in [key for key in self.given if key not in self._known]:
             known = f"; known are {', '.join(self._known)}" if not _hint(key, self._known) else ""
             self.problem(key, f"there is no such key{_hint(key, self._known)}{known}")
 
@@ -147,13 +153,25 @@ class Section:
 
 
 def option_texts(given: object) -> dict[str, str]:
-    """Options as Spark takes them: `true` for True, JSON for tables and lists.
+    """Options as Spark takes them: `true` for True, milliseconds for a time with its zone, JSON for tables and lists.
 
     >>> option_texts({"failOnDataLoss": False, "assign": {"orders": {"broker-a": [0]}}})
     {'failOnDataLoss': 'false', 'assign': '{"orders": {"broker-a": [0]}}'}
     """
     assert isinstance(given, Mapping)
-    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
+    return {str(key): _option_text(value) for key, value in given.items()}
+
+
+def _option_text(value: object) -> str:
+    plain = _plain_time(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, default=_plain_time)
+
+
+def _plain_time(value: object) -> object:
+    """TOML and YAML know times, options do not: milliseconds, or without a zone the text, for the option to refuse."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return round(value.timestamp() * 1000)
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else value
 
 
 def nearest(name: str, known: Iterator[str] | Mapping[str, Any] | list[str]) -> str | None:

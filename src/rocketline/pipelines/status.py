@@ -71,10 +71,11 @@ def queue_statuses(pipeline: Pipeline, *, asks_brokers: bool = True) -> list[Que
     """Every queue that a query reads. Raises what a client raises if brokers are asked and cannot be."""
     found = []
     for query in queries_of(pipeline):
-        if query.inputs[0] not in pipeline.sources:
-            continue
-        positions = checkpoint_of(pipeline, query.name).positions()
-        ends = _ends(pipeline, query.inputs[0]) if asks_brokers else {}
+        sources = [name for name in query.inputs if name in pipeline.sources]
+        positions = checkpoint_of(pipeline, query.name).positions() if sources else {}
+        ends: dict[MessageQueue, int] = {}
+        for source in sources if asks_brokers else []:
+            ends |= _ends(pipeline, source)
         found += [QueueStatus(query.name, queue, at, ends.get(queue)) for queue, at in sorted(positions.items())]
     return found
 

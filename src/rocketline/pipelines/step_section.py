@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -21,9 +22,9 @@ from rocketline.pipelines.definition import (
     Watermark,
 )
 from rocketline.pipelines.section import Section
+from rocketline.pipelines.tables.table import local_path
 
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _HAS_SCHEMA: Final = (BodyFormat.JSON, BodyFormat.CSV, BodyFormat.AVRO)
 
 
@@ -84,7 +85,7 @@ class StepReader:
         path = section.text("path")
         target = TableTarget(
             format=kind,
-            path=path if _URI.match(path) else str(self._folder / path),
+            path=self._absolute(path),
             name=section.text(
                 "name", f"{self._pipeline}.{name.replace('.', '_')}" if kind is TableFormat.ICEBERG else ""
             ),
@@ -103,12 +104,17 @@ class StepReader:
         section.finish()
         return target
 
+    def _absolute(self, path: str) -> str:
+        """As Spark will name it: it takes `a/../b` for `b`, and names files accordingly."""
+        local = local_path(path)
+        return path if local is None or not path else os.path.normpath(self._folder / local)
+
     def _local_catalog(self, kind: TableFormat, path: str) -> dict[str, str]:
         """A catalog in a file beside the table; nothing for a path that is no local one."""
-        if kind is not TableFormat.ICEBERG or not path or _URI.match(path):
+        if kind is not TableFormat.ICEBERG or not path or local_path(path) is None:
             return {}
-        folder = (self._folder / path).parent
-        return {"type": "sql", "uri": f"sqlite:///{folder / 'iceberg.db'}", "warehouse": folder.as_uri()}
+        folder = Path(self._absolute(path)).parent
+        return {"type": "sql", "uri": f"sqlite:///{folder / 'iceberg.db'}", "warehouse": f"file://{folder}"}
 
     def _quarantine(self, name: str, section: Section) -> Quarantine | None:
         below = section.section("quarantine")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from rocketline.errors import ConfigError
 from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, TableFormat
-from rocketline.pipelines.functions import load_functions, module_files
-from rocketline.pipelines.progress_log import OBSERVED
+from rocketline.pipelines.functions import load_functions, module_paths
+from rocketline.pipelines.progress_log import OBSERVED, OBSERVED_QUARANTINE
 from rocketline.pipelines.queries import Query, queries_of
-from rocketline.pipelines.transformation import dead_letters, messages, refuse_hidden_state, table_rows
+from rocketline.pipelines.transformation import (
+    dead_letters,
+    messages,
+    refuse_hidden_state,
+    refuse_impossible_stream,
+    table_rows,
+)
+from rocketline.spark.sink_schema import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,11 +47,13 @@ class Streams:
         self.queries = queries_of(pipeline)
         self.schemas: dict[str, StructType] = {}
         """Of every table."""
+        check_trigger(spark, pipeline.trigger)
         spark.dataSource.register(TableSource)
-        for file in module_files(pipeline):
-            spark.sparkContext.addPyFile(str(file))
-        for query in self.queries:
-            self._analyse(query)
+        for path in module_paths(pipeline):
+            spark.sparkContext.addPyFile(str(_shippable(path, pipeline.state)))
+        problems = [problem for query in self.queries for problem in self._problems(query)]
+        if problems:
+            raise ConfigError(problems)
 
     def input(self, name: str, *, is_real: bool = True) -> DataFrame:
         """A source, or a table as it grows. One that is not real has the columns only: the table need not be there."""
@@ -67,16 +79,37 @@ class Streams:
             make = dead_letters if query.inputs[0].endswith(QUARANTINE_SUFFIX) else messages
             return make(inputs[0], query.topic)
         if query.is_file_sink or self._is_stateful(query):
-            return table_rows(self.pipeline, query.name, inputs, self.functions)
+            rows = table_rows(self.pipeline, query.name, inputs, self.functions)
+            return _counted(rows) if query.name.endswith(QUARANTINE_SUFFIX) else rows
         return inputs[0]
 
     def _is_stateful(self, query: Query) -> bool:
         step = self.pipeline.steps.get(query.name)
         return step is not None and step.is_stateful
 
+    # --- what is wrong
+
+    def _problems(self, query: Query) -> list[str]:
+        """Of one query; nothing if it reads what another one, which is told of, cannot make."""
+        from pyspark.errors import AnalysisException
+
+        if any(name not in self.pipeline.sources and name not in self.schemas for name in query.inputs):
+            return []
+        file = f"{self.pipeline.file.name}: "
+        place = f"{file}query {query.name}: "
+        try:
+            self._analyse(query)
+        except ConfigError as error:
+            return [each if each.startswith(file) else place + each for each in error.problems]
+        except AnalysisException as error:
+            return [place + str(error).strip().splitlines()[0]]
+        return []
+
     def _analyse(self, query: Query) -> None:
         rows = self.rows(query, is_real=False)
+        refuse_impossible_stream(rows)
         if query.topic is not None:
+            check_columns(rows.schema, query.topic.topic)
             return
         made: dict[str, DataFrame] = {}
         for branch in query.branches:
@@ -87,8 +120,26 @@ class Streams:
                 made[branch.table] = table_rows(self.pipeline, branch.table, [parent], self.functions)
             step = self.pipeline.step_of(branch.table)
             if step.transform and not step.is_stateful:
-                refuse_hidden_state(step, made[branch.table])
+                refuse_hidden_state(self.pipeline, step, made[branch.table])
             self.schemas[branch.table] = nullable(made[branch.table].schema)
+
+
+def check_trigger(spark: SparkSession, text: str) -> None:
+    """Raise `ConfigError` unless Spark takes it for the time between batches."""
+    from pyspark.errors import PySparkException
+
+    jvm: Any = spark._jvm
+    try:
+        jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(text)
+    except PySparkException:
+        raise ConfigError([f"trigger {text!r} is no time: write it as in 5 seconds"]) from None
+
+
+def _shippable(module: Path, state: Path) -> Path:
+    """A module as it is, a package as an archive: executors get files only."""
+    if module.is_file():
+        return module
+    return Path(shutil.make_archive(str(state / "modules" / module.name), "zip", module.parent, module.name))
 
 
 def _observed(rows: DataFrame) -> DataFrame:
@@ -99,6 +150,13 @@ def _observed(rows: DataFrame) -> DataFrame:
         return rows
     newest, oldest = f.max("storeTimestamp"), f.min("storeTimestamp")
     return rows.observe(OBSERVED, f.unix_millis(newest).alias("newest_ms"), f.unix_millis(oldest).alias("oldest_ms"))
+
+
+def _counted(rows: DataFrame) -> DataFrame:
+    """Have Spark tell, with each batch, how many these are: its file sink does not."""
+    from pyspark.sql import functions as f
+
+    return rows.observe(OBSERVED_QUARANTINE, f.count(f.lit(1)).alias("rows"))
 
 
 def nullable(schema: StructType) -> StructType:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from pyspark.sql.types import StructType
 
 from rocketline.pipelines.definition import TableFormat, TableTarget
-from rocketline.pipelines.tables.table import Table, open_table
+from rocketline.pipelines.tables.table import Table, local_path, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +105,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Files)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for path in partition.paths:
-            files, name = fs.FileSystem.from_uri(path)
+            local = local_path(path)  # which may have blanks, and then is no URI
+            files, name = fs.FileSystem.from_uri(path) if local is None else (fs.LocalFileSystem(), str(local))
             with pq.ParquetFile(name, filesystem=files) as file:
                 for batch in file.iter_batches(_BATCH_ROWS):
                     yield conformed(batch, schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketline.errors import ConfigError
 from rocketline.model.property_names import REFUSED_FOR_USERS
@@ -27,7 +27,9 @@ _ORIGIN: Final = {
     "PROBLEM_OFFSET": "queueOffset",
 }
 _STATEFUL: Final = re.compile(
-    r"^[\s:+|-]*~(Aggregate|Deduplicate\w*|Distinct|Window|FlatMapGroups\w*|TransformWithState\w*)\b", re.M
+    r"^[\s:+|-]*~(Aggregate|Deduplicate\w*|Distinct|Window|Except|Intersect|GlobalLimit|Offset|Tail"
+    r"|FlatMap(?:Co)?Groups\w*|TransformWithState\w*)\b",
+    re.M,
 )
 """In the text of a plan. Spark marks streams with ~, so what is done to a table that is joined does not count."""
 
@@ -43,6 +45,10 @@ def table_rows(
         return rejected(inputs[0], step) if table == step.quarantine_name else applied(step, inputs, functions)
     except AnalysisException as error:
         raise ConfigError([f"{pipeline.file.name}: steps.{step.name}: {_first_line(error)}"]) from error
+    except ConfigError as error:
+        place = f"steps.{step.name}"
+        problems = [each if each.startswith(place) else f"{place}: {each}" for each in error.problems]
+        raise ConfigError([f"{pipeline.file.name}: {each}" for each in problems]) from None
 
 
 def applied(step: Step, inputs: Sequence[DataFrame], functions: Mapping[str, Transform]) -> DataFrame:
@@ -80,14 +86,22 @@ def aggregated(rows: DataFrame, aggregation: Aggregation) -> DataFrame:
     )
 
 
-def refuse_hidden_state(step: Step, rows: DataFrame) -> None:
+def refuse_hidden_state(pipeline: Pipeline, step: Step, rows: DataFrame) -> None:
     """Raise `ConfigError` if a step that counts as stateless groups or compares rows: it would see one batch only."""
     plan = rows._jdf.queryExecution().analyzed().toString()
     if found := _STATEFUL.search(plan):
         raise ConfigError([
-            f"steps.{step.name}.transform: {step.transform} has a stateful part ({found[1]}), but the step has no "
-            "watermark: give it one, or write stateful = true"
+            f"{pipeline.file.name}: steps.{step.name}.transform: {step.transform} has a stateful part ({found[1]}), "
+            "but the step has no watermark: give it one, or write stateful = true"
         ])  # fmt: skip
+
+
+def refuse_impossible_stream(rows: DataFrame) -> None:
+    """Raise `AnalysisException` for a plan that no stream can have: Spark itself says so at a query's start only."""
+    jvm: Any = rows.sparkSession._jvm
+    append = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), append)
 
 
 def dead_letters(rows: DataFrame, target: TopicTarget) -> DataFrame:

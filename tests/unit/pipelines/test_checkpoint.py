@@ -118,6 +118,26 @@ def test_first_batch_may_have_no_offset(spark: Spark) -> None:
     assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(0, 3)]}
 
 
+def test_positions_are_those_of_all_sources_and_tables_have_none(spark: Spark) -> None:
+    """Spark finds sources in the order in which a join has them, which is not that of the inputs."""
+    spark.done(0)
+    table, first, second = {"version": 3}, offset({0: 15, 1: 9}), offset({0: 11})
+    lines = [json.dumps(each) for each in (table, first, second)]
+    (spark.folder / "offsets" / "0").write_text("\n".join(["v1", '{"batchWatermarkMs":0}', *lines]))
+
+    assert Checkpoint(spark.folder).positions() == {QUEUES[0]: 11, QUEUES[1]: 9}
+
+
+def test_tables_that_were_made_are_remembered(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "new")
+    assert checkpoint.tables() == set()
+    checkpoint.keep_tables(["raw"])
+    checkpoint.keep_tables(["clean"])
+
+    assert checkpoint.tables() == {"raw", "clean"}
+    assert checkpoint.query_id() is None
+
+
 def test_damaged_file_is_named(spark: Spark) -> None:
     (spark.folder / "offsets" / "0").write_text("v1\n")
     spark.done(0)

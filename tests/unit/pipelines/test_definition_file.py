@@ -47,6 +47,13 @@ def test_paths_are_relative_to_the_file_and_uris_stay(tmp_path: Path) -> None:
     assert loaded(tmp_path, remote).steps["raw"].table.path == "s3a://lake/raw"
 
 
+@pytest.mark.parametrize("path", ["../{name}/lake/raw", "lake/../lake/raw", "file:{folder}/lake/raw", "lake//raw/"])
+def test_paths_are_told_as_spark_names_files_below_them(tmp_path: Path, path: str) -> None:
+    text = LANDED.replace('path = "raw"', f'path = "{path.format(name=tmp_path.name, folder=tmp_path)}"')
+
+    assert loaded(tmp_path, text).steps["raw"].table.path == str(tmp_path / "lake" / "raw")
+
+
 def test_variables_of_the_environment_are_filled_in(tmp_path: Path) -> None:
     text = LANDED.replace("127.0.0.1:9876", "${SERVER:-127.0.0.1:1}").replace('"raw" }', '"${WHERE}/raw" }')
     pipeline = loaded(tmp_path, text, {"WHERE": "lake"})
@@ -61,6 +68,14 @@ def test_options_that_are_no_texts_become_what_spark_takes(tmp_path: Path) -> No
     options = loaded(tmp_path, text).sources["orders"].options
 
     assert (options["maxOffsetsPerTrigger"], options["failOnDataLoss"]) == ("100", "false")
+
+
+def test_time_with_a_zone_becomes_milliseconds_and_one_without_is_refused(tmp_path: Path) -> None:
+    text = LANDED.replace('startingOffsets = "earliest"', "startingTimestamp = 2026-11-16T08:00:00+01:00")
+    assert loaded(tmp_path, text).sources["orders"].options["startingTimestamp"] == "1794812400000"
+
+    (found,) = problems(tmp_path, text.replace("+01:00", ""))
+    assert "sources.orders: startingTimestamp='2026-11-16T08:00:00'" in found
 
 
 def test_iceberg_gets_a_name_and_a_catalog_beside_its_folder(tmp_path: Path) -> None:
@@ -113,6 +128,9 @@ def test_topic_may_be_a_name_a_table_or_a_list(tmp_path: Path) -> None:
         ("[steps.raw]", "[steps.Raw]", "steps.Raw: 'Raw': a name has small letters"),
         ("[steps.raw]", "[steps.orders]", "steps.orders: a source has this name, too"),
         ('path = "raw"', 'path = "raw", name = "a.b"', "steps.raw.table.name: is for iceberg tables only"),
+        ("subscribe", "colour = 7\nsubscribe", "sources.orders: option colour means nothing here"),
+        ("subscribe", "sendBatchSize = 7\nsubscribe", "sources.orders: option sendBatchSize means nothing here"),
+        ('name = "orders"', 'name = "orders"\nstate = "s3://lake/state"', "state: is a folder that this machine sees"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_key_and_the_nearest(
@@ -139,6 +157,10 @@ def test_what_is_wrong_is_told_with_file_key_and_the_nearest(
         ('transform = "orders.clean"', "steps.raw.transform: 'orders.clean': name it as module:function"),
         ("watermark = { time = 5 }", "steps.raw.watermark.late: is missing"),
         ("stateful = 1", "steps.raw.stateful: true or false is wanted, not 1"),
+        ('topic = { name = "a", options = { sendBatchSize = 0 } }', "steps.raw.topic: sendBatchSize='0'"),
+        ('topic = { name = "a", options = { colour = 1 } }', "steps.raw.topic: option colour means nothing here"),
+        ('topic = "no such name!"', "steps.raw.topic: topic='no such name!'"),
+        ('topic = ["a", { name = "a", keys = "msgId" }]', "steps.raw: topic 'a' is there 2 times"),
     ],
 )
 def test_steps_that_cannot_be_are_told(tmp_path: Path, lines: str, problem: str) -> None:
@@ -165,6 +187,24 @@ def test_steps_in_a_circle_and_tables_in_one_folder_are_refused(tmp_path: Path) 
     assert any("is the path of raw already" in each for each in found)
 
 
+def test_tables_that_would_get_into_each_others_way_are_refused(tmp_path: Path) -> None:
+    def step(name: str, table: str) -> str:
+        return f'[steps.{name}]\nfrom = "raw"\ntable = {{ {table} }}\n'
+
+    found = problems(
+        tmp_path,
+        LANDED
+        + step("inner", 'format = "delta", path = "raw/inner"')
+        + step("one", 'format = "iceberg", path = "one", name = "shop.orders"')
+        + step("two", 'format = "iceberg", path = "two", name = "shop.orders"'),
+    )
+
+    assert len(found) == 2
+    assert any("has inner in it" in each for each in found)
+    assert any("Iceberg's catalog has one table shop.orders, and that is one's" in each for each in found)
+    assert any("has state in it" in each for each in problems(tmp_path, LANDED.replace('"raw" }', '"." }')))
+
+
 def test_several_inputs_need_a_function(tmp_path: Path) -> None:
     text = LANDED + '[steps.both]\nfrom = ["raw", "raw"]\ntable = { format = "delta", path = "both" }\n'
 
@@ -177,6 +217,7 @@ def test_several_inputs_need_a_function(tmp_path: Path) -> None:
         ("orders.ini", "", "a pipeline is a .toml or a .yaml file"),
         ("orders.toml", "name = ", "orders.toml: "),
         ("orders.yaml", "a: [", "orders.yaml: "),
+        ("orders.yaml", "name: a\nsteps: {b: {c: 1}, b: {c: 2}}", "'b' is there twice"),
         ("orders.toml", "", "orders.toml: name: is missing"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from pipeline_files import LANDING, written
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition_file import load
-from rocketline.pipelines.functions import load_functions
+from rocketline.pipelines.functions import load_functions, module_paths
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,27 @@ def test_function_is_found_beside_the_file(tmp_path: Path) -> None:
     found = functions(tmp_path, "shop_steps:clean", "def clean(rows):\n    return rows\n")
 
     assert list(found) == ["shop_steps:clean"]  # type: ignore[call-overload]
+
+
+def test_modules_and_packages_beside_the_file_that_functions_use_are_known(tmp_path: Path) -> None:
+    """Executors need all of them, not only the one that the file names."""
+    (tmp_path / "shop_package").mkdir()
+    (tmp_path / "shop_package" / "__init__.py").write_text("")
+    (tmp_path / "shop_package" / "steps.py").write_text("import shop_prices\n\ndef clean(rows): ...\n")
+    (tmp_path / "shop_prices.py").write_text("import json\n")
+    (tmp_path / "shop_unused.py").write_text("")
+    functions(tmp_path, "shop_package.steps:clean", "")
+
+    found = module_paths(load(tmp_path / "orders.toml", {}))
+    assert found == [tmp_path / "shop_package", tmp_path / "shop_prices.py"]
+
+
+def test_another_module_of_the_same_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    functions(tmp_path / "one", "shop_steps:clean", "def clean(rows): ...")
+    with pytest.raises(ConfigError, match="another of this name is loaded: rename it"):
+        functions(tmp_path / "two", "shop_steps:clean", "def clean(rows): ...")
 
 
 @pytest.mark.parametrize(

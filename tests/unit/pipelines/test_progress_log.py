@@ -37,13 +37,21 @@ def test_record_has_rows_lag_lateness_and_waits() -> None:
 
 
 def test_lag_of_what_is_no_topic_is_not_known() -> None:
-    assert lag_of({"endOffset": {"logOffset": 3}, "latestOffset": {"logOffset": 4}}) is None
-    assert lag_of({}) is None
+    assert lag_of([{"endOffset": {"logOffset": 3}, "latestOffset": {"logOffset": 4}}]) is None
+    assert lag_of([{}]) is None
+    assert lag_of([]) is None
+
+
+def test_lag_of_a_join_is_that_of_all_its_topics() -> None:
+    one = {"endOffset": offset(q0=60), "latestOffset": offset(q0=75)}
+    other = {"endOffset": offset(q1=1), "latestOffset": offset(q1=5)}
+
+    assert lag_of([{"endOffset": {"version": 3}, "latestOffset": {"version": 4}}, one, other]) == 19
 
 
 def test_offsets_may_come_as_text() -> None:
     assert (
-        lag_of({"endOffset": '{"queues":{"t":{"b":{"0":1}}}}', "latestOffset": '{"queues":{"t":{"b":{"0":5}}}}'}) == 4
+        lag_of([{"endOffset": '{"queues":{"t":{"b":{"0":1}}}}', "latestOffset": '{"queues":{"t":{"b":{"0":5}}}}'}]) == 4
     )
 
 
@@ -82,6 +90,23 @@ def test_figures_add_up_and_count_a_batch_that_was_landed_twice_once() -> None:
     assert figures.landed_rows == {"clean.quarantine": 10}
     assert [value for _, value in figures.quarantined["clean.quarantine"]] == [5, 10]
     assert [value for _, value in figures.lag["raw"]] == [15, 15]
+
+
+def test_side_table_with_a_query_of_its_own_is_drawn_too() -> None:
+    """A Parquet one: Spark's file sink tells nobody how many rows it wrote."""
+    records = [
+        record_of(progress(name="clean.quarantine", observedMetrics={"quarantine": {"rows": rows}})) for rows in (3, 4)
+    ]
+
+    assert [value for _, value in figures_of(records).quarantined["clean.quarantine"]] == [3, 7]
+
+
+def test_start_of_a_query_is_told_before_it_has_done_anything(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    ProgressLog(tmp_path, told.append).started("raw", 1794816000000)
+
+    assert [(record["kind"], record["query"]) for record in told] == [("started", "raw")]
+    assert figures_of(told).queries == {}
 
 
 def test_no_records_make_empty_figures(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def _add_progress(figures: Figures, record: Record) -> None:
     if took_s:
         figures.throughput.setdefault(name, []).append((at, record["rows"] / took_s))
     figures.batch_s.setdefault(name, []).append((at, took_s))
+    if record.get("quarantined") is not None:
+        _add_quarantined(figures, name, at, record["quarantined"])
     if record["waited_ms"] is not None:
         newest, oldest = record["waited_ms"]
         figures.waits.setdefault(f"{name}, oldest message", []).append((at, oldest / 1000))
@@ -86,4 +88,9 @@ def _add_landed(figures: Figures, record: Record) -> None:
     table = record["table"]
     figures.landed_rows[table] = figures.landed_rows.get(table, 0) + record["rows"]
     if table.endswith(QUARANTINE_SUFFIX):
-        figures.quarantined.setdefault(table, []).append((record["time_ms"] / 1000, figures.landed_rows[table]))
+        _add_quarantined(figures, table, record["time_ms"] / 1000, record["rows"])
+
+
+def _add_quarantined(figures: Figures, table: str, at: float, rows: int) -> None:
+    points = figures.quarantined.setdefault(table, [])
+    points.append((at, rows + (points[-1][1] if points else 0)))

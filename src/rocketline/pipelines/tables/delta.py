@@ -8,13 +8,13 @@ made at the same time.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from rocketline.errors import MissingExtraError
 from rocketline.pipelines.definition import TableTarget
-from rocketline.pipelines.tables.table import DataFile, Writer, changed_meanwhile
+from rocketline.pipelines.tables.table import DataFile, Writer, changed_meanwhile, local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,10 +79,11 @@ class DeltaLakeTable:
         table = self._open(version)
         if "deletionVectors" in (table.protocol().reader_features or []):
             raise changed_meanwhile(self.target, "it has deletion vectors, which only Delta's own reader knows")
-        return sorted(table.file_uris())
+        is_local = local_path(self.target.path) is not None  # the library writes blanks as %20 all the same
+        return sorted(unquote(uri) if is_local else uri for uri in table.file_uris())
 
-    def files_added(self, after: int, until: int) -> list[list[str]]:
-        return [self._added_by(version) for version in range(after + 1, until + 1)]
+    def files_added(self, after: int, until: int) -> Iterator[list[str]]:
+        return map(self._added_by, range(after + 1, until + 1))
 
     def _added_by(self, version: int) -> list[str]:
         """As the log's own record of a commit tells it; the library has no call for that."""

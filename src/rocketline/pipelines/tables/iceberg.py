@@ -1,13 +1,14 @@
 """Iceberg tables through `pyiceberg`: Spark writes the files, one commit of the catalog adds them.
 
-The commit sets a property of the table, the last batch of its writer, together with the snapshot: either both are there
-or none. Snapshots carry writer and batch as well, for whoever looks at the history; they may expire, properties do not.
+The commit sets properties of the table, its writer and that writer's last batch, together with the snapshot: either all
+are there or none. Snapshots carry writer and batch as well, for whoever looks at the history; they may expire,
+properties do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import MissingExtraError
 from rocketline.pipelines.definition import TableTarget
@@ -61,7 +62,7 @@ class IcebergTable:
     def create(self, schema: pa.Schema) -> None:
         self._catalog.create_namespace_if_not_exists(self.target.name.partition(".")[0])
         path = local_path(self.target.path)
-        location = path.as_uri() if path is not None else self.target.path
+        location = f"file://{path}" if path is not None else self.target.path  # pyiceberg takes no %20 for a blank
         self._catalog.create_table_if_not_exists(self.target.name, schema, location, properties=_PROPERTIES)
 
     def schema(self) -> pa.Schema:
@@ -74,10 +75,7 @@ class IcebergTable:
         return None if text is None else int(text)
 
     def last_writer(self) -> str | None:
-        for snapshot in reversed(self._snapshots()):
-            if found := _summary(snapshot).get(QUERY_KEY):
-                return str(found)
-        return None
+        return self._open().properties.get(QUERY_KEY)
 
     def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
         from pyiceberg.exceptions import CommitFailedException
@@ -95,7 +93,7 @@ class IcebergTable:
 
     def _add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
         with self._open().transaction() as transaction:
-            transaction.set_properties({_property(writer): str(batch)})
+            transaction.set_properties({_property(writer): str(batch), QUERY_KEY: writer.query_id})
             transaction.add_files(
                 [file.path for file in files],
                 snapshot_properties={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
@@ -122,14 +120,12 @@ class IcebergTable:
             raise changed_meanwhile(self.target, "rows were deleted from it, which only Iceberg's own reader knows")
         return sorted(task.file.file_path for task in tasks)
 
-    def files_added(self, after: int, until: int) -> list[list[str]]:
+    def files_added(self, after: int, until: int) -> Iterator[list[str]]:
         snapshots = {_number(each): each for each in self._snapshots()}
-        added = []
         for number in range(after + 1, until + 1):
             if number not in snapshots:
                 raise changed_meanwhile(self.target, f"the snapshot with the number {number} has expired")
-            added.append(list(self._added_by(snapshots[number])))
-        return added
+            yield list(self._added_by(snapshots[number]))
 
     def _added_by(self, snapshot: Snapshot) -> Iterator[str]:
         from pyiceberg.manifest import ManifestEntryStatus
@@ -161,7 +157,3 @@ def _property(writer: Writer) -> str:
 
 def _number(snapshot: Snapshot) -> int:
     return snapshot.sequence_number or 0
-
-
-def _summary(snapshot: Snapshot) -> dict[str, Any]:
-    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)

@@ -28,9 +28,14 @@ def prepare(target: TableTarget) -> None:
 
 
 def has_batches(target: TableTarget) -> bool:
-    """Somebody has written to it."""
+    """Somebody has written to it. Of a path that is no local one nothing is known."""
+    return last_batch(target) is not None
+
+
+def last_batch(target: TableTarget) -> int | None:
+    """The last batch that counts; None if there is none."""
     path = local_path(target.path)
-    return path is not None and any(_entries(path))
+    return None if path is None else max(map(_number, _entries(path)), default=None)
 
 
 def files(target: TableTarget) -> list[str]:
@@ -44,10 +49,14 @@ def _entries(path: Path) -> Iterator[Path]:
     return (file for file in (folder.iterdir() if folder.is_dir() else ()) if not file.name.startswith("."))
 
 
+def _number(entry: Path) -> int:
+    return int(entry.name.partition(".")[0])
+
+
 def _logged(path: Path) -> set[str]:
     """What the log says: a file `7` adds what batch 7 wrote, a file `9.compact` has all there was until then."""
     counted: set[str] = set()
-    for file in sorted(_entries(path), key=lambda entry: int(entry.name.partition(".")[0])):
+    for file in sorted(_entries(path), key=_number):
         lines = file.read_text("utf-8").splitlines()[1:]
         added = {entry["path"] for entry in map(json.loads, lines) if entry["action"] == "add"}
         counted = added if file.name.endswith(".compact") else counted | added

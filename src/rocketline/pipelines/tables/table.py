@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,14 +29,12 @@ class DataFile:
 class Writer:
     """Who adds batches to a table: the query whose checkpoint counts them. Another checkpoint is another writer."""
 
-    name: str
-    """Of the pipeline and its query."""
     query_id: str
-    """Spark's own, kept in the checkpoint."""
+    """Spark's own, kept in the checkpoint: it stays when a pipeline gets another name."""
 
     @property
     def key(self) -> str:
-        return f"rocketline/{self.name}/{self.query_id}"
+        return f"rocketline/{self.query_id}"
 
 
 class Table(Protocol):
@@ -72,8 +70,8 @@ class Table(Protocol):
         """The files that make up the table, now or at a version."""
         ...
 
-    def files_added(self, after: int, until: int) -> list[list[str]]:
-        """The files that commits after one version, until another, have added: a list for each commit.
+    def files_added(self, after: int, until: int) -> Iterator[list[str]]:
+        """The files that commits after one version, until another, have added: a list for each commit, as it is read.
 
         A commit that only rewrites what is there (a compaction) adds nothing. Raises `PipelineError` for a commit
         that took rows away or whose record is gone.
@@ -95,7 +93,7 @@ def open_table(target: TableTarget) -> Table:
 
 
 def local_path(path: str) -> Path | None:
-    """The path on this machine, if it is one."""
+    """The path on this machine, if it is one. Spark writes it as `file:/my lake`, others as `file:///my lake`."""
     if path.startswith("file:"):
         return Path("/" + path.removeprefix("file:").lstrip("/"))
     return None if "://" in path else Path(path)
