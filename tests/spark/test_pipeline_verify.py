@@ -6,17 +6,21 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipeline_files import LANDING, written
 from pipeline_runs import Trial, _iceberg_threads_end, command, send
 from rocketline.errors import ConfigError, PipelineError
+from rocketline.pipelines.definition import TableTarget
 from rocketline.pipelines.spans import Span
 from rocketline.pipelines.tables.iceberg import IcebergTable
+from rocketline.pipelines.tables.reading import read_table
+from rocketline.sync.pull_consumer import PullConsumer
 from rocketline.testing import Server
 
 __all__ = ["_iceberg_threads_end"]
@@ -161,14 +165,43 @@ def test_missing_file_is_one_clear_error(copy: Trial) -> None:
     assert ".parquet" in result.stderr
 
 
-def test_messages_that_a_tag_filter_left_out_are_told_from_lost_ones(landed: Landed) -> None:
+def test_verify_of_a_pipeline_that_runs_meanwhile_finds_nothing_strange(
+    landed: Landed, server: Server, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = landed()
+
+    def read_later(spark: SparkSession, target: TableTarget) -> DataFrame:
+        """The table as it is a batch after the checkpoint was looked at."""
+        send(server.address, topic, [b"more"] * 8)
+        trial.run()
+        return read_table(spark, target)
+
+    monkeypatch.setattr("rocketline.pipelines.verify.read_table", read_later)
+    found = trial.verdict()
+
+    assert found.is_clean
+    assert (found.offsets, found.rows) == (COUNT, COUNT + 8)
+
+
+def test_messages_that_a_tag_filter_left_out_are_told_from_lost_ones(
+    landed: Landed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = LANDING.replace("startingOffsets", 'tags = "b || c"\nstartingOffsets')
     trial = landed("delta", text, tags=("a", "b", "c"))
     kept = trial.rows("raw").count()
     assert not trial.verdict().is_clean, "without asking, a gap is a gap"
 
+    pulls: list[int] = []
+    pull = PullConsumer.pull
+
+    def counted(self: PullConsumer, *given: Any) -> Any:
+        pulls.append(1)
+        return pull(self, *given)
+
+    monkeypatch.setattr(PullConsumer, "pull", counted)
     found = trial.verdict(asks_broker=True)
     assert found.is_clean
+    assert len(pulls) <= 2 * len(found.queues), "as many questions as there are gaps would never end"
     assert sum(span.length for queue in found.queues for span in queue.filtered) == COUNT - kept
 
     row = trial.rows("raw").selectExpr("queueId", "queueOffset").first()
@@ -206,6 +239,16 @@ def test_command_ends_with_status_0_only_if_all_is_well_and_lists_the_rest(copy:
     found = json.loads(machine.stdout)
     assert found["is_clean"] is False
     assert [queue["gaps"] for queue in found["queues"]] == [[], [], [], [[0, 2]]]
+
+
+def test_step_that_leaves_out_rows_on_purpose_is_not_compared(whole: Trial, tmp_path: Path) -> None:
+    rule = 'expect = [{{ name = "kept", that = "true", otherwise = "drop" }}]\n'
+    more = '[steps.some]\nfrom = "orders"\ntable = {{ format = "delta", path = "some" }}\n' + rule
+    trial = Trial(whole.spark, written(tmp_path, LANDING + more))
+
+    assert [step.name for step in trial.pipeline.landing_steps()] == ["raw"]
+    with pytest.raises(ConfigError, match=r"step 'some' leaves out rows on purpose \(expect\)"):
+        trial.verdict("some")
 
 
 def test_what_cannot_be_compared_is_told(whole: Trial, tmp_path: Path) -> None:

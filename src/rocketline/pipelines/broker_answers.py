@@ -9,7 +9,7 @@ from typing import Final, Self
 from rocketline.client.pulling import PullStatus
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.definition import Source
-from rocketline.pipelines.spans import Span, merged, spans_of, without
+from rocketline.pipelines.spans import Span, common, joined, spans_of, without
 from rocketline.pipelines.verification import QueueFindings
 from rocketline.spark.options import source_options
 from rocketline.sync.pull_consumer import PullConsumer
@@ -38,16 +38,14 @@ class BrokerAnswers:
 
     def explained(self, findings: QueueFindings) -> QueueFindings:
         """The same with each gap where it belongs: lost (still a gap), filtered on purpose, or unknown."""
-        lost: list[Span] = []
-        unknown: list[Span] = []
-        for gap in findings.gaps:
-            low = min(gap.end, max(gap.start, self._consumer.min_offset(findings.queue)))
-            unknown.append(Span(gap.start, low))
-            high = max(low, min(gap.end, self._consumer.max_offset(findings.queue)))
-            unknown.append(Span(high, gap.end))
-            lost += self._wanted(findings.queue, Span(low, high))
-        filtered = without(findings.gaps, [*lost, *unknown])
-        return replace(findings, gaps=tuple(merged(lost)), filtered=tuple(filtered), unknown=tuple(merged(unknown)))
+        if not findings.gaps:
+            return findings
+        queue = findings.queue
+        kept = [Span(self._consumer.min_offset(queue), self._consumer.max_offset(queue))]
+        known, unknown = common(findings.gaps, kept), without(findings.gaps, kept)
+        # A filter makes as many gaps as it lets messages through: asking for each by itself would take for ever.
+        lost = common(known, [span for near in joined(known, _COUNT) for span in self._wanted(queue, near)])
+        return replace(findings, gaps=tuple(lost), filtered=tuple(without(known, lost)), unknown=tuple(unknown))
 
     def _wanted(self, queue: MessageQueue, span: Span) -> list[Span]:
         """Where in a span the broker has messages that the source wants."""

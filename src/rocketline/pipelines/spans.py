@@ -47,15 +47,18 @@ def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     [Span(start=0, end=2), Span(start=3, end=8)]
     """
     left: list[Span] = []
-    holes = merged(taken)
+    holes, number = merged(taken), 0
     for span in merged(spans):
         at = span.start
-        for hole in holes:
-            if hole.end <= at or hole.start >= span.end:
-                continue
-            if hole.start > at:
-                left.append(Span(at, hole.start))
-            at = max(at, hole.end)
+        while number < len(holes) and holes[number].end <= at:
+            number += 1
+        while number < len(holes) and holes[number].start < span.end:
+            if holes[number].start > at:
+                left.append(Span(at, holes[number].start))
+            at = holes[number].end
+            if at > span.end:
+                break  # it goes on in the next span
+            number += 1
         if at < span.end:
             left.append(Span(at, span.end))
     return left
@@ -69,6 +72,16 @@ def common(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     """
     kept = merged(spans)
     return without(kept, without(kept, others))
+
+
+def joined(spans: Iterable[Span], near: int) -> list[Span]:
+    """Fewer, longer spans: what lies between two that are at most `near` apart belongs to them.
+
+    >>> joined([Span(0, 3), Span(5, 6), Span(90, 91)], 10)
+    [Span(start=0, end=6), Span(start=90, end=91)]
+    """
+    wide = merged(Span(span.start, span.end + near) for span in merged(spans))
+    return [Span(span.start, span.end - near) for span in wide]
 
 
 def total(spans: Iterable[Span]) -> int:

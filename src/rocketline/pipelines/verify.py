@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.broker_answers import BrokerAnswers
+from rocketline.pipelines.checkpoint import Checkpoint, Coverage
 from rocketline.pipelines.definition import Pipeline, Step
 from rocketline.pipelines.preparation import checkpoint_of
 from rocketline.pipelines.queries import queries_of
@@ -32,8 +34,9 @@ SpanTable = Mapping[MessageQueue, Sequence[Span]]
 def verify(
     pipeline: Pipeline, spark: SparkSession, *, steps: Sequence[str] = (), asks_broker: bool = False
 ) -> list[Findings]:
-    """A verdict on each step that reads a source, or on those that are named. Rows in quarantine count as landed.
+    """A verdict on each step that reads a source and keeps all rows, or on those that are named.
 
+    Rows in quarantine count as landed.
     Raises `ConfigError` for a step that cannot be compared, `PipelineError` if there is nothing to compare with.
     """
     return [_verified(pipeline, spark, step, asks_broker=asks_broker) for step in _chosen(pipeline, steps)]
@@ -42,21 +45,27 @@ def verify(
 def _chosen(pipeline: Pipeline, names: Sequence[str]) -> list[Step]:
     landing = {step.name: step for step in pipeline.landing_steps()}
     for name in names:
+        if name in pipeline.steps and (key := pipeline.steps[name].leaves_out):
+            raise ConfigError(
+                [f"step {name!r} leaves out rows on purpose ({key}): that none is missing cannot be proved"]
+            )
         if name not in landing:
             meant = nearest(name, list(landing))
             hint = f": did you mean {meant}?" if meant else f": those that do are {', '.join(landing)}"
             raise ConfigError([f"{name!r} is no step that reads a source{hint}"])
     if not landing:
-        raise ConfigError([f"pipeline {pipeline.name} has no step that reads one source: there is nothing to compare"])
+        raise ConfigError(["no step reads one source and keeps all rows: there is nothing to compare"])
     return [landing[name] for name in names] or list(landing.values())
 
 
 def _verified(pipeline: Pipeline, spark: SparkSession, step: Step, *, asks_broker: bool) -> Findings:
-    done, planned, batches = _read_spans(pipeline, step)
+    # The pipeline may be running. What is done before the table is looked at must be in it; what is there was planned
+    # by the time that we have looked.
+    done, batches = _done(pipeline, step)
     rows = _places(read_table(spark, step.table), step.table.path)
     if step.quarantine is not None:
         rows = rows.unionByName(_places(read_table(spark, step.quarantine.table), step.quarantine.table.path))
-    found = compare(done, planned, _blocks(rows))
+    found = compare(done, _planned(pipeline, step), _blocks(rows))
     if any(queue.doubled_rows for queue in found):
         found = _with_doubles(found, rows)
     if asks_broker and any(queue.gaps for queue in found):
@@ -65,26 +74,36 @@ def _verified(pipeline: Pipeline, spark: SparkSession, step: Step, *, asks_broke
     return Findings(step.name, batches, found)
 
 
-def _read_spans(pipeline: Pipeline, step: Step) -> tuple[SpanTable, SpanTable, int]:
-    """What was read by batches that are done; that and what one has begun to read; how many are done."""
+def _checkpoints(pipeline: Pipeline, step: Step) -> list[Checkpoint]:
+    """Of the queries that write the step's tables."""
     wanted = {step.name, *([step.quarantine_name] if step.quarantine is not None else [])}
     writers = [query for query in queries_of(pipeline) if wanted & {branch.table for branch in query.branches}]
-    done: dict[MessageQueue, list[Span]] | None = None
-    planned: dict[MessageQueue, list[Span]] = {}
-    last = []
-    for query in writers:
-        checkpoint = checkpoint_of(pipeline, query.name)
+    return [checkpoint_of(pipeline, query.name) for query in writers]
+
+
+def _done(pipeline: Pipeline, step: Step) -> tuple[SpanTable, int]:
+    """What was read by batches that are done, and how many these are."""
+    found: list[Coverage] = []
+    for checkpoint in _checkpoints(pipeline, step):
         if checkpoint.query_id() is None:
             raise PipelineError(f"there is no checkpoint {checkpoint.folder}: has the pipeline run?")
-        now, soon = checkpoint.coverage(), checkpoint.coverage_with_planned()
-        last.append(now.batch + 1)
-        # Two queries may write the two halves: what both have done must be there.
-        done = dict(now.spans) if done is None else {
-            queue: common(spans, now.spans.get(queue, [])) for queue, spans in done.items()
-        }  # fmt: skip
-        for queue, spans in soon.spans.items():
+        found.append(checkpoint.coverage())
+    # Two queries may write the two halves: what both have done must be there.
+    first, *others = found
+    done = {
+        queue: functools.reduce(common, [other.spans.get(queue, []) for other in others], spans)
+        for queue, spans in first.spans.items()
+    }
+    return done, min(each.batch + 1 for each in found)
+
+
+def _planned(pipeline: Pipeline, step: Step) -> SpanTable:
+    """That, and what a batch has begun to read."""
+    planned: dict[MessageQueue, list[Span]] = {}
+    for checkpoint in _checkpoints(pipeline, step):
+        for queue, spans in checkpoint.coverage_with_planned().spans.items():
             planned[queue] = merged([*planned.get(queue, []), *spans])
-    return done or {}, planned, min(last)
+    return planned
 
 
 def _places(rows: DataFrame, path: str) -> DataFrame:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketline.pipelines.spans import Span, common, merged, spans_of, total, without
+from rocketline.pipelines.spans import Span, common, joined, merged, spans_of, total, without
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: Span(pair[0], pair[0] + pair[1])))
 
@@ -29,6 +29,24 @@ def test_merged_spans_hold_the_same_offsets_and_do_not_touch(spans: list[Span]) 
 def test_difference_and_intersection_are_those_of_sets(spans: list[Span], others: list[Span]) -> None:
     assert offsets(without(spans, others)) == offsets(spans) - offsets(others)
     assert offsets(common(spans, others)) == offsets(spans) & offsets(others)
+
+
+@given(SPANS, st.integers(1, 9))
+def test_joined_spans_hold_all_and_are_far_apart(spans: list[Span], near: int) -> None:
+    found = joined(spans, near)
+
+    assert offsets(found) >= offsets(spans)
+    assert all(right.start - left.end > near for left, right in pairwise(found))
+    assert {span.start for span in found} <= {span.start for span in spans}
+
+
+def test_difference_of_many_spans_takes_no_longer_than_there_are_spans() -> None:
+    """Each odd offset without each even one: compared pair by pair, this would take an hour."""
+    odd = [Span(2 * number + 1, 2 * number + 2) for number in range(100_000)]
+    even = [Span(2 * number, 2 * number + 1) for number in range(100_000)]
+
+    assert without(odd, even) == odd
+    assert common(odd, even) == []
 
 
 @given(st.sets(st.integers(0, 100)))
