@@ -58,6 +58,47 @@ def test_replay_of_a_time_range_of_a_topic_leaves_out_the_rest(landed: Trial, se
     assert "0 messages sent" in nothing.stdout
 
 
+def test_replay_of_a_side_table_sends_what_was_set_aside_as_it_came(
+    spark: SparkSession, server: Server, topic: str, tmp_path: Path
+) -> None:
+    again = f"{topic}-again"
+    server.create_topic(again)
+    rule = 'expect = [{{ name = "even", that = "body <> \'odd\'" }}]\nquarantine = {{ format = "delta", path = "q" }}\n'
+    trial = Trial(spark, written(tmp_path, LANDING + rule, address=server.address, topic=topic))
+    send(server.address, topic, [b"even", b"odd"], tags=["new"])
+    trial.run()
+    result = command("replay", trial.file, "--step", "raw.quarantine", "--to", again, "--rate", 5)
+    (row,) = messages(spark, server.address, again)
+
+    assert result.exit_code == 0
+    assert (row.body, row.tags, row.keys) == (b"odd", "new", "key-1")
+
+
+def test_replay_to_a_topic_that_is_not_there_is_told_before_any_task(landed: Trial) -> None:
+    result = command("replay", landed.file, "--step", "raw", "--to", "nobody-made-it")
+
+    assert result.exit_code == 1
+    assert "nobody-made-it" in result.stderr.splitlines()[-1]
+    assert "Starting Spark" not in result.stderr
+
+
+def test_large_table_is_sent_in_pieces_that_the_driver_can_hold_and_in_order(
+    landed: Trial, server: Server, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = f"{topic}-again"
+    server.create_topic(again, queues=1)
+    monkeypatch.setattr("rocketline.pipelines.replay._PIECE_ROWS", 3)
+    result = command("replay", landed.file, "--step", "raw", "--to", again, "--rate", 100)
+    first, second = (messages(landed.spark, server.address, name) for name in (ORIGIN, again))
+
+    assert result.exit_code == 0
+    sent = {row.msgId: (row.queueId, row.queueOffset) for row in first}
+    order = [sent[row.properties["REPLAY_OF"]] for row in second]
+    assert len(order) == len(first)
+    for queue in range(4):
+        assert [offset for at, offset in order if at == queue] == sorted(offset for at, offset in order if at == queue)
+
+
 def test_replay_needs_one_origin_that_is_there(landed: Trial) -> None:
     assert "say what to send" in command("replay", landed.file, "--to", "x").stderr
     assert "there is no step 'rwa'" in command("replay", landed.file, "--to", "x", "--step", "rwa").stderr

@@ -8,7 +8,7 @@ import click
 
 from rocketline.cli.examples import examples
 from rocketline.cli.output import Output, output_options
-from rocketline.cli.pipeline_session import SparkChoice, is_terminal, pipeline_argument, spark_options
+from rocketline.cli.pipeline_session import SparkChoice, ended_by_sigterm, is_terminal, pipeline_argument, spark_options
 from rocketline.cli.times import time_argument
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _BATCHES_PER_LINE = 500
     )
 )
 @pipeline_argument
-@click.option("--step", help="Send the messages of this step's table.")
+@click.option("--step", help="Send the messages of this step's table; STEP.quarantine is its side table.")
 @click.option("--topic", help="Send the messages that this topic still has, in the cluster of the first source.")
 @click.option("--to", "target", required=True, metavar="TOPIC", help="Where to.")
 @click.option(
@@ -48,24 +48,27 @@ def replay(
     rate: float | None,
 ) -> None:
     """Send the messages of a table, or of a topic, to a topic: as they were, oldest first, each queue in order."""
+    from rocketline.pipelines.preparation import check_topic
     from rocketline.pipelines.replay import replay as replay_messages
-    from rocketline.pipelines.running import client_options
     from rocketline.spark.options import sink_options
     from rocketline.sync.producer import Producer
 
     if (step is None) == (topic is None):
         raise click.UsageError("say what to send: --step or --topic")
-    if step is not None and step not in pipeline.steps:
-        raise click.UsageError(f"there is no step {step!r}: there are {', '.join(pipeline.steps)}")
-    options = client_options(pipeline)
+    tables = dict(pipeline.tables())
+    if step is not None and step not in tables:
+        raise click.UsageError(f"there is no step {step!r}: there are {', '.join(tables)}")
+    options = pipeline.client_options()
     client = sink_options({**options, "topic": target}).client
+    check_topic({**options, "topic": target})
     with (
         choice.session(pipeline) as spark,
         Producer(client.name_servers.split(";"), group="rocketline_replay", **client.keywords()) as producer,
+        _Bar(is_terminal=is_terminal()) as bar,
+        ended_by_sigterm(),
     ):
         rows = _rows(pipeline, spark, step, {**options, "subscribe": topic or ""}, since, until).cache()
-        with _Bar(rows.count(), is_terminal=is_terminal()) as bar:
-            sent = replay_messages(rows, producer, target, rate=rate, tell=bar.add)
+        sent = replay_messages(rows, producer, target, rate=rate, tell=bar.add, begin=bar.begin)
     Output(is_json=is_json).done(f"{sent:,} messages sent to {target}", {"topic": target, "sent": sent})
 
 
@@ -80,28 +83,28 @@ def _rows(
     from rocketline.pipelines.replay import table_messages, topic_messages
 
     if step is not None:
-        return table_messages(spark, pipeline.steps[step].table, begin_ms=since, end_ms=until)
+        return table_messages(spark, pipeline.table(step), begin_ms=since, end_ms=until)
     return topic_messages(spark, options, begin_ms=since, end_ms=until)
 
 
 class _Bar:
     """How many of how many are sent: a bar on a terminal, else a line now and then."""
 
-    def __init__(self, total: int, *, is_terminal: bool) -> None:
+    def __init__(self, *, is_terminal: bool) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._total, self._sent, self._batches = total, 0, 0
+        self._total, self._sent, self._batches = 0, 0, 0
         self._progress = Progress(
             TextColumn("sent"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.speed:,.0f} messages/s", style="dim"),
+            TextColumn("{task.fields[speed]}", style="dim"),
             TimeRemainingColumn(),
             console=Console(stderr=True, highlight=False),
             disable=not is_terminal,
         )
-        self._task = self._progress.add_task("sent", total=total)
+        self._task = self._progress.add_task("sent", total=None, speed="")
         self._is_terminal = is_terminal
 
     def __enter__(self) -> _Bar:
@@ -111,9 +114,15 @@ class _Bar:
     def __exit__(self, *exc_info: object) -> None:
         self._progress.stop()
 
+    def begin(self, total: int) -> None:
+        self._total = total
+        self._progress.update(self._task, total=total)
+
     def add(self, count: int) -> None:
         self._sent += count
         self._batches += 1
-        self._progress.advance(self._task, count)
+        speed = self._progress.tasks[0].speed
+        shown = "" if speed is None else f"{speed:,.0f} messages/s"
+        self._progress.update(self._task, advance=count, speed=shown)
         if not self._is_terminal and self._batches % _BATCHES_PER_LINE == 0:
             click.echo(f"sent {self._sent:,} of {self._total:,}", err=True)

@@ -7,6 +7,7 @@ in their order: each queue of the origin is sent to one queue of the target.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,9 +27,17 @@ if TYPE_CHECKING:
 
 REPLAY_OF: Final = "REPLAY_OF"
 _COLUMNS: Final = ("msgId", "body", "properties", "brokerName", "queueId", "queueOffset", "storeTimestamp")
+_ORDER: Final = ("storeTimestamp", "brokerName", "queueId", "queueOffset")
 _BATCH_COUNT: Final = 64
 _BATCH_BYTES: Final = 1024**2
 _OVERHEAD_BYTES: Final = 200
+_BATCHES_PER_S: Final = 10
+"""At a low rate, batches are so small that messages come evenly all the same."""
+_WINDOW_COUNT, _WINDOW_BYTES = 1024, 16 * 1024**2
+"""How many messages are looked at together to make batches of them: how far from their order they may come."""
+_PIECE_ROWS: Final = 50_000
+_PIECE_BYTES: Final = 32 * 1024**2
+"""What the driver holds of the table at a time; Spark fetches the next piece meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +79,31 @@ def topic_messages(
 
 
 def replay(
-    rows: DataFrame, producer: Producer, topic: str, *, rate: float | None = None, tell: Callable[[int], None]
+    rows: DataFrame,
+    producer: Producer,
+    topic: str,
+    *,
+    rate: float | None = None,
+    tell: Callable[[int], None],
+    begin: Callable[[int], None] = lambda count: None,
 ) -> int:
-    """Send the messages, oldest first, `rate` a second; how many there were. `tell` hears of each batch's size.
+    """Send the messages, oldest first, `rate` a second; how many there were.
 
-    Raises `RocketlineError` if one cannot be sent: those before it have been.
+    `begin` hears how many there will be, `tell` of each batch's size. Raises `RocketlineError` if one cannot be sent:
+    those before it have been.
     """
+    from pyspark.sql import functions as f
+
     queues = producer.queues(topic)
     if not queues:
         raise PipelineError(f"topic {topic!r} has no queue to send to")
+    count, size = rows.agg(f.count("*"), f.coalesce(f.sum(f.length("body")), f.lit(0))).collect()[0]
+    begin(count)
+    pieces = max(1, math.ceil(count / _PIECE_ROWS), math.ceil(size / _PIECE_BYTES))
+    ordered = rows.repartitionByRange(pieces, *_ORDER).sortWithinPartitions(*_ORDER)
     pace, sent = Pace(rate), 0
-    ordered = rows.orderBy("storeTimestamp", "brokerName", "queueId", "queueOffset")
-    for parcel in parcels(ordered.toLocalIterator(prefetchPartitions=True), topic):
+    count_max = _BATCH_COUNT if rate is None else max(1, min(_BATCH_COUNT, int(rate / _BATCHES_PER_S)))
+    for parcel in parcels(ordered.toLocalIterator(prefetchPartitions=True), topic, count_max=count_max):
         pace.wait_for(len(parcel.messages))
         producer.send(parcel.messages, queue=target_queue(parcel.origin, queues))
         sent += len(parcel.messages)
@@ -89,20 +111,38 @@ def replay(
     return sent
 
 
-def parcels(rows: Iterable[Any], topic: str) -> Iterator[Parcel]:
-    """Rows as batches: each of one queue, none too large, in the order of the rows within a queue."""
-    open_parcels: dict[tuple[str, int], tuple[list[Message], int]] = {}
-    for row in rows:
-        origin = (row.brokerName, row.queueId)
-        message, size = message_of(row, topic), len(row.body) + _OVERHEAD_BYTES
-        messages, held = open_parcels.get(origin, ([], 0))
-        if messages and (len(messages) == _BATCH_COUNT or held + size > _BATCH_BYTES):
+def parcels(rows: Iterable[Any], topic: str, *, count_max: int = _BATCH_COUNT) -> Iterator[Parcel]:
+    """Rows as batches: each of one queue, none too large, in the order of its rows; those of others nearly so."""
+    for window in _windows(rows, _WINDOW_COUNT if count_max > 1 else 1):
+        open_parcels: dict[tuple[str, int], tuple[list[Message], int]] = {}
+        for row in window:
+            origin = (row.brokerName, row.queueId)
+            message, size = message_of(row, topic), _size(row)
+            messages, held = open_parcels.get(origin, ([], 0))
+            if messages and (len(messages) == count_max or held + size > _BATCH_BYTES):
+                yield Parcel(origin, messages)
+                messages, held = [], 0
+            messages.append(message)
+            open_parcels[origin] = (messages, held + size)
+        for origin, (messages, _) in open_parcels.items():
             yield Parcel(origin, messages)
-            messages, held = [], 0
-        messages.append(message)
-        open_parcels[origin] = (messages, held + size)
-    for origin, (messages, _) in open_parcels.items():
-        yield Parcel(origin, messages)
+
+
+def _windows(rows: Iterable[Any], count_max: int) -> Iterator[list[Any]]:
+    window: list[Any] = []
+    held = 0
+    for row in rows:
+        window.append(row)
+        held += _size(row)
+        if len(window) == count_max or held > _WINDOW_BYTES:
+            yield window
+            window, held = [], 0
+    if window:
+        yield window
+
+
+def _size(row: Any) -> int:
+    return len(row.body) + _OVERHEAD_BYTES
 
 
 def message_of(row: Any, topic: str) -> Message:

@@ -41,6 +41,21 @@ def test_each_parcel_is_of_one_queue_and_keeps_its_order() -> None:
     assert sent == {queue: [f"id-{number}" for number in range(queue, 500, 3)] for queue in range(3)}
 
 
+def test_message_of_a_quiet_queue_does_not_wait_for_the_end() -> None:
+    rows = [row(0, queue=7), *(row(number) for number in range(1, 5000))]
+    origins = [parcel.origin[1] for parcel in parcels(rows, "again")]
+
+    assert origins.index(7) <= 1024 // 64
+
+
+def test_batches_are_as_small_as_a_low_rate_wants_them() -> None:
+    rows = [row(number, queue=number % 2) for number in range(20)]
+
+    assert {len(parcel.messages) for parcel in parcels(rows, "again", count_max=3)} == {1, 3}
+    one_by_one = [parcel.messages[0].properties["REPLAY_OF"] for parcel in parcels(rows, "again", count_max=1)]
+    assert one_by_one == [f"id-{number}" for number in range(20)], "all in order, then"
+
+
 def test_parcels_stay_below_a_megabyte_unless_one_message_is_larger() -> None:
     sizes = [400_000, 400_000, 400_000, 3_000_000, 10]
     made = [[len(message.body) for message in parcel.messages] for parcel in parcels(
