@@ -196,3 +196,15 @@ def test_fields_in_one_column_and_columns_that_are_there_already(spark: SparkSes
 def test_schema_or_column_that_cannot_be_is_told(spark: SparkSession, parsing: Parsing, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         accepted(rows(spark, b"{}"), step(parsing))
+
+
+@pytest.mark.parametrize("format", [BodyFormat.JSON, BodyFormat.CSV], ids=lambda format: format.value)
+def test_bytes_that_are_no_text_do_not_become_other_text(spark: SparkSession, format: BodyFormat) -> None:
+    bodies = {
+        BodyFormat.JSON: (b'{"name": "caf\xc3\xa9"}', b'{"name": "caf\xe9"}'),
+        BodyFormat.CSV: (b"caf\xc3\xa9", b"caf\xe9"),
+    }
+    good, bad = halves(rows(spark, *bodies[format]), step(Parsing(format=format, schema="name string")))
+
+    assert good == [(0, "café")]
+    assert bad == {1: ["parses"]}

@@ -20,8 +20,11 @@ from rocketline.cli.pipeline_session import (
     pipeline_argument,
     spark_options,
 )
+from rocketline.errors import RocketlineError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rocketline.pipelines.definition import Pipeline
 
 
@@ -66,10 +69,11 @@ def run(pipeline: Pipeline, choice: SparkChoice, is_json: bool, continuous: bool
 @output_options
 def dry_run(pipeline: Pipeline, choice: SparkChoice, is_json: bool) -> None:
     """Check all of FILE, its functions, its sources and its tables, and tell what would run. Nothing is changed."""
-    from rocketline.pipelines.preparation import check_sources, check_tables
+    from rocketline.pipelines.preparation import check_sources, check_tables, check_topics
     from rocketline.pipelines.streams import Streams
 
     check_sources(pipeline)
+    check_topics(pipeline)
     with choice.session(pipeline) as spark:
         streams = Streams(pipeline, spark)
         check_tables(streams)
@@ -92,15 +96,27 @@ def dry_run(pipeline: Pipeline, choice: SparkChoice, is_json: bool) -> None:
 @spark_options
 def report(pipeline: Pipeline, choice: SparkChoice, output: Path | None, no_verify: bool) -> None:
     """Write one HTML page with what the pipeline did: throughput, lag, latency, quarantine, tables."""
-    from rocketline.cli.pipeline_checks import verdict
     from rocketline.pipelines.report.making import write_report
-    from rocketline.pipelines.verify import verify as verify_pipeline
 
     path = output or pipeline.state / "report.html"
     with choice.session(pipeline) as spark:
-        verdicts = {} if no_verify else {found.table: verdict(found) for found in verify_pipeline(pipeline, spark)}
+        verdicts = {} if no_verify else _verdicts(pipeline, spark)
         write_report(pipeline, spark, path, verdicts=verdicts)
     click.echo(path)
+
+
+def _verdicts(pipeline: Pipeline, spark: SparkSession) -> dict[str, str]:
+    """On each step that can be compared; a report tells why another cannot, and all the rest."""
+    from rocketline.cli.pipeline_checks import verdict
+    from rocketline.pipelines.verify import verify as verify_pipeline
+
+    found = {}
+    for step in pipeline.landing_steps():
+        try:
+            found[step.name] = verdict(*verify_pipeline(pipeline, spark, steps=[step.name]))
+        except RocketlineError as error:
+            found[step.name] = f"not compared: {error}"
+    return found
 
 
 @pipeline.command("export-sdp")

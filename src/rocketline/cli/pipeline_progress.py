@@ -60,6 +60,8 @@ class RunView:
             self._progress.stop()
 
     def tell(self, record: Record) -> None:
+        if record["kind"] == "started" and self._progress is not None:
+            self._bar(self._progress, record["query"])
         if record["kind"] != "progress":
             return
         totals = self.totals.setdefault(record["query"], QueryTotals())
@@ -70,10 +72,15 @@ class RunView:
             click.echo(f"{record['query']}: batch {record['batch']}, {record['rows']:,} rows; {totals.text}", err=True)
 
     def _move(self, progress: Progress, query: str, totals: QueryTotals) -> None:
-        if query not in self._bars:
-            self._bars[query] = progress.add_task(query, total=None, figures="")
         total = totals.rows + (totals.lag or 0)
-        progress.update(self._bars[query], completed=totals.rows, total=total or 1, figures=totals.text)
+        bar = self._bar(progress, query)
+        progress.update(bar, completed=totals.rows, total=total or 1, figures=totals.text)
+
+    def _bar(self, progress: Progress, query: str) -> TaskID:
+        """It pulses until the first batch is done."""
+        if query not in self._bars:
+            self._bars[query] = progress.add_task(query, total=None, figures="first batch …")
+        return self._bars[query]
 
 
 def _progress() -> Progress:

@@ -46,9 +46,9 @@ def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
     from pyspark.sql import functions as f
 
     text = f.col(parsing.column).cast("string")
+    # Bytes that are no UTF-8 would silently become other characters.
+    is_text = f.is_valid_utf8(text)
     if parsing.format is BodyFormat.RAW:
-        # Bytes that are no UTF-8 would silently become other bytes.
-        is_text = f.is_valid_utf8(text)
         return rows.withColumns({
             PARSED: f.when(is_text, f.struct(text.alias("value"))),
             MALFORMED: _reason(text.isNull() | ~is_text, f.lit("no UTF-8")),
@@ -57,9 +57,8 @@ def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
     # Twice the same expression: Spark computes it once.
     corrupt = parsed.getField(_CORRUPT)
     fields = _struct(parsing).fieldNames()
-    reason = _reason(
-        text.isNull() | parsed.isNull() | corrupt.isNotNull(), f.lit(f"no {parsing.format.name} as declared")
-    )
+    is_bad = text.isNull() | ~is_text | parsed.isNull() | corrupt.isNotNull()
+    reason = _reason(is_bad, f.lit(f"no {parsing.format.name} as declared"))
     return rows.withColumns({
         PARSED: f.struct(*[parsed.getField(name).alias(name) for name in fields]),
         MALFORMED: reason,

@@ -88,6 +88,11 @@ def test_chart_draws_each_series_within_its_frame() -> None:
     assert "Nothing was recorded" in line_chart({"none": []}, unit="rows")
 
 
+def test_axis_of_several_days_has_dates() -> None:
+    assert re.search(r">\d\d-\d\d \d\d:\d\d</text>", line_chart({"a": [(0, 1), (3 * 86_400, 1)]}, unit="rows"))
+    assert not re.search(r">\d\d-\d\d \d\d:\d\d</text>", line_chart({"a": [(0, 1), (9, 1)]}, unit="rows"))
+
+
 def test_long_series_are_thinned_and_keep_their_peak() -> None:
     points = [(float(at), 1.0) for at in range(10_000)]
     points[4321] = (4321.0, 99.0)

@@ -11,6 +11,7 @@ from typing import Final
 _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 28
 _SERIES_COLOURS: Final = ("var(--c1)", "var(--c2)", "var(--c3)", "var(--c4)", "var(--c5)", "var(--c6)")
+_DAY_S: Final = 86_400
 _POINTS_MAX: Final = 600
 """More could not be told apart; of each group the greatest is drawn, so that no peak is lost."""
 
@@ -109,12 +110,13 @@ def _time_axis(first: float, last: float) -> list[str]:
     for number, at in enumerate(ticks):
         x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * number / 4
         anchor = "start" if number == 0 else "end" if number == len(ticks) - 1 else "middle"
-        parts.append(f'<text x="{x}" y="{_HEIGHT - 8}" text-anchor="{anchor}">{_clock(at)}</text>')
+        text = _clock(at, "%H:%M:%S" if last - first < _DAY_S else "%m-%d %H:%M")
+        parts.append(f'<text x="{x}" y="{_HEIGHT - 8}" text-anchor="{anchor}">{text}</text>')
     return parts
 
 
-def _clock(at: float) -> str:
-    return dt.datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+def _clock(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    return dt.datetime.fromtimestamp(at).astimezone().strftime(form)
 
 
 def _figure(content: str, series: Mapping[str, Points]) -> str:
