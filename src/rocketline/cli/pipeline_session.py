@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -44,13 +44,13 @@ class SparkChoice:
         if line := ensure_java():
             tell(line)
         from py4j.protocol import Py4JError
+        from pyspark import SparkContext
         from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
 
         from rocketline.pipelines.causes import cause_of
         from rocketline.pipelines.streams import SETTINGS
 
-        is_ours = SparkSession.getActiveSession() is None
+        is_ours = SparkContext._active_spark_context is None  # another thread's session is not this one's active one
         settings = {**SETTINGS, **pipeline.spark, **self.settings}
         if is_ours:
             tell(f"Starting Spark; its log is {pipeline.state / LOG_FILE}")
@@ -103,8 +103,13 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """What is started in the block, which is Spark with all its processes, writes its log to a file, not to us."""
+    """What is started in the block, which is Spark with all its processes, writes its log to a file, not to us.
+
+    The log of the time before is kept beside it: whoever looks for what went wrong may have verified meanwhile.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        path.replace(path.with_suffix(f".old{path.suffix}"))
     sys.stderr.flush()
     ours = os.dup(_STDERR)
     with path.open("wb") as file:

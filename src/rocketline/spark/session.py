@@ -63,7 +63,10 @@ def spark_session(
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in (own | dict(settings or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    # A thread that did not make the session has none of its own, and Spark asks just that one for data sources.
+    session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+    return session
 
 
 def session_settings(master: str) -> dict[str, str]:
