@@ -52,7 +52,6 @@ def test_python_examples_run_in_order_and_print_what_is_shown(page: Path, monkey
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(TEST_TIMEOUT_S)
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("page", SPARK_PAGES, ids=name)

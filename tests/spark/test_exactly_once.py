@@ -23,7 +23,7 @@ KILLS = 1
 def test_every_message_is_in_each_table_once_after_kills_of_worker_and_driver(tmp_path: Path) -> None:
     cluster = our_cluster(tmp_path)
     try:
-        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS)
+        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, batch=5000)
         campaign.fight()
         found, keys = campaign.verify(), campaign.keys()
     finally:
