@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -19,7 +19,8 @@ _HERE = Path(__file__).parent
 _numbers = count(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # before xdist looks at the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
@@ -28,6 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
     # They are one worker's, and the longest: the others go on meanwhile.
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    yield
 
 
 @pytest.fixture(scope="session")

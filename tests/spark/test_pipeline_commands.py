@@ -104,10 +104,12 @@ def test_replay_needs_one_origin_that_is_there(landed: Trial) -> None:
     assert "there is no step 'rwa'" in command("replay", landed.file, "--to", "x", "--step", "rwa").stderr
 
 
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_dry_run_tells_queries_and_columns_and_changes_nothing(
-    spark: SparkSession, server: Server, topic: str, tmp_path: Path
+    server: Server, topic: str, tmp_path: Path, format: str
 ) -> None:
-    file = written(tmp_path, CHAIN, address=server.address, topic=topic)
+    file = written(tmp_path, CHAIN, address=server.address, topic=topic, format=format)
     result = command("dry-run", file, "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
 

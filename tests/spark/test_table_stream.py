@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline_runs import _iceberg_threads_end
 from rocketline.pipelines.definition import TableFormat, TableTarget
-from rocketline.pipelines.table_stream import FORMAT, TableSource, stream_options
+from rocketline.pipelines.table_stream import FORMAT, NOTHING, TableSource, TableStreamReader, stream_options
 from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.iceberg import IcebergTable
 from rocketline.pipelines.tables.table import Table, Writer, open_table
@@ -99,6 +99,21 @@ def _follow(followed: Followed) -> None:
         followed.add(number)
     assert followed.batches(files_max=2) == [[4, 5], [6]]
     assert followed.batches() == []
+
+
+def test_many_files_share_tasks_and_none_is_left_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = Followed(spark, tmp_path, TableFormat.DELTA)
+    for number in range(5):
+        followed.add(number)
+    monkeypatch.setattr("rocketline.pipelines.table_stream._TASKS_MAX", 2)
+    reader = TableStreamReader(followed.target, followed.schema, 1000)
+    tasks = reader.partitions({"version": NOTHING}, {"version": followed.table.version()})
+    read = [number for task in tasks for batch in reader.read(task) for number in batch.column("n").to_pylist()]
+
+    assert len(tasks) == 2
+    assert sorted(read) == list(range(5))
 
 
 @pytest.mark.parametrize("format", [TableFormat.DELTA, TableFormat.ICEBERG], ids=lambda format: format.value)

@@ -100,6 +100,7 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     """Write the project into a folder that is new or empty; the files that were made. Raises `PipelineError`."""
     if folder.exists() and any(folder.iterdir()):
         raise PipelineError(f"{folder} is not empty: name a new folder")
+    neighbours = sorted(set(_neighbours(pipeline)))
     transformations = folder / "transformations"
     transformations.mkdir(parents=True)
     storage = (folder / "storage").resolve()
@@ -108,7 +109,7 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     made[0].write_text(_SPECIFICATION.format(name=pipeline.name, storage=storage.as_uri()), "utf-8")
     made[1].write_text(_HEAD.format(name=pipeline.name, file=pipeline.file.name) + "".join(_parts(pipeline)), "utf-8")
     shutil.copyfile(pipeline.file, made[2])
-    for path in sorted(set(_neighbours(pipeline))):
+    for path in neighbours:
         made.append(folder / path)
         made[-1].parent.mkdir(parents=True, exist_ok=True)
         origin = pipeline.file.parent / path

@@ -9,6 +9,7 @@ Parquet tables need none of this: Spark follows its own file sink.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,8 @@ FORMAT: Final = "rocketline-table"
 NOTHING: Final = -1
 """The version before the first."""
 _BATCH_ROWS: Final = 10_000
+_TASKS_MAX: Final = 1000
+"""A table that got a batch a second for a day has a hundred thousand files, and a step that is new reads them all."""
 
 
 def stream_options(target: TableTarget, schema: StructType, *, files_max: int) -> dict[str, str]:
@@ -89,13 +92,14 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"version": last}
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """A task for each file: pure in its two arguments, as long as the table keeps its history."""
+        """A task for each file, or for a few of many: pure in its two arguments, as long as history is kept."""
         table = self._open()
         if start["version"] == NOTHING:
             paths = table.files(end["version"])
         else:
             paths = [path for files in table.files_added(start["version"], end["version"]) for path in files]
-        return [Files((path,)) for path in paths]
+        size = max(1, math.ceil(len(paths) / _TASKS_MAX))
+        return [Files(tuple(paths[at : at + size])) for at in range(0, len(paths), size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq

@@ -88,9 +88,14 @@ class StreamPositions:
         return {"version": VERSION, "queues": table_of(_ends(self._seen.bounds))}
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell brokers how far the group is, as well as it can be done. Never raises: Spark would end the query."""
+        """Tell brokers how far the group is, as well as it can be done. Never raises: Spark would end the query.
+
+        The offset also has queues that are gone, or subscribed no more: where the group is there is others' business.
+        """
+        read = self._seen.bounds if self._seen else {}
         try:
-            offsets = {q: at for q, at in parse_offset(end).queues.items() if self._committed.get(q) != at}
+            positions = parse_offset(end).queues.items()
+            offsets = {q: at for q, at in positions if q in read and self._committed.get(q) != at}
             self._cluster.commit(offsets)
             self._committed.update(offsets)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is worth no more than a line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import random
@@ -184,6 +185,7 @@ def _own_ports() -> tuple[socket.socket, Iterator[int]]:
     regions = range(_PORTS.start, _PORTS.stop, _PORTS_OF_A_PROCESS)
     for first in random.sample(regions, len(regions)):
         if (claim := _bind(first)) is not None:
+            atexit.register(claim.close)
             return claim, itertools.cycle(range(first + 4, first + _PORTS_OF_A_PROCESS, 4))
     raise OSError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketline.cli.pipeline_progress import RunView
 from rocketline.cli.pipeline_replay import _Bar
+from rocketline.cli.pipeline_session import _logging_to
 
 
 def progress(rows: int, lag: int | None) -> dict[str, Any]:
@@ -39,3 +42,12 @@ def test_bar_of_a_replay_is_drawn_before_anything_is_sent(
         bar.add(4)
 
     assert ("4/10" in capsys.readouterr().err) is is_terminal
+
+
+def test_log_of_the_time_before_is_kept(tmp_path: Path) -> None:
+    for text in (b"one", b"two", b"three"):
+        with _logging_to(tmp_path / "state" / "spark.log"):
+            os.write(2, text)
+
+    found = {file.name: file.read_bytes() for file in (tmp_path / "state").iterdir()}
+    assert found == {"spark.log": b"three", "spark.old.log": b"two"}

@@ -417,6 +417,18 @@ def test_offsets_are_committed_as_far_as_they_changed(cluster: ListedCluster) ->
     assert cluster.group == {Q0: 2, Q1: 0}
 
 
+def test_offsets_of_queues_that_are_gone_or_read_no_more_are_not_committed(cluster: ListedCluster) -> None:
+    query = stream(cluster, commitOffsetsToBroker="true", consumerGroup="g", failOnDataLoss="false")
+    query.batch()
+    query.restart()
+    cluster.group = {Q0: 7}  # by somebody else, who reads it now
+    cluster.queues.pop(Q0)
+    cluster.send(Q1, 2)
+    query.batch()
+    query.positions.commit(query.at)
+    assert cluster.group == {Q0: 7, Q1: 2}
+
+
 def test_offsets_that_cannot_be_committed_end_no_query(cluster: ListedCluster) -> None:
     query = stream(cluster, commitOffsetsToBroker="true", consumerGroup="g")
     query.batch()

@@ -8,6 +8,8 @@ properties do not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import MissingExtraError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 BATCH_KEY: Final = "rocketline.batch"
 QUERY_KEY: Final = "rocketline.query"
 _COMMITS_MAX: Final = 4
+_SQLITE: Final = "sqlite:///"
 _PROPERTIES: Final = {
     # Each commit writes the metadata anew and leaves the old one; a batch a second would fill a disk with them.
     "write.metadata.delete-after-commit.enabled": "true",
@@ -37,14 +40,14 @@ class IcebergTable:
     def __init__(self, target: TableTarget) -> None:
         self.target = target
         self._opened: Catalog | None = None
+        if find_spec("pyiceberg") is None:
+            raise MissingExtraError("An Iceberg table", "pyiceberg", "pipelines")
 
     @property
     def _catalog(self) -> Catalog:
         if self._opened is None:
-            try:
-                from pyiceberg.catalog import load_catalog
-            except ModuleNotFoundError:
-                raise MissingExtraError("An Iceberg table", "pyiceberg", "pipelines") from None
+            from pyiceberg.catalog import load_catalog
+
             settings = dict(self.target.catalog)
             if settings.get("type") == "sql" and (folder := local_path(settings.get("warehouse", ""))):
                 folder.mkdir(parents=True, exist_ok=True)  # SQLite makes its file, but not the folder
@@ -54,6 +57,9 @@ class IcebergTable:
     def exists(self) -> bool:
         from pyiceberg.exceptions import NoSuchNamespaceError
 
+        uri = self.target.catalog.get("uri", "")
+        if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).exists():
+            return False  # opening the catalog would make it: whoever only asks changes nothing
         try:
             return bool(self._catalog.table_exists(self.target.name))
         except NoSuchNamespaceError:
