@@ -40,7 +40,7 @@ demo: $(READY)  ## servers, messages through them, and a pipeline on Spark: abou
 
 test: $(READY)  ## every test that needs nothing but Python: servers, clients, and Spark on our broker
 	@$(BIN)/python -m rocketline.spark.java_runtime
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m 'not interop' --ignore=tests/interop src tests
+	@$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m 'not interop' --ignore=tests/interop src tests
 
 check: $(READY)  ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
@@ -54,7 +54,7 @@ format: $(READY)  ## bring the code into shape
 
 interop: $(READY)  ## with Apache's servers, clients of four languages and Spark: needs a JDK (17+), mvn, go, node, npm
 	@$(BIN)/python -m pytest -q -m 'interop and not spark' tests/interop tests/scenarios
-	@$(BIN)/python -m pytest -q -m 'interop and spark' tests/interop tests/spark
+	@$(BIN)/python -m pytest -q -m 'interop and spark' tests/interop tests/spark tests/docs
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver

@@ -44,6 +44,8 @@ def _at_home_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 PYTHON_PAGES = [page for page in PAGES if blocks(page, "python")]
 SPARK_PAGES = [page for page in PYTHON_PAGES if "spark_session(" in page.read_text("utf-8")]
+LONG = pytest.mark.interop
+"""Runs of pipelines take their time."""
 
 
 @pytest.mark.parametrize("page", [page for page in PYTHON_PAGES if page not in SPARK_PAGES], ids=name)
@@ -54,7 +56,9 @@ def test_python_examples_run_in_order_and_print_what_is_shown(page: Path, monkey
 @pytest.mark.spark
 @pytest.mark.timeout(TEST_TIMEOUT_S)
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", SPARK_PAGES, ids=name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=LONG if page.stem == "pipelines" else ()) for page in SPARK_PAGES], ids=name
+)
 def test_examples_with_spark_do_as_well(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_page(page, monkeypatch)
 

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from rocketline.cli.commands import rocketline
 from rocketline.pipelines.orders.events import OrderStream
 
+pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
+
 
 @pytest.mark.usefixtures("spark")
 def test_demo_lands_orders_verifies_them_prints_the_revenue_and_names_the_report(

@@ -17,6 +17,8 @@ from rocketline.pipelines.progress_log import read_log
 from rocketline.pipelines.report.figures import figures_of
 from rocketline.testing import Server
 
+pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
+
 __all__ = ["_iceberg_threads_end"]
 
 

@@ -52,7 +52,9 @@ def trial(spark: SparkSession, server: Server, topic: str, tmp_path: Path) -> Ca
     return make
 
 
-@pytest.mark.parametrize("text", [CHAIN, MIXED], ids=["delta", "parquet, iceberg, parquet"])
+@pytest.mark.parametrize(
+    "text", [pytest.param(CHAIN, id="delta", marks=pytest.mark.interop), pytest.param(MIXED, id="mixed")]
+)
 def test_orders_are_landed_cleaned_and_summed_up_and_the_next_run_goes_on(
     server: Server, topic: str, trial: Callable[..., Trial], text: str
 ) -> None:

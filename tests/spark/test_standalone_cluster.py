@@ -28,6 +28,8 @@ from rocketline.testing import Server
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port, running
 from topic_contents import topic_contents
 
+pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
+
 _ROOT = Path(__file__).parents[2]
 _JOB = Path(__file__).with_name("cluster_job.py")
 _ROWS = 2000
