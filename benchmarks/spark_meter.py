@@ -52,20 +52,22 @@ class Meter:
 
     def _cpu(self, brokers: Mapping[str, int]) -> dict[str, float]:
         workers = psutil.Process(self._jvm_pid).children(recursive=True)
+        jvm_s, ended_workers_s = _cpu_s(self._jvm_pid)
         return {
-            JVM: _cpu_s(self._jvm_pid),
-            PYTHON: sum(_cpu_s(worker.pid) for worker in workers),
-            **{name: _cpu_s(pid) for name, pid in brokers.items()},
+            JVM: jvm_s,
+            PYTHON: ended_workers_s + sum(sum(_cpu_s(worker.pid)) for worker in workers),
+            **{name: sum(_cpu_s(pid)) for name, pid in brokers.items()},
         }
 
 
-def _cpu_s(pid: int) -> float:
+def _cpu_s(pid: int) -> tuple[float, float]:
     """Of a process, and of those children that it has outlived; nothing of one that is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    return sum(map(int, fields[11:15])) * _TICK_S
+        return 0.0, 0.0
+    own, outlived = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+    return own * _TICK_S, outlived * _TICK_S
 
 
 def machine_cpu_s() -> float:
