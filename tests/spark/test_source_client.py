@@ -31,9 +31,9 @@ def test_names_in_a_namespace_are_those_of_its_users(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:
     name = cluster.topic("name")
-    cluster.make_topic(f"team%{name}", queues=1)
-    fill(cluster, name, 2, namespace="team")
-    team = {"rocketmq.namespace": "team"}
+    cluster.make_topic(f"readers%{name}", queues=1)
+    fill(cluster, name, 2, namespace="readers")
+    team = {"rocketmq.namespace": "readers"}
     frame = read(spark, cluster, team, subscribe=name)
     assert {row.topic for row in frame.select("topic").collect()} == {name}
     assert places(frame) == span(0, 0, 2)

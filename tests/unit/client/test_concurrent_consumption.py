@@ -94,7 +94,8 @@ async def test_what_cannot_be_sent_back_is_consumed_again_after_five_seconds() -
     async with Bench(handle) as bench:
         bench.send_back.fails = 1
         bench.pull(received([0, 1]))
-        await bench.until(lambda: bench.offset == 0)
+        await bench.until(lambda: bench.offset == 0 and not bench.send_back.fails)
+        await bench.settle()  # now the five seconds have begun
         await bench.advance(4.9)
         assert sorted(seen) == [(0, 0), (1, 0)]
         assert bench.offset == 0
