@@ -34,7 +34,7 @@ def is_possible() -> str:
         if find_spec(package) is None:
             return str(MissingExtraError("The rest of the demo, a pipeline on Spark,", package, "cli,pipelines"))
     try:
-        ensure_java()
+        ensure_java(dict(os.environ))  # only asked; the run itself tells which Java it takes
     except MissingExtraError as error:
         return str(error)
     return ""
