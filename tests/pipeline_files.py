@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 LANDING = """\
 name = "orders"
@@ -53,3 +57,13 @@ def written(
     file = folder / "orders.toml"
     file.write_text(text.format(address=address, topic=topic, format=format))
     return file
+
+
+@pytest.fixture(autouse=True)
+def _modules_as_before() -> Iterator[None]:
+    """For tests of pipelines with functions: what these import is forgotten afterwards."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pipeline_files import LANDING, written
+from pipeline_files import LANDING, _modules_as_before, written
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.functions import load_functions, module_paths
 
-
-@pytest.fixture(autouse=True)
-def _modules_as_before() -> Iterator[None]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+__all__ = ["_modules_as_before"]
 
 
 def functions(folder: Path, transform: str, code: str) -> object:

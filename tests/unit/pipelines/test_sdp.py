@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pipeline_files import LANDING, written
+from pipeline_files import LANDING, _modules_as_before, written
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.sdp import export
 
-
-@pytest.fixture(autouse=True)
-def _modules_as_before() -> Iterator[None]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+__all__ = ["_modules_as_before"]
 
 
 def test_definition_functions_and_schemas_are_copied(tmp_path: Path) -> None:
