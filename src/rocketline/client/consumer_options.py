@@ -77,4 +77,5 @@ def make_offset_store(options: ConsumerOptions, runtime: ClientRuntime, group: s
     if options.message_model is MessageModel.BROADCASTING:
         path = offset_path(runtime.client_id, group, options.offset_folder)
         return OffsetStore(keeper_on_loop(LocalFileOffsets(path)))
-    return OffsetStore(BrokerOffsets(runtime, group))
+    brokers = BrokerOffsets(runtime, group)
+    return OffsetStore(brokers, save_last=brokers.save_last)

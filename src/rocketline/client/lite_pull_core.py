@@ -127,7 +127,7 @@ class LitePullCore:
         await self._loops.close()
         try:
             await self._rebalancer.stop()
-            await self.persist_offsets()
+            await self.persist_offsets(is_last=True)
             await self._runtime.unregister_consumer(self._group)
         finally:
             self._rebalancer.close()
@@ -339,9 +339,9 @@ class LitePullCore:
         self._take_over_share()
         return is_balanced
 
-    async def persist_offsets(self) -> None:
+    async def persist_offsets(self, *, is_last: bool = False) -> None:
         owned = self._rebalancer.queues if self._mode is _Mode.SUBSCRIBE else self.queues.queues()
-        await self._offsets.persist_all(owned)
+        await self._offsets.persist_all(owned, is_last=is_last)
 
     def running_info(self, is_with_stacks: bool) -> ConsumerRunningInfo:
         properties = {

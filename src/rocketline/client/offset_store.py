@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from rocketline.client.queue_bounds import find_broker
 from rocketline.errors import OffsetNotFoundError, RocketlineError
@@ -45,6 +45,9 @@ class ReadFrom(Enum):
     MEMORY = "READ_FROM_MEMORY"
     STORE = "READ_FROM_STORE"
     MEMORY_THEN_STORE = "MEMORY_FIRST_THEN_STORE"
+
+
+Save: TypeAlias = Callable[[Mapping[MessageQueue, int]], Awaitable[None]]
 
 
 class OffsetKeeper(Protocol):
@@ -111,8 +114,10 @@ class OffsetStore:
     since the last `persist_all`.
     """
 
-    def __init__(self, keeper: OffsetKeeper) -> None:
+    def __init__(self, keeper: OffsetKeeper, *, save_last: Save | None = None) -> None:
+        """`save_last` is used in place of `keeper.save` where no later attempt follows."""
         self._keeper = keeper
+        self._save_last = save_last or keeper.save
         self._offsets: dict[MessageQueue, int] = {}
         self._frozen: set[MessageQueue] = set()
 
@@ -156,10 +161,12 @@ class OffsetStore:
         """Keep the queue's offset, if there is one. Failures are logged, not raised."""
         offset = self._offsets.get(queue)
         if offset is not None:
-            await self._save({queue: offset})
+            await self._saved(self._keeper.save, {queue: offset})
 
-    async def persist_all(self, queues: Collection[MessageQueue]) -> None:
+    async def persist_all(self, queues: Collection[MessageQueue], *, is_last: bool = False) -> None:
         """Keep the offsets of `queues`, which are all that the consumer owns, and forget others.
+
+        `is_last`: the consumer closes, so this is not done again five seconds later.
 
         Without queues nothing is done at all: a consumer that owns nothing yet must not forget what it loaded.
         """
@@ -169,11 +176,11 @@ class OffsetStore:
         for queue in self._offsets.keys() - owned:
             self.remove(queue)
         if self._offsets:
-            await self._save(dict(self._offsets))
+            await self._saved(self._save_last if is_last else self._keeper.save, dict(self._offsets))
 
-    async def _save(self, offsets: Mapping[MessageQueue, int]) -> None:
+    async def _saved(self, save: Save, offsets: Mapping[MessageQueue, int]) -> None:
         try:
-            await self._keeper.save(offsets)
+            await save(offsets)
         except Exception as error:  # noqa: BLE001  # an application's keeper may raise anything
             _log.warning("offsets not saved, next attempt follows", queues=len(offsets), problem=error)
 
@@ -212,10 +219,24 @@ class BrokerOffsets:
     async def save(self, offsets: Mapping[MessageQueue, int]) -> None:
         """UPDATE_CONSUMER_OFFSET for each queue, oneway, also if it has not changed: a broker may have lost it."""
         for queue, offset in offsets.items():
-            try:
-                await self.save_one(queue, offset)
-            except RocketlineError as error:
-                _log.warning("offset not saved", group=self._group, queue=queue, offset=offset, problem=error)
+            await self._try_to_save(queue, offset, is_oneway=True)
+
+    async def save_last(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """The same, but waits for the answers, and for that to a topic's first offset before the next is sent.
+
+        Apache's broker makes a group's table for a topic when the first offset comes. Two that come side by side make
+        two tables, and one of these is lost with its offset: after a consumer that ran for a few seconds only, all of a
+        queue's messages would come again.
+        """
+        first = {(queue.broker_name, queue.topic): queue for queue in reversed(list(offsets))}.values()
+        for part in (first, offsets.keys() - first):
+            await asyncio.gather(*(self._try_to_save(queue, offsets[queue], is_oneway=False) for queue in part))
+
+    async def _try_to_save(self, queue: MessageQueue, offset: int, *, is_oneway: bool) -> None:
+        try:
+            await self.save_one(queue, offset, is_oneway=is_oneway)
+        except RocketlineError as error:
+            _log.warning("offset not saved", group=self._group, queue=queue, offset=offset, problem=error)
 
     async def save_one(self, queue: MessageQueue, offset: int, *, is_oneway: bool = True) -> None:
         """The same for one queue. Raises `TransportError`, `RouteError` and, unless oneway, `ResponseError`."""

@@ -200,7 +200,7 @@ class PushMember:
             await self.rebalancer.stop()
             if self.options.orderly and self.is_clustering:
                 await self.rebalancer.locks.unlock_all()
-            await self.persist_offsets()
+            await self.persist_offsets(is_last=True)
             await self._runtime.unregister_consumer(self.group)
         finally:
             self.rebalancer.close()
@@ -297,8 +297,8 @@ class PushMember:
             return True
         return not self.is_suspended and await self.rebalancer.run()
 
-    async def persist_offsets(self) -> None:
-        await self.offsets.persist_all(list(self.rebalancer.queues))
+    async def persist_offsets(self, *, is_last: bool = False) -> None:
+        await self.offsets.persist_all(list(self.rebalancer.queues), is_last=is_last)
 
     def running_info(self, is_with_stacks: bool) -> ConsumerRunningInfo:
         """For GET_CONSUMER_RUNNING_INFO (307)."""

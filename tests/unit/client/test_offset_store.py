@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -15,7 +17,9 @@ from rocketline.client.offset_store import (
 )
 from rocketline.errors import BrokerNotFoundError, ResponseError
 from rocketline.model.queue import MessageQueue
+from rocketline.wire.command import Command, response
 from rocketline.wire.headers import (
+    Header,
     QueryConsumerOffsetRequestHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -190,6 +194,34 @@ async def test_offset_that_must_arrive_is_answered_for() -> None:
     double.answer(UpdateConsumerOffsetRequestHeader, code=26)
     with pytest.raises(ResponseError, match="code 26"):
         await BrokerOffsets(double.runtime, "g").save_one(ONE, 5, is_oneway=False)
+
+
+@dataclass
+class SlowBroker(RuntimeDouble):
+    """Answers in the next turn of the loop."""
+
+    steps: list[str] = field(default_factory=list)
+
+    async def ask_ok(
+        self, address: str, header: Header, body: bytes = b"", *, timeout_s: float, vip: bool = False
+    ) -> Command:
+        assert isinstance(header, UpdateConsumerOffsetRequestHeader)
+        self.steps.append(f"{header.topic}{header.queue_id} asked")
+        await asyncio.sleep(0)
+        self.steps.append(f"{header.topic}{header.queue_id} answered")
+        return response(0)
+
+
+async def test_last_offsets_are_answered_for_and_the_first_of_a_topic_before_the_others() -> None:
+    """Apache's broker loses one of two that come first and side by side."""
+    broker = SlowBroker()
+    broker.routes.apply("T", a_route(3))
+    broker.routes.apply("U", a_route(1))
+    (other,) = queues(1, topic="U")
+    await BrokerOffsets(broker.runtime, "g").save_last({ONE: 10, TWO: 20, other: 5})
+    assert sorted(broker.steps[:2]) == ["T0 asked", "U0 asked"]
+    assert sorted(broker.steps[2:4]) == ["T0 answered", "U0 answered"]
+    assert broker.steps[4:] == ["T1 asked", "T1 answered"]
 
 
 async def test_slave_keeps_offsets_while_the_master_is_away_but_is_asked_only_after_a_look_for_the_master() -> None:
