@@ -194,6 +194,19 @@ class OffsetStore:
         return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
 
 
+def one_ahead(queues: Collection[MessageQueue]) -> tuple[Collection[MessageQueue], Collection[MessageQueue]]:
+    """One queue of each topic and broker, and the others, whose offsets are sent after those have been answered.
+
+    Apache's broker makes a group's table for a topic when the first offset comes. Two that come side by side make two
+    tables, and one of these is lost with its offset: all messages of that queue would come again.
+
+    >>> one_ahead([MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)])
+    ([MessageQueue(topic='T', broker_name='b', queue_id=0)], [MessageQueue(topic='T', broker_name='b', queue_id=1)])
+    """
+    ahead = {(queue.broker_name, queue.topic): queue for queue in reversed(list(queues))}
+    return list(ahead.values()), [queue for queue in queues if queue != ahead[queue.broker_name, queue.topic]]
+
+
 class BrokerOffsets:
     """Offsets kept by the queues' brokers, for groups whose members share queues. Java: RemoteBrokerOffsetStore."""
 
@@ -222,14 +235,8 @@ class BrokerOffsets:
             await self._try_to_save(queue, offset, is_oneway=True)
 
     async def save_last(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """The same, but waits for the answers, and for that to a topic's first offset before the next is sent.
-
-        Apache's broker makes a group's table for a topic when the first offset comes. Two that come side by side make
-        two tables, and one of these is lost with its offset: after a consumer that ran for a few seconds only, all of a
-        queue's messages would come again.
-        """
-        first = {(queue.broker_name, queue.topic): queue for queue in reversed(list(offsets))}.values()
-        for part in (first, offsets.keys() - first):
+        """The same, but waits for the answers: nobody repeats it, and a next consumer may start at once."""
+        for part in one_ahead(offsets):
             await asyncio.gather(*(self._try_to_save(queue, offsets[queue], is_oneway=False) for queue in part))
 
     async def _try_to_save(self, queue: MessageQueue, offset: int, *, is_oneway: bool) -> None:

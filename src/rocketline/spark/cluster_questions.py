@@ -10,6 +10,7 @@ from rocketline.admin.calls import Calls
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.together import together
 from rocketline.admin.topics import Topics
+from rocketline.client.offset_store import one_ahead
 from rocketline.client.pull_request import PullQuery
 from rocketline.client.pulling import PullPlan, Pulls
 from rocketline.client.routes import STATIC_BROKER_PREFIX
@@ -188,7 +189,8 @@ class Questions:
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Have brokers keep how far the consumer group is."""
         group = self._options.group_on_wire
-        await together(self._offsets.commit(group, self._on_wire(queue), offset) for queue, offset in offsets.items())
+        for part in one_ahead(offsets):
+            await together(self._offsets.commit(group, self._on_wire(queue), offsets[queue]) for queue in part)
 
     def _on_wire(self, queue: MessageQueue) -> MessageQueue:
         return MessageQueue(self._options.client.on_wire(queue.topic), queue.broker_name, queue.queue_id)
