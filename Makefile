@@ -9,8 +9,9 @@ SOAK_SECONDS ?= 600
 READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
+SDP_READY := $(VENV)/.sdp-ready
 
-.PHONY: help demo test test-spark check format interop interop-spark bench bench-broker bench-clients bench-spark fuzz crash soak serve docs clean
+.PHONY: help demo test check format interop bench bench-broker bench-clients bench-spark fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -35,15 +36,16 @@ $(FUZZ_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fuzz]'
 	@touch $@
 
+$(SDP_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,sdp]'
+	@touch $@
+
 demo: $(READY)  ## servers, messages through them, and a pipeline on Spark: about a minute
 	@$(BIN)/rocketline demo
 
-test: $(READY)  ## every test that needs nothing but Python, but for those of Spark
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m 'not interop and not spark' --ignore=tests/interop src tests
-
-test-spark: $(READY)  ## Spark reads and writes our broker, runs pipelines, is killed: ten minutes
+test: $(READY)  ## every test that needs nothing but Python (and a Java for Spark, from PyPI if there is none)
 	@$(BIN)/python -m rocketline.spark.java_runtime
-	@$(BIN)/python -m pytest -q -m 'spark and not interop' tests/spark tests/docs
+	@$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m 'not interop' --ignore=tests/interop src tests
 
 check: $(READY)  ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
@@ -55,10 +57,8 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-interop: $(READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
+interop: $(READY) $(SDP_READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
 	@$(BIN)/python -m pytest -q -m 'interop and not spark' tests/interop tests/scenarios
-
-interop-spark: $(READY)  ## Spark with Apache's broker and its store directories, many kills, a cluster: needs a JDK and mvn
 	@$(BIN)/python -m pytest -q -m 'interop and spark' tests/interop tests/spark tests/docs
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc

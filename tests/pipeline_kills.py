@@ -226,7 +226,7 @@ class Campaign:
         return (chunks * (number + 1) // self.kills - chunks * number // self.kills) * _CHUNK
 
     def _suffer(self, random: Random, number: int, production: Production) -> None:
-        """A run that lands something and does not end well: a worker is killed, or the broker, and then the driver.
+        """A run that lands something and does not end well: a worker is killed, sometimes the broker, then the driver.
 
         Half of the messages come after the first blow, so that there is something to land under each.
         """
@@ -237,8 +237,8 @@ class Campaign:
             if number % 3 == 2:
                 self.cluster.restart_broker()
                 self.killed["broker"] += 1
-            elif run.kill_worker(random):
-                self.killed["worker"] += 1
+            run.wait_until(lambda: run.kill_worker(random), "given a Python worker to kill")
+            self.killed["worker"] += 1
             before = self._batches()
             production.allow(share - share // 2)
             run.wait_until(lambda: self._batches() > before, "landed more after the first blow")

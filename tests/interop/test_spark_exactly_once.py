@@ -23,15 +23,13 @@ KILLS = 10
 def test_every_message_is_in_each_table_once_after_ten_kills(release: Release, tmp_path: Path) -> None:
     cluster = apache_cluster(release, tmp_path)
     try:
-        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, seed=1, batch=5000)
+        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, seed=1, batch=20_000)
         campaign.fight()
         found, keys = campaign.verify(), campaign.keys()
     finally:
         cluster.close()
 
-    assert campaign.killed["driver"] == KILLS
-    assert campaign.killed["broker"] == 3
-    assert campaign.killed["worker"] >= 5
+    assert campaign.killed == {"driver": KILLS, "worker": KILLS, "broker": 3}
     for table, verdict in found.items():
         assert verdict["is_clean"]
         assert verdict["offsets"] == verdict["rows"] == sum(keys[table].values()) >= MESSAGES

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline_files import CHAIN, written
@@ -15,6 +16,7 @@ from pipeline_runs import command, send
 from rocketline.testing import Server
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
+SETTINGS = ("spark.sql.catalogImplementation=hive", "spark.sql.shuffle.partitions=2")
 SPARK_PIPELINES = Path(sys.executable).with_name("spark-pipelines")
 
 
@@ -28,19 +30,27 @@ def test_exported_project_passes_the_dry_run_of_spark_pipelines_and_runs(server:
     topic, out = "orders", "revenue"
     server.create_topic(topic)
     server.create_topic(out)
-    send(server.address, topic, [b"{}"])
+    orders = [{"id": str(number), "price": 1.0, "at": "2026-11-16T08:00:00Z"} for number in range(20)]
+    send(server.address, topic, [*orders, b"no order"])
     text = CHAIN + f'topic = {{{{ name = "{out}", keys = "revenue" }}}}\n'
     result = command("export-sdp", written(tmp_path, text, address=server.address, topic=topic), tmp_path / "project")
     assert result.exit_code == 0
 
-    done = spark_pipelines("dry-run", tmp_path / "project")
+    for what in ("dry-run", "run"):
+        done = spark_pipelines(what, tmp_path / "project")
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    tables = {name: rows(tmp_path / "project" / "spark-warehouse" / name) for name in ("raw", "clean")}
+    assert tables == {"raw": 21, "clean": 20}
+
+
+def rows(folder: Path) -> int:
+    return sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet"))
 
 
 def spark_pipelines(what: str, project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [SPARK_PIPELINES, what, "--conf", "spark.sql.catalogImplementation=hive"],
+        [SPARK_PIPELINES, what, *(word for setting in SETTINGS for word in ("--conf", setting))],
         cwd=project,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 
 from broker_tables import Tables, tables
 from rocketline.broker import send_header
+from rocketline.model.message import Message
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
+from rocketline.wire.batch import encode_batch
+from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import ONEWAY_FLAG, Command
 from rocketline.wire.connection import Connection
 from rocketline.wire.message_codec import decode_records
@@ -45,7 +50,9 @@ property_lists = st.lists(st.tuples(names, values), max_size=4).map(
     lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs)
 )
 FIELDS: dict[str, st.SearchStrategy[str]] = {
-    "b": st.sampled_from(["T", "ordered", "compacted", "%RETRY%g", "SELF_TEST_TOPIC", "new", "a.b", "T2", ""]),
+    "b": st.sampled_from(
+        ["T", "ordered", "compacted", "batched", "%RETRY%g", "SELF_TEST_TOPIC", "new", "a.b", "T2", ""]
+    ),
     "e": st.sampled_from(["0", "1", "2", "-1", "00", "1 ", "999999999999"]),
     "f": st.sampled_from(["0", "1", "769", "4", "8", "192", "16", "48", "-1", "2147483647"]),
     "g": numbers | st.sampled_from(["9223372036854775807", "9223372036854775808"]),
@@ -73,6 +80,39 @@ def sends(draw: st.DrawFn) -> Command:
     return request
 
 
+MEMBERS = st.tuples(
+    st.sampled_from([0, 1, -1]),
+    st.sampled_from([b"", b"x", b"y" * 300]),
+    property_lists.map(lambda text: text.encode("utf-8", "replace"))
+    | st.sampled_from(
+        [b"", b"UNIQ_KEY\x01u\x02KEYS\x01k1\x02TAGS\x01A\x02", b"INNER_NUM\x012\x02", b"x\x01\x02" * 300]
+    ),
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Command:
+    """A batch, now and then one that is cut or damaged."""
+    members = draw(st.lists(MEMBERS, min_size=1, max_size=4))
+    body = b"".join(
+        struct.pack(">iiiii", 22 + len(body) + len(properties), 0, 0, flag, len(body))
+        + body
+        + struct.pack(">h", len(properties))
+        + properties
+        for flag, body, properties in members
+    )
+    if draw(st.integers(0, 9)) == 9:
+        at = draw(st.integers(0, len(body) - 1))
+        body = draw(st.sampled_from([body[:at], body[:at] + b"\xff" + body[at + 1 :]]))
+    shared = ["", "WAIT\x01true\x02", "WAIT\x01false\x02", "UNIQ_KEY\x01u\x02WAIT\x01true\x02", "UNIQ_KEY\x01ü\x02"]
+    fields = {"m": "true", "i": draw(st.sampled_from(shared) | property_lists)}
+    names = draw(st.lists(st.sampled_from(["b", "e", "f", "h", "j"]), max_size=1))
+    fields |= {name: draw(FIELDS[name]) for name in names}
+    request = send_v2(body, fields, flag=draw(st.sampled_from([0, 0, 0, ONEWAY_FLAG])))
+    request.code = draw(st.sampled_from([RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2]))
+    return request
+
+
 def change(made: Tables, what: str) -> None:
     """Something that sends depend on."""
     match what:
@@ -93,7 +133,7 @@ def change(made: Tables, what: str) -> None:
 CHANGES = ("topic", "forbid", "size", "region", "later", "full")
 
 
-@given(st.lists(sends() | sends() | sends() | st.sampled_from(CHANGES), min_size=3, max_size=20))
+@given(st.lists(sends() | sends() | batches() | batches() | st.sampled_from(CHANGES), min_size=3, max_size=20))
 def test_any_history_of_sends_and_changes_gives_the_handlers_own_bytes_and_records(steps: list[Command | str]) -> None:
     """Two brokers live through the same history; one has the fast path in front, as a server has."""
     with tables(FakeClock()) as plain, tables(FakeClock()) as fast:
@@ -101,6 +141,7 @@ def test_any_history_of_sends_and_changes_gives_the_handlers_own_bytes_and_recor
         for made, _ in twins:
             made.topics.update(TopicConfig("ordered", 2, 2, order=True))
             made.topics.update(TopicConfig("compacted", 2, 2, attributes={"+cleanup.policy": "COMPACTION"}))
+            made.topics.update(TopicConfig("batched", 2, 2, attributes={"+queue.type": "BatchCQ"}))
         peer: Any = _Channel()
         for opaque, step in enumerate(steps):
             if isinstance(step, str):
@@ -137,7 +178,7 @@ def _stored(made: Tables) -> list[Any]:
     log = made.store.log
     messages = decode_records(log.read(0, log.end) or b"")
     for message in messages:
-        if message.properties["UNIQ_KEY"].startswith("7F000001"):
+        if message.properties.get("UNIQ_KEY", "").startswith("7F000001"):
             message.properties["UNIQ_KEY"] = "made"
     put = made.stats.data("TOPIC_PUT_SIZE", "T")
     return [*messages, put, made.stats.throughput.put_failures, made.store.query("T", "k1", 9, 0, 2**62)]
@@ -175,3 +216,14 @@ def test_usual_run_of_messages_is_taken_in_one_call() -> None:
         assert end == len(run)
         assert replies.count(b'"code":0,') == 50
         assert made.store.max_offset("T", 0) == made.store.max_offset("T", 1) == 25
+
+
+def test_usual_run_of_batches_is_taken_in_one_call() -> None:
+    with tables(FakeClock()) as made:
+        body = encode_batch([Message.of("T", b"x", {"UNIQ_KEY": f"u{number}"}) for number in range(3)])
+        fields = {"m": "true", "i": "UNIQ_KEY\x01whole\x02WAIT\x01true\x02"}
+        run = b"".join(frame.encode(replace(send_v2(body, fields, opaque=opaque), code=320)) for opaque in range(8))
+        end, replies = Sends(made).take(run, made.clock.monotonic())
+        assert end == len(run)
+        assert replies.count(b'"code":0,') == 8
+        assert made.store.max_offset("T", 0) == 24

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rocketline.errors import ConfigError
+from rocketline.pipelines import expectations
 from rocketline.pipelines.definition import (
     BodyFormat,
     Expectation,
@@ -22,7 +23,6 @@ from rocketline.pipelines.definition import (
     TableFormat,
     TableTarget,
 )
-from rocketline.pipelines.expectations import accepted, rejected
 
 TARGET = TableTarget(format=TableFormat.DELTA, path="unused")
 AVRO = {
@@ -64,9 +64,13 @@ def step(parsing: Parsing | None, *expectations: Expectation) -> Step:
     )
 
 
+def accepted(frame: DataFrame, of: Step) -> DataFrame:
+    return expectations.accepted(frame, of, frame.columns)
+
+
 def halves(frame: DataFrame, of: Step) -> tuple[list[tuple[Any, ...]], dict[int, list[str]]]:
     good = sorted(tuple(row) for row in accepted(frame, of).collect())
-    bad = {row.queueOffset: row.problems for row in rejected(frame, of).collect()}
+    bad = {row.queueOffset: row.problems for row in expectations.rejected(frame, of, frame.columns).collect()}
     return good, bad
 
 
@@ -208,3 +212,20 @@ def test_bytes_that_are_no_text_do_not_become_other_text(spark: SparkSession, fo
 
     assert good == [(0, "café")]
     assert bad == {1: ["parses"]}
+
+
+@pytest.mark.parametrize("column", ["body", "Body"])
+def test_field_may_be_called_like_the_column_it_is_in_and_a_bad_body_is_kept_as_it_came(
+    spark: SparkSession, column: str
+) -> None:
+    of = step(Parsing(format=BodyFormat.JSON, schema=f"id int, {column} string"), Expectation("id is small", "id < 10"))
+    bodies = [b'{"id": 1, "%s": "text"}' % column.encode(), b'{"id": 99}', b"none"]
+    frame = rows(spark, *bodies)
+    assert accepted(frame, of).columns == ["queueOffset", "id", column]
+    assert [tuple(row) for row in accepted(frame, of).collect()] == [(0, 1, "text")]
+    bad = expectations.rejected(frame, of, frame.columns)
+    assert bad.columns == ["queueOffset", "body", "problems"]
+    assert [tuple(row) for row in bad.orderBy("queueOffset").collect()] == [
+        (1, bytearray(bodies[1]), ["id is small"]),
+        (2, bytearray(bodies[2]), ["parses"]),
+    ]

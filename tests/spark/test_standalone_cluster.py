@@ -142,7 +142,8 @@ def test_pipeline_of_the_wheel_lands_cleans_and_is_verified_on_two_workers(
     send(server.address, "cluster-orders", [*orders, b"no order"])
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
     with _cluster(tmp_path) as master:
-        options = ("--master", master, "--conf", f"spark.driver.host={LOOPBACK}", "--json")
+        settings = (f"spark.driver.host={LOOPBACK}", "spark.sql.shuffle.partitions=4")  # 200 are for large clusters
+        options = ("--master", master, *(word for one in settings for word in ("--conf", one)), "--json")
         results = [
             subprocess.run(
                 [python, "-m", "rocketline", "pipeline", what, str(file), *options],

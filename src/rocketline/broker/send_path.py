@@ -3,23 +3,25 @@
 What the connections bring in one turn of the loop is laid out as it comes and written when the turn is over: so 64
 producers with one message each cost the log as little as one with 64.
 
-It takes what nearly every producer sends: a message with its own unique key, for a queue that exists, with nothing
-special about it. At the first frame that is different it stops, and the handlers of `rocketline.broker.handlers.send`
-decide. For what it takes, it gives the same answer and stores the same record as they do.
+It takes what nearly every producer sends: a message with its own unique key, or a batch, for a queue that exists, with
+nothing special about it. At the first frame that is different it stops, and the handlers of
+`rocketline.broker.handlers.send` decide. For what it takes, it gives the same answer and stores the same record as they
+do.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketline.broker import send_header
 from rocketline.broker.admission import Admission
 from rocketline.broker.attributes import CLEANUP_POLICY
+from rocketline.broker.batch_members import plain_members
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.flush import Flushed, Flusher
 from rocketline.broker.put import NOT_YET_ON_DISK, PutStatus
@@ -34,21 +36,23 @@ from rocketline.model.java_hash import tags_code
 from rocketline.model.route import PERM_WRITE
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
+from rocketline.store.log_writer import FIXED_BYTES_MAX, LogWriter
 from rocketline.store.message_store import AppendBatch, MessageStore
 from rocketline.store.queue_table import Queue
 from rocketline.wire.codes import CURRENT_VERSION, ResponseCode
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
-from rocketline.wire.properties import NAME_END, PROPERTIES_BYTES_MAX, VALUE_END, format_properties
+from rocketline.wire.properties import NAME_END, PROPERTIES_BYTES_MAX, VALUE_END, format_properties, parse_properties
 
 _PREFIX: Final = struct.Struct(">II")
 _PREFIXES_MAX: Final = 4096
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 _END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
-_HEADER_START: Final = b'{"code":310,'
+_HEADER_STARTS: Final = (b'{"code":310,', b'{"code":320,')
 _HEADER_BYTES_MAX: Final = 64 * 1024
 _MESSAGES_MAX: Final = 512
 _KEPT_MAX: Final = 10_000
 _KEPT_NAMES_MAX: Final = 1024
+_BATCH_PROPERTIES: Final = frozenset({property_names.WAIT, property_names.UNIQ_KEY})
 _SPECIAL_SYS_FLAGS: Final = 0xCC  # transactions and inner batches
 _SPECIAL_PROPERTIES = frozenset({
     property_names.DELAY, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS,
@@ -58,15 +62,19 @@ _SPECIAL_PROPERTIES = frozenset({
 """With one of these a message takes the ordinary way."""
 
 
+_Origin: TypeAlias = tuple[bytes, int, int, int, int]
+"""Born host and time, system flag, flag, reconsume times."""
+
+
 class _Run:
-    """Messages of one read that are laid out in the log, and what their answers say."""
+    """Requests of one read whose messages are laid out in the log, and what their answers say."""
 
     __slots__ = ("awaited", "messages", "peer")
 
     def __init__(self, peer: HotPeer) -> None:
         self.peer = peer
         self.messages: list[tuple[int, int, str]] = []
-        """Log offset, opaque and the answer's header, which is empty if nobody waits for one."""
+        """Log offset of the first, opaque and the answer's header, which is empty if nobody waits for one."""
         self.awaited = 0
         """How many answers are waited for."""
 
@@ -96,7 +104,7 @@ class _Turn:
         self.problem: StoreError | OSError | None = None
         """Why no more could be laid out."""
         self.tally: dict[Queue, list[int]] = {}
-        """Messages and bytes by queue."""
+        """Messages, bytes and requests by queue."""
 
 
 class SendPath:
@@ -125,14 +133,16 @@ class SendPath:
         self._tags_codes: dict[str | None, int] = {}
         self._born_hosts: dict[str, bytes] = {}
         self._added = b""
-        self._numbers: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+        self._numbers: dict[tuple[str, str, str], tuple[int, int, int]] = {}
+        self._layers: Final = {"": self._lay_message, "false": self._lay_message, "true": self._lay_batch}
+        """By the mark of a batch."""
         self._tail = ""
         self._is_plain = True
         self._body_bytes_max = self._accept_ms = 0
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """Lay out the plain sends from `start` on. Their answers come at the end of the turn. See `HotPath`."""
-        if not data.startswith(_HEADER_START, start + 8) or not self._is_open(peer):
+        if not data.startswith(_HEADER_STARTS, start + 8) or not self._is_open(peer):
             return start, b"", 0
         born_host = self._born_hosts.get(peer.peer) or self._born_host(peer.peer)
         turn, run = self._turn, _Run(peer)
@@ -190,7 +200,7 @@ class SendPath:
         return self._is_plain and self._store.is_writable and self._admission.takes_sends(peer.read_s)
 
     def _add(self, turn: _Turn, data: bytes, start: int, born_host: bytes, run: _Run) -> int:
-        """Lay out the message of one frame; where the frame ends, 0 if it is not taken."""
+        """Lay out what one frame brings; where the frame ends, 0 if it is not taken."""
         if len(data) - start < 8:
             return 0
         size: int
@@ -206,38 +216,76 @@ class SendPath:
             return 0
         fields = header.extFields
         queue = self._queues.get((fields.b, fields.e)) or self._queue_of(fields.b, fields.e)
-        marks = fields.f, fields.h, fields.j, fields.m
+        marks = fields.f, fields.h, fields.j
         numbers = self._numbers.get(marks) or self._numbers_of(marks)
-        found = _read_properties(fields.i)
-        born = fields.g
-        if queue is None or not numbers or found is None or not (born.isdigit() and born.isascii() and len(born) < 19):
+        born, lay_out = fields.g, self._layers.get(fields.m)
+        if queue is None or not numbers or not (born.isdigit() and born.isascii() and len(born) < 19) or not lay_out:
             return 0
-        text, keys = found
-        properties = text.encode() + self._added
-        if len(properties) > PROPERTIES_BYTES_MAX:
+        writer, queue_offset = turn.writer, queue.next_offset
+        laid = lay_out(writer, queue, data[body_start:end], fields.i, (born_host, int(born), *numbers))
+        if laid is None:
             return 0
-        code = self._tags_codes.get(keys[2])
-        if code is None:
-            code = self._keep_tags_code(keys[2])
-        queue_offset, (sys_flag, flag, reconsume_times) = queue.next_offset, numbers
-        writer = turn.writer
-        log_offset = writer.add(
-            queue, data[body_start:end], properties, code, keys, born_host, sys_flag, int(born), flag, reconsume_times
-        )
-        answer = ""
+        places, transaction = laid
+        log_offset, answer = places[0], ""
         if not header.flag & ONEWAY_FLAG:
             run.awaited += 1
             answer = (
-                f'{{"code":0,"extFields":{{"msgId":"{self._id_prefix}{log_offset:016X}","queueId":"{queue.queue_id}",'
-                f'"queueOffset":"{queue_offset}","transactionId":{encode_basestring(keys[0])},{self._tail}{opaque}{_END}'
+                f'{{"code":0,"extFields":{{"msgId":"{self._ids(places)}","queueId":"{queue.queue_id}",'
+                f'"queueOffset":"{queue_offset}",{transaction}{self._tail}{opaque}{_END}'
             )
         run.messages.append((log_offset, opaque, answer))
         counts = turn.tally.get(queue)
         if counts is None:
-            counts = turn.tally[queue] = [0, 0]
-        counts[0] += 1
+            counts = turn.tally[queue] = [0, 0, 0]
+        counts[0] += len(places)
         counts[1] += writer.position - log_offset
+        counts[2] += 1
         return end
+
+    def _lay_message(
+        self, writer: LogWriter, queue: Queue, body: bytes, text: str, origin: _Origin
+    ) -> tuple[Sequence[int], str] | None:
+        """Lay out one message: where it is, and what the answer says of its id; None if it is not taken."""
+        found = _read_properties(text)
+        if found is None:
+            return None
+        text, keys = found
+        properties = text.encode() + self._added
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            return None
+        code = self._tags_codes.get(keys[2])
+        if code is None:
+            code = self._keep_tags_code(keys[2])
+        born_host, born_ms, sys_flag, flag, reconsume_times = origin
+        log_offset = writer.add(
+            queue, body, properties, code, keys, born_host, sys_flag, born_ms, flag, reconsume_times
+        )
+        return (log_offset,), f'"transactionId":{encode_basestring(keys[0])},'
+
+    def _lay_batch(
+        self, writer: LogWriter, queue: Queue, body: bytes, text: str, origin: _Origin
+    ) -> tuple[Sequence[int], str] | None:
+        """The same for the messages of a batch, as neighbours. `text`: the properties of the whole."""
+        properties = parse_properties(text) if text else {}
+        unique_key = properties.get(property_names.UNIQ_KEY, "")
+        if not _BATCH_PROPERTIES.issuperset(properties) or properties.get(property_names.WAIT, "true") != "true":
+            return None
+        if self._topics.is_batched(queue.topic) or not unique_key.isascii() or len(text) > PROPERTIES_BYTES_MAX:
+            return None
+        members = plain_members(body)
+        if members is None:
+            return None
+        born_host, born_ms, sys_flag, _, reconsume_times = origin
+        writer.make_room(len(body) + (FIXED_BYTES_MAX + len(queue.topic_field)) * len(members))
+        places = writer.add_members(queue, members, born_host, sys_flag, born_ms, reconsume_times)
+        return places, f'"transactionId":{encode_basestring(unique_key)},' if unique_key else ""
+
+    def _ids(self, places: Sequence[int]) -> str:
+        """The ids of messages, as they stand in an answer."""
+        if len(places) == 1:
+            return f"{self._id_prefix}{places[0]:016X}"
+        offsets = struct.pack(f">{len(places)}Q", *places).hex(",", 8).upper()
+        return self._id_prefix + offsets.replace(",", "," + self._id_prefix)
 
     def _queue_of(self, topic: str, queue_id: str) -> Queue | None:
         """The queue of a topic that plain messages may be sent to; kept until topics or settings change."""
@@ -284,12 +332,10 @@ class SendPath:
         self._body_bytes_max = config.store.max_message_size
         self._accept_ms = config.start_accept_send_request_time_stamp
 
-    def _numbers_of(self, marks: tuple[str, str, str, str]) -> tuple[int, int, int] | None:
-        """System flag, flag and reconsume times, None if one is unusual or it is a batch; kept by their text."""
-        sys_flag, flag, reconsume_times, batch = marks
-        if batch not in ("", "false") or not all(
-            _is_number(text, 9) for text in (sys_flag, flag, reconsume_times or "0")
-        ):
+    def _numbers_of(self, marks: tuple[str, str, str]) -> tuple[int, int, int] | None:
+        """System flag, flag and reconsume times, None if one is unusual; kept by their text."""
+        sys_flag, flag, reconsume_times = marks
+        if not all(_is_number(text, 9) for text in (sys_flag, flag, reconsume_times or "0")):
             return None
         numbers = int(sys_flag), int(flag), int(reconsume_times or "0")
         if numbers[0] & _SPECIAL_SYS_FLAGS:
@@ -316,8 +362,8 @@ class SendPath:
 
     def _count(self, turn: _Turn) -> None:
         took_ms = int((self._clock.monotonic() - turn.begin_s) * 1000)
-        for queue, (count, size) in turn.tally.items():
-            self._stats.put(queue.topic, queue.queue_id, count, size, requests=count, took_ms=took_ms)
+        for queue, (count, size, requests) in turn.tally.items():
+            self._stats.put(queue.topic, queue.queue_id, count, size, requests=requests, took_ms=took_ms)
 
     def _flushed(self, turn: _Turn, flushed: Flushed) -> None:
         """Answer messages that waited for their flush."""

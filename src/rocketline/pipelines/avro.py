@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, StringType, StructType
 
 from rocketline.errors import ConfigError, MissingExtraError
 from rocketline.pipelines.definition import Parsing
+from rocketline.pipelines.parsing import without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,10 +39,8 @@ def with_avro(rows: DataFrame, parsing: Parsing, parsed: str, malformed: str) ->
     kind = StructType().add(_VALUE, spark_schema(parsing.schema)).add(_REASON, StringType())
     decode = arrow_udf(_decoder(parsing, kind), kind)  # type: ignore[call-overload]  # structs are fine, too
     decoded = rows.withColumn(_DECODED, decode(f.col(parsing.column)))
-    return decoded.withColumns({
-        parsed: f.col(f"{_DECODED}.{_VALUE}"),
-        malformed: f.col(f"{_DECODED}.{_REASON}"),
-    }).drop(_DECODED)  # fmt: skip
+    fields = {parsed: f.col(f"{_DECODED}.{_VALUE}"), malformed: f.col(f"{_DECODED}.{_REASON}")}
+    return without(decoded.withColumns(fields), _DECODED)
 
 
 def spark_schema(text: str) -> StructType:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition import Expectation, Otherwise, Parsing, Step
-from rocketline.pipelines.parsing import MALFORMED, PARSED, fields_of, with_parsed
+from rocketline.pipelines.parsing import MALFORMED, PARSED, Columns, fields_of, quoted, with_parsed, without
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,40 +19,51 @@ PROBLEMS: Final = "problems"
 PARSES: Final = "parses"
 """The name of the expectation that parsing brings along."""
 _FAILED: Final = "__failed"
+_BODY: Final = "__body"
+"""What the parsed column is called meanwhile, if one of its fields has its name."""
 
 
-def accepted(rows: DataFrame, step: Step) -> DataFrame:
+def accepted(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
     """The rows that are as expected, with the fields of their bodies in place of the bodies."""
     from pyspark.sql import functions as f
 
     if step.parse is None and not step.expectations:
         return rows
-    judged = _judged(rows, step)
-    kept = [name for name in rows.columns if step.parse is None or name != step.parse.column]
-    fields = fields_of(step.parse) if step.parse else []
-    return judged.where(f.col(_FAILED).isNull()).select(*map(_quoted, [*kept, *fields]))
+    good = _judged(rows, step, columns).where(f.col(_FAILED).isNull())
+    if step.parse is None:
+        return without(good, _FAILED)
+    return without(good, _FAILED, PARSED, MALFORMED, _BODY if _is_hidden(step.parse) else step.parse.column)
 
 
-def rejected(rows: DataFrame, step: Step) -> DataFrame:
+def accepted_columns(step: Step, columns: Columns) -> Columns:
+    """The columns of the rows that are as expected."""
+    if step.parse is None or columns is None:
+        return columns
+    return [*(name for name in columns if name != step.parse.column), *fields_of(step.parse)]
+
+
+def rejected(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
     """The rows for quarantine, as they came, with the names of what failed."""
     from pyspark.sql import functions as f
 
     expectations = [*([_parses(step.parse)] if step.parse else []), *step.expectations]
     names = f.array(*(f.lit(each.name) for each in expectations if each.otherwise is Otherwise.QUARANTINE))
-    judged = _judged(rows, step).where(f.col(_FAILED).isNotNull() & f.arrays_overlap(_FAILED, names))
-    return judged.select(*map(_quoted, rows.columns), f.col(_FAILED).alias(PROBLEMS))
+    bad = _judged(rows, step, columns).where(f.col(_FAILED).isNotNull() & f.arrays_overlap(_FAILED, names))
+    if step.parse is not None:
+        bad = without(bad, PARSED, MALFORMED, *fields_of(step.parse)).withColumnRenamed(_BODY, step.parse.column)
+    return bad.withColumnRenamed(_FAILED, PROBLEMS)
 
 
-def _judged(rows: DataFrame, step: Step) -> DataFrame:
+def _judged(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
     """The rows with the fields of their bodies, and `_FAILED`: what they fail."""
     from pyspark.sql import functions as f
 
-    if PROBLEMS in rows.columns and step.quarantine is not None:
+    if columns is not None and PROBLEMS in columns and step.quarantine is not None:
         raise ConfigError([f"steps.{step.name}: a column is called {PROBLEMS!r} already: rename it before"])
     wide, is_malformed = rows, f.lit(False)
     checks = []
     if step.parse is not None:
-        wide, is_malformed = _widened(with_parsed(rows, step.parse), rows, step), f.col(MALFORMED).isNotNull()
+        wide, is_malformed = _widened(rows, step, step.parse, columns), f.col(MALFORMED).isNotNull()
         checks.append(f.when(is_malformed, _outcome(_parses(step.parse))))
     # A body that cannot be read fails that alone: its fields are all null.
     checks += [f.when(~is_malformed & ~_holds(each), _outcome(each)) for each in step.expectations]
@@ -65,22 +76,30 @@ def _parses(parsing: Parsing) -> Expectation:
     return Expectation(PARSES, f"{parsing.column} is {parsing.format.name}", parsing.otherwise)
 
 
-def _widened(parsed: DataFrame, rows: DataFrame, step: Step) -> DataFrame:
-    """The fields as columns beside those of the input."""
+def _widened(rows: DataFrame, step: Step, parsing: Parsing, columns: Columns) -> DataFrame:
+    """The fields as columns behind those of the input."""
     from pyspark.sql import functions as f
 
-    assert step.parse is not None
-    names = fields_of(step.parse)
-    twice = sorted(set(names) & (set(rows.columns) - {step.parse.column}))
+    names = fields_of(parsing)
+    others = {name.lower() for name in columns or ()} - {parsing.column.lower()}  # Spark does not tell cases apart
+    twice = sorted(name for name in names if name.lower() in others)
     if twice:
         raise ConfigError([
             f"steps.{step.name}.parse: the message has a column {twice[0]!r}, too: write into = \"…\" for a column "
             "that holds all fields, or name the field otherwise"
         ])  # fmt: skip
-    if step.parse.into:
-        is_plain = step.parse.format.value == "raw"
-        return parsed.withColumn(step.parse.into, f.col(f"{PARSED}.value") if is_plain else f.col(PARSED))
-    return parsed.withColumns({name: f.col(f"{PARSED}.{_quoted(name)}") for name in names})
+    parsed = with_parsed(rows, parsing, columns)
+    if _is_hidden(parsing):
+        parsed = parsed.withColumnRenamed(parsing.column, _BODY)
+    if parsing.into:
+        is_plain = parsing.format.value == "raw"
+        return parsed.withColumn(parsing.into, f.col(f"{PARSED}.value") if is_plain else f.col(PARSED))
+    return parsed.withColumns({name: f.col(f"{PARSED}.{quoted(name)}") for name in names})
+
+
+def _is_hidden(parsing: Parsing) -> bool:
+    """A field is called like the column that it is in."""
+    return parsing.column.lower() in map(str.lower, fields_of(parsing))
 
 
 def _holds(expectation: Expectation) -> Column:
@@ -97,7 +116,3 @@ def _outcome(expectation: Expectation) -> Column:
         return f.lit(expectation.name)
     text = f"a row is not as expected: {expectation.name} ({expectation.that})"
     return f.raise_error(f.lit(text)).cast("string")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -6,7 +6,9 @@ not be read; null if it could. Nothing is lost and nothing fails here: what to d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition import BodyFormat, Parsing
@@ -15,20 +17,32 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+Columns: TypeAlias = Sequence[str] | None
+"""The names of a table's columns; None where nobody can tell."""
 PARSED: Final = "__parsed"
 MALFORMED: Final = "__malformed"
 _CORRUPT: Final = "__corrupt"
 
 
-def with_parsed(rows: DataFrame, parsing: Parsing) -> DataFrame:
+def with_parsed(rows: DataFrame, parsing: Parsing, columns: Columns) -> DataFrame:
     """The rows with `PARSED` and `MALFORMED`. Raises `ConfigError` for a schema or column that cannot be."""
-    if parsing.column not in rows.columns:
-        raise ConfigError([f"there is no column {parsing.column!r} to parse: there are {', '.join(rows.columns)}"])
+    if columns is not None and parsing.column not in columns:
+        raise ConfigError([f"there is no column {parsing.column!r} to parse: there are {', '.join(columns)}"])
     if parsing.format is BodyFormat.AVRO:
         from rocketline.pipelines.avro import with_avro
 
         return with_avro(rows, parsing, PARSED, MALFORMED)
     return _with_text(rows, parsing)
+
+
+def without(rows: DataFrame, *names: str) -> DataFrame:
+    """The rows without some of their columns. Unlike `drop` it does not make a Spark server look at the input now."""
+    return rows.selectExpr(f"* except ({', '.join(map(quoted, names))})")
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in SQL."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def fields_of(parsing: Parsing) -> list[str]:
@@ -39,7 +53,7 @@ def fields_of(parsing: Parsing) -> list[str]:
         from rocketline.pipelines.avro import spark_schema
 
         return spark_schema(parsing.schema).fieldNames()
-    return _struct(parsing).fieldNames()
+    return _struct(parsing.schema).fieldNames()
 
 
 def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
@@ -56,7 +70,7 @@ def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
     parsed = _parsed(text, parsing)
     # Twice the same expression: Spark computes it once.
     corrupt = parsed.getField(_CORRUPT)
-    fields = _struct(parsing).fieldNames()
+    fields = _struct(parsing.schema).fieldNames()
     is_bad = text.isNull() | ~is_text | parsed.isNull() | corrupt.isNotNull()
     reason = _reason(is_bad, f.lit(f"no {parsing.format.name} as declared"))
     return rows.withColumns({
@@ -67,24 +81,26 @@ def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
 
 def _parsed(text: Column, parsing: Parsing) -> Column:
     from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
 
     options = {"mode": "PERMISSIVE", **parsing.options, "columnNameOfCorruptRecord": _CORRUPT}
-    schema = _struct(parsing).add(_CORRUPT, "string")
+    schema = StructType([*_struct(parsing.schema).fields, StructField(_CORRUPT, StringType())])
     if parsing.format is BodyFormat.JSON:
         return f.from_json(text, schema, options)
     return f.from_csv(text, schema.toDDL(), options)
 
 
-def _struct(parsing: Parsing) -> StructType:
+@lru_cache(maxsize=100)  # Spark parses it, which it does not do everywhere: see `columns`
+def _struct(schema: str) -> StructType:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
     try:
-        found = StructType.fromDDL(parsing.schema)
+        found = StructType.fromDDL(schema)
     except PySparkException as error:
-        raise ConfigError([f"schema {parsing.schema!r}: {str(error).strip().splitlines()[0]}"]) from None
+        raise ConfigError([f"schema {schema!r}: {str(error).strip().splitlines()[0]}"]) from None
     if not isinstance(found, StructType):
-        raise ConfigError([f"schema {parsing.schema!r}: name the fields, as in: id string, price double"])
+        raise ConfigError([f"schema {schema!r}: name the fields, as in: id string, price double"])
     return found
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import PipelineError
+from rocketline.pipelines.columns import declared_columns
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.functions import load_functions, module_paths
@@ -67,14 +68,29 @@ class Project:
     def __init__(self, file: Path) -> None:
         self._pipeline = load(file)
         self._functions = load_functions(self._pipeline)
+        # Before Spark calls the functions of the project, in which it answers no question.
+        self._columns = {
+            name: declared_columns(self._pipeline, name)
+            for name in (*self._pipeline.sources, *(table for table, _ in self._pipeline.tables()))
+        }
 
     def source(self, spark: SparkSession, name: str) -> DataFrame:
         """A source, as a stream."""
         return spark.readStream.format("rocketmq").options(**self._pipeline.sources[name].options).load()
 
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        """A source, or the rows of a table made of the sources themselves.
+
+        Spark resolves a plan with a watermark at once, when tables of the same project are not there yet.
+        """
+        if name in self._pipeline.sources:
+            return self.source(spark, name)
+        return self.rows(name, *(self.stream(spark, each) for each in self._pipeline.step_of(name).inputs))
+
     def rows(self, table: str, *inputs: DataFrame) -> DataFrame:
         """The rows of a table."""
-        return table_rows(self._pipeline, table, inputs, self._functions)
+        names = self._pipeline.step_of(table).inputs[: len(inputs)]
+        return table_rows(self._pipeline, table, inputs, self._functions, [self._columns[name] for name in names])
 
     def sink_options(self, table: str, number: int) -> dict[str, str]:
         """How a table's topic is written."""
@@ -84,7 +100,7 @@ class Project:
         """What a table's topic gets."""
         target = topics_of(self._pipeline, table)[number]
         is_quarantine = table not in self._pipeline.steps
-        return dead_letters(rows, target) if is_quarantine else messages(rows, target)
+        return dead_letters(rows, target, self._columns[table]) if is_quarantine else messages(rows, target)
 
 
 def topics_of(pipeline: Pipeline, table: str) -> tuple[TopicTarget, ...]:
@@ -124,9 +140,9 @@ def _parts(pipeline: Pipeline) -> Iterator[str]:
     for step in in_order(pipeline.steps):
         names = [step.name, *([step.quarantine_name] if step.quarantine is not None else [])]
         for name in names:
-            inputs = ", ".join(
-                _input(pipeline, each) for each in (step.inputs if name == step.name else step.inputs[:1])
-            )
+            read = step.inputs if name == step.name else step.inputs[:1]
+            is_resolved = name == step.name and (step.watermark is not None or bool(step.deduplicate))
+            inputs = ", ".join(_input(pipeline, each, is_resolved=is_resolved) for each in read)
             yield _TABLE.format(table=_identifier(name), name=name, inputs=inputs)
         for name in names:
             yield from _topics(pipeline, step, name)
@@ -138,10 +154,10 @@ def _topics(pipeline: Pipeline, step: Step, name: str) -> Iterator[str]:
         yield _TOPIC.format(sink=sink, name=name, number=number, table=_identifier(name))
 
 
-def _input(pipeline: Pipeline, name: str) -> str:
+def _input(pipeline: Pipeline, name: str, *, is_resolved: bool) -> str:
     if name in pipeline.sources:
         return f'project.source(spark, "{name}")'
-    return f'spark.readStream.table("{_identifier(name)}")'
+    return f'project.stream(spark, "{name}")' if is_resolved else f'spark.readStream.table("{_identifier(name)}")'
 
 
 def _identifier(name: str) -> str:

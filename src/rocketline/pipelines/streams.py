@@ -76,8 +76,9 @@ class Streams:
         """What a query streams: rows of its one table, messages for its topic, or the input of its branches."""
         inputs = [self.input(name, is_real=is_real) for name in query.inputs]
         if query.topic is not None:
-            make = dead_letters if query.inputs[0].endswith(QUARANTINE_SUFFIX) else messages
-            return make(inputs[0], query.topic)
+            is_quarantine = query.inputs[0].endswith(QUARANTINE_SUFFIX)
+            (rows,) = inputs
+            return dead_letters(rows, query.topic, rows.columns) if is_quarantine else messages(rows, query.topic)
         if query.is_file_sink or self._is_stateful(query):
             rows = table_rows(self.pipeline, query.name, inputs, self.functions)
             return _counted(rows) if query.name.endswith(QUARANTINE_SUFFIX) else rows

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rocketline.errors import ConfigError
 from rocketline.model.property_names import REFUSED_FOR_USERS
 from rocketline.pipelines.definition import ROW_AS_JSON, Aggregation, Pipeline, Step, TopicTarget
-from rocketline.pipelines.expectations import PROBLEMS, accepted, rejected
+from rocketline.pipelines.expectations import PROBLEMS, accepted, accepted_columns, rejected
+from rocketline.pipelines.parsing import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,14 +36,24 @@ _STATEFUL: Final = re.compile(
 
 
 def table_rows(
-    pipeline: Pipeline, table: str, inputs: Sequence[DataFrame], functions: Mapping[str, Transform]
+    pipeline: Pipeline,
+    table: str,
+    inputs: Sequence[DataFrame],
+    functions: Mapping[str, Transform],
+    columns: Sequence[Columns] | None = None,
 ) -> DataFrame:
-    """The rows of a table, a step's or its side table, made of the step's inputs."""
+    """The rows of a table, a step's or its side table, made of the step's inputs.
+
+    `columns` of the inputs are given where Spark must not be asked for them.
+    """
     from pyspark.errors import AnalysisException
 
     step = pipeline.step_of(table)
     try:
-        return rejected(inputs[0], step) if table == step.quarantine_name else applied(step, inputs, functions)
+        known = [each.columns for each in inputs] if columns is None else columns
+        if table == step.quarantine_name:
+            return rejected(inputs[0], step, known[0])
+        return applied(step, inputs, functions, known)
     except AnalysisException as error:
         raise ConfigError([f"{pipeline.file.name}: steps.{step.name}: {_first_line(error)}"]) from error
     except ConfigError as error:
@@ -51,16 +62,21 @@ def table_rows(
         raise ConfigError([f"{pipeline.file.name}: {each}" for each in problems]) from None
 
 
-def applied(step: Step, inputs: Sequence[DataFrame], functions: Mapping[str, Transform]) -> DataFrame:
+def applied(
+    step: Step, inputs: Sequence[DataFrame], functions: Mapping[str, Transform], columns: Sequence[Columns]
+) -> DataFrame:
     """What the step makes of its inputs."""
     from pyspark.sql import DataFrame
 
-    rows = [accepted(each, step) for each in inputs]
+    rows = [accepted(each, step, known) for each, known in zip(inputs, columns, strict=True)]
     if step.watermark is not None:
         time, late = step.watermark.time, step.watermark.late
-        rows = [each.withWatermark(time, late) if time in each.columns else each for each in rows]
-        if not any(step.watermark.time in each.columns for each in rows):
+        has_time = [names is None or time in names for names in (accepted_columns(step, known) for known in columns)]
+        if not any(has_time):
             raise ConfigError([f"steps.{step.name}.watermark.time: there is no column {time!r}"])
+        rows = [
+            each.withWatermark(time, late) if is_timed else each for each, is_timed in zip(rows, has_time, strict=True)
+        ]
     if step.deduplicate:
         rows = [each.dropDuplicatesWithinWatermark(list(step.deduplicate)) for each in rows]
     if not step.transform:
@@ -104,12 +120,12 @@ def refuse_impossible_stream(rows: DataFrame) -> None:
     checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), append)
 
 
-def dead_letters(rows: DataFrame, target: TopicTarget) -> DataFrame:
+def dead_letters(rows: DataFrame, target: TopicTarget, columns: Columns) -> DataFrame:
     """Messages of rows in quarantine: as they were, with what is wrong and where they came from as properties."""
     from pyspark.sql import functions as f
 
     def known(name: str) -> str:
-        return name if name in rows.columns else ""
+        return name if columns is not None and name in columns else ""
 
     origin = {name: column for name, column in _ORIGIN.items() if known(column)}
     letter = replace(

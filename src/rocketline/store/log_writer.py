@@ -29,6 +29,8 @@ from rocketline.wire.batch import BatchEntry
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 from rocketline.wire.properties import NAME_END
 
+FIXED_BYTES_MAX: Final = 136
+"""Of a record beside body, topic and properties, whatever its hosts and options."""
 _SHORT = struct.Struct(">h")
 _PROPERTIES_BYTES_MAX: Final = 32767
 _EMPTY_SECTOR: Final = bytes(SECTOR_BYTES)

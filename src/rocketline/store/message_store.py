@@ -32,7 +32,7 @@ from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.index_keys import index_keys
-from rocketline.store.log_writer import Entry, LogWriter
+from rocketline.store.log_writer import FIXED_BYTES_MAX, Entry, LogWriter
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.record_scan import SECTOR_BYTES
@@ -44,8 +44,6 @@ from rocketline.wire.properties import encode_properties
 
 _log = Log(__name__)
 
-_FIXED_BYTES_MAX: Final = 136
-"""Of a record beside body, topic and properties, whatever its hosts and options."""
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
 
@@ -227,7 +225,7 @@ class MessageStore(StoreReader):
         """
         self.check_writable()
         queue = self.queues.make(batch.topic, batch.queue_id)
-        total_bytes = (_FIXED_BYTES_MAX + len(queue.topic_field)) * len(members)
+        total_bytes = (FIXED_BYTES_MAX + len(queue.topic_field)) * len(members)
         for _, body, properties in members:
             if len(properties) >= SECTOR_BYTES:
                 self.writer.check_properties(properties)

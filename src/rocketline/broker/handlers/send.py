@@ -1,6 +1,6 @@
 """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320): a producer's messages.
 
-Whether it is a batch is told by the header's field and not by the code. Plain messages rarely come here: the hot path
+Whether it is a batch is told by the header's field and not by the code. Plain ones rarely come here: the hot path
 (`rocketline.broker.send_path`) takes them, and gives the same answers.
 
 In topics with `queue.type=BatchCQ` a batch with a unique key of its own stays one record, which consumers take apart.
@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from rocketline.broker.attributes import CLEANUP_POLICY
+from rocketline.broker.batch_members import NOT_IN_A_BATCH, are_plain, may_be_special
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.locks import QueueLocks
@@ -49,8 +50,6 @@ from rocketline.wire.headers import (
 from rocketline.wire.properties import VALUE_END, decode_properties, parse_properties
 from rocketline.wire.unique_id import UniqueIdGenerator
 
-_NOT_IN_A_BATCH = (property_names.DELAY, property_names.TRAN_MSG)
-_SPECIAL_NAMES = tuple(name.encode() for name in (*_NOT_IN_A_BATCH, property_names.INNER_NUM))
 _VALUE_END = VALUE_END.encode()
 
 
@@ -207,10 +206,9 @@ class SendHandlers:
             batch.properties.pop(property_names.POP_CK, None)
             self._add_origin(batch.properties)
             return None
-        every = [properties for _, _, properties in members]
-        if _may_be_special(b"".join(every)) or not all(one.endswith(_VALUE_END) for one in every):
-            return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
-        return members
+        if are_plain(members):
+            return members
+        return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
         """A message that was retried too often, or whose group consumes in order, goes to the dead letters."""
@@ -291,18 +289,14 @@ class SendHandlers:
 
 def _refuse_special(properties: Mapping[str, str]) -> None:
     """Neither a batch nor a message in it is delayed or part of a transaction."""
-    for name in _NOT_IN_A_BATCH:
+    for name in NOT_IN_A_BATCH:
         if properties.get(name, "0") not in ("0", "false"):
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
 
 
-def _may_be_special(properties: bytes) -> bool:
-    return any(name in properties for name in _SPECIAL_NAMES)
-
-
 def _member_properties(properties: bytes) -> bytes:
     """Those of a message in a batch, ended as they should be. Raises `_RefusalError` if it is one for itself only."""
-    if _may_be_special(properties):
+    if may_be_special(properties):
         named = decode_properties(properties)
         _refuse_special(named)
         if property_names.INNER_NUM in named:
