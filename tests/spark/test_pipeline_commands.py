@@ -12,6 +12,8 @@ from pipeline_files import CHAIN, LANDING, written
 from pipeline_runs import Trial, command, messages, send
 from rocketline.testing import Server
 
+pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
+
 ORIGIN = "spark-commands"
 
 

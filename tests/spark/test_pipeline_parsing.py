@@ -24,6 +24,8 @@ from rocketline.pipelines.definition import (
     TableTarget,
 )
 
+pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
+
 TARGET = TableTarget(format=TableFormat.DELTA, path="unused")
 AVRO = {
     "type": "record",

@@ -23,6 +23,8 @@ from rocketline.pipelines.tables.reading import read_table
 from rocketline.sync.pull_consumer import PullConsumer
 from rocketline.testing import Server
 
+pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
+
 __all__ = ["_iceberg_threads_end"]
 
 Landed = Callable[..., Trial]

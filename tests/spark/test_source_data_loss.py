@@ -22,6 +22,8 @@ from spark_reading import BROKER, available_now, fill, span, stream, told
 
 _LOG_FILE_BYTES = 256 * 1024
 
+LONG = pytest.mark.interop  # for the time that it takes: it needs nothing but Python
+
 
 @dataclass(frozen=True, slots=True)
 class Forgetful:
@@ -74,6 +76,7 @@ def loss(spark: SparkSession, cluster: ClientCluster, topic: str, checkpoint: Pa
     return told(raised.value)
 
 
+@LONG
 def test_messages_that_expired_before_they_were_read(spark: SparkSession, forgetful: Forgetful, tmp_path: Path) -> None:
     cluster, checkpoint = forgetful.cluster, tmp_path / "checkpoint"
     topic = cluster.topic(queues=1)
@@ -100,6 +103,7 @@ def recreate(cluster: ClientCluster, topic: str, count: int) -> None:
     fill(cluster, topic, count)
 
 
+@LONG
 def test_a_topic_that_was_made_anew_and_is_shorter(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     topic = cluster.topic(queues=1)
     fill(cluster, topic, 6)
@@ -112,6 +116,7 @@ def test_a_topic_that_was_made_anew_and_is_shorter(spark: SparkSession, cluster:
     assert available_now(frame(spark, cluster, topic), tmp_path) == [span(0, 2, 3)]
 
 
+@LONG
 def test_a_topic_that_was_made_anew_and_is_longer(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     topic = cluster.topic(queues=1)
     fill(cluster, topic, 4)
@@ -134,6 +139,7 @@ def test_a_topic_that_is_gone(spark: SparkSession, cluster: ClientCluster, tmp_p
     assert available_now(frame(spark, cluster, both, failOnDataLoss="false"), tmp_path) == [span(0, 0, 2)]
 
 
+@LONG
 def test_a_topic_that_is_subscribed_no_more_is_no_loss(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:

@@ -17,6 +17,8 @@ from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
 from spark_reading import available_now, fill, running, span, stream, told
 
+pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
+
 
 class Restarted:
     """A broker on disk that can be killed and started again at its old place."""

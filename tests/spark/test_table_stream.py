@@ -17,6 +17,8 @@ from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.iceberg import IcebergTable
 from rocketline.pipelines.tables.table import Table, Writer, open_table
 
+pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
+
 __all__ = ["_iceberg_threads_end"]
 
 WRITER = Writer("query-1")

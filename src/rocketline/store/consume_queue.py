@@ -127,7 +127,11 @@ class ConsumeQueue:
         """The same, looking at every unit of the last three files, as Java does."""
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
         while units := self._segments.read(position, _SCAN_BYTES):
-            for log_offset, size, _ in UNIT.iter_unpack(units):
+            fields = struct.unpack(f">{'qiq' * (len(units) // UNIT_BYTES)}", units)
+            if min(fields[::3]) >= 0 and min(fields[1::3]) > 0:
+                position += len(units)
+                continue
+            for log_offset, size in zip(fields[::3], fields[1::3], strict=True):
                 if log_offset < 0 or size <= 0:
                     return position
                 position += UNIT_BYTES

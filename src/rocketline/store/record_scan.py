@@ -175,9 +175,12 @@ class TagsCodes:
         self._by_tag: dict[bytes, int] = {b"": 0}
 
     def of(self, record: Record, topic: str) -> int:
-        if topic == SCHEDULE_TOPIC and (delay := property_of(record.properties, _DELAY)).isdigit() and int(delay) > 0:
+        properties = record.properties
+        if topic == SCHEDULE_TOPIC and (delay := property_of(properties, _DELAY)).isdigit() and int(delay) > 0:
             return record.store_ms + self._levels.delay_ms(self._levels.capped(int(delay)))
-        tag = property_of(record.properties, _TAGS)
+        if _TAGS not in properties:
+            return 0
+        tag = property_of(properties, _TAGS)
         code = self._by_tag.get(tag)
         if code is None:
             if len(self._by_tag) > _TAGS_KEPT_MAX:

@@ -12,6 +12,7 @@ behind the last good record are cleared.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from rocketline.logs import Log
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
@@ -21,6 +22,8 @@ from rocketline.store.queue_table import Queue, QueueTable
 from rocketline.store.record_scan import Record, TagsCodes, is_blank, messages_in, scan
 
 _log = Log(__name__)
+_RUN_FIELDS_MAX: Final = 3 * 1024
+"""Of the units that wait for their queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +102,66 @@ def _crash_begin(log: CommitLog, safe_store_ms: int) -> int:
     return log.start
 
 
+class _Run:
+    """Units of one queue that follow each other, until they are given to it together."""
+
+    __slots__ = ("_queues", "next_offset", "queue", "topic", "units")
+
+    def __init__(self, queues: QueueTable, queue: Queue) -> None:
+        self._queues, self.queue, self.topic = queues, queue, queue.topic
+        self.units: list[int] = []
+        """Log offset, record size and tags code of each."""
+        self.next_offset = self._next()
+
+    def _next(self) -> int:
+        """The offset that the next record has if nothing is special; none if a record may hold several messages."""
+        return -1 if isinstance(self.queue, BatchConsumeQueue) else self.queue.max_offset
+
+    def end(self) -> None:
+        """Give the queue what there is."""
+        if self.units:
+            self.queue.extend(self.units)
+            self.queue.next_offset = self.queue.max_offset
+            self.units = []
+        if self.queue.is_far_behind:
+            self._queues.touched((self.queue,))
+
+    def add_unusual(self, record: Record, code: int) -> None:
+        """A record with an offset of its own, or one that may hold several messages."""
+        self.end()
+        log_offset, size, _, _, queue_offset, _, store_ms, _ = record
+        if isinstance(self.queue, BatchConsumeQueue):
+            self.queue.derive(BatchUnit(log_offset, size, code, store_ms, queue_offset, messages_in(record)))
+        else:
+            self.queue.derive(queue_offset, log_offset, size, code)
+        self.next_offset = self._next()
+
+
 def _derive(
     log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, begin: int, last: Record | None
 ) -> Recovered:
     """Read the log from `begin`, the end of `last`, on, and give each queue its units."""
-    known: dict[tuple[bytes, int], Queue] = {}
-    touched: dict[Queue, None] = {}
+    runs: dict[tuple[bytes, int], _Run] = {}
     for last in scan(log, begin, log.end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
-        log_offset, size, topic, queue_id, queue_offset, sys_flag, store_ms, _ = last
+        log_offset, size, topic, queue_id, queue_offset, sys_flag, _, _ = last
         if sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             continue
-        queue = known.get((topic, queue_id))
-        if queue is None:
-            queue = known[topic, queue_id] = queues.make(topic.decode("utf-8", "replace"), queue_id)
-            touched[queue] = None
-        code = codes.of(last, queue.topic)
-        if isinstance(queue, BatchConsumeQueue):
-            queue.derive(BatchUnit(log_offset, size, code, store_ms, queue_offset, messages_in(last)))
+        run = runs.get((topic, queue_id))
+        if run is None:
+            queue = queues.make(topic.decode("utf-8", "replace"), queue_id)
+            run = runs[topic, queue_id] = _Run(queues, queue)
+        code = codes.of(last, run.topic)
+        if queue_offset == run.next_offset:
+            run.next_offset += 1
+            units = run.units
+            units += (log_offset, size, code)
+            if len(units) > _RUN_FIELDS_MAX:
+                run.end()
         else:
-            queue.derive(queue_offset, log_offset, size, code)
-        if queue.is_far_behind:
-            queues.touched((queue,))
-    queues.touched(touched)
+            run.add_unusual(last, code)
+    for run in runs.values():
+        run.end()
+    queues.touched(run.queue for run in runs.values())
     end = begin if last is None else last.log_offset + last.size
     in_file = end % log.segment_bytes
     if in_file and log.segments.has(end) and is_blank(log.map_of(end - in_file), in_file):
