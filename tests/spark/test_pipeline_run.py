@@ -27,7 +27,7 @@ __all__ = ["_iceberg_threads_end"]
 
 BOTH = LANDING + '[steps.copy]\nfrom = "orders"\ntable = {{ format = "iceberg", path = "copy" }}\n'
 
-LONG = pytest.mark.interop  # for the time that it takes: it needs nothing but Python
+pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 
 
 def order(number: int, price: float = 1.0, minute: int = 0) -> dict[str, Any]:
@@ -54,9 +54,7 @@ def trial(spark: SparkSession, server: Server, topic: str, tmp_path: Path) -> Ca
     return make
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(CHAIN, id="delta", marks=pytest.mark.interop), pytest.param(MIXED, id="mixed")]
-)
+@pytest.mark.parametrize("text", [pytest.param(CHAIN, id="delta"), pytest.param(MIXED, id="mixed")])
 def test_orders_are_landed_cleaned_and_summed_up_and_the_next_run_goes_on(
     server: Server, topic: str, trial: Callable[..., Trial], text: str
 ) -> None:
@@ -83,7 +81,6 @@ def test_orders_are_landed_cleaned_and_summed_up_and_the_next_run_goes_on(
     assert pipeline.values("revenue", "revenue") == [(3.5,), (4.0,), (5.0,)]
 
 
-@LONG
 def test_rows_in_quarantine_become_dead_letters_and_results_become_messages(
     spark: SparkSession, server: Server, topic: str, trial: Callable[..., Trial]
 ) -> None:
@@ -109,7 +106,6 @@ def test_rows_in_quarantine_become_dead_letters_and_results_become_messages(
     assert result.properties["SPARK_ID"]
 
 
-@LONG
 @pytest.mark.parametrize("moment", ["before the second table's commit", "after the second table's commit"])
 def test_batch_that_fails_between_its_tables_is_in_each_once_after_the_next_run(
     server: Server, topic: str, trial: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch, moment: str
@@ -156,7 +152,6 @@ def test_source_is_read_once_for_several_tables(
     assert pipeline.rows("raw").count() == pipeline.rows("copy").count() == 5
 
 
-@LONG
 def test_table_of_another_checkpoint_is_refused_before_anything_runs(
     server: Server, topic: str, trial: Callable[..., Trial]
 ) -> None:
@@ -170,7 +165,6 @@ def test_table_of_another_checkpoint_is_refused_before_anything_runs(
         assert pipeline.rows("raw").count() >= 1, "nothing was changed"
 
 
-@LONG
 def test_table_with_other_columns_is_refused(server: Server, topic: str, trial: Callable[..., Trial]) -> None:
     send(server.address, topic, [b'{"a": 1}'])
     parse = 'parse = {{ format = "json", schema = "a int" }}\nquarantine = {{ format = "delta", path = "q" }}\n'
@@ -179,7 +173,6 @@ def test_table_with_other_columns_is_refused(server: Server, topic: str, trial: 
         trial(LANDING + parse.replace("a int", "a string")).run()
 
 
-@LONG
 def test_row_that_must_not_be_fails_the_run_and_says_why(
     server: Server, topic: str, trial: Callable[..., Trial]
 ) -> None:
@@ -222,7 +215,6 @@ def test_function_that_cannot_work_is_told_before_anything_runs(
     assert not (pipeline.file.parent / "raw").exists()
 
 
-@LONG
 def test_joins_and_windows_are_functions_of_several_tables(
     server: Server, topic: str, trial: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
