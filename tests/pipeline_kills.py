@@ -36,8 +36,13 @@ from rocketline.pipelines.tables.table import open_table
 from rocketline.testing import setting_up
 from rocketline.testing.server_process import ServerProcess
 
-MASTER: Final = ("--master", "local[2,4]")
+MASTER: Final = ("--master", "local[2,4]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+"""Drivers that live for seconds: the JVM's second compiler would not pay."""
 TOPIC: Final = "orders"
+TASK: Final = "pyspark.daemon"
+"""The Python processes of Spark's tasks. The task is done again."""
+PLANNER: Final = "python_streaming_source"
+"""The Python process of a stream. The query fails with it, and the driver ends: one kill costs two starts."""
 _CHUNK: Final = 50
 _PATIENCE_S: Final = 150.0
 _POLL_S: Final = 0.05
@@ -168,11 +173,11 @@ class Supervised:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def kill_worker(self, random: Random) -> bool:
-        """SIGKILL to one Python process that works for Spark. Says whether there was one."""
+    def kill_worker(self, random: Random, kind: str) -> bool:
+        """SIGKILL to one Python process of this kind that works for Spark. Says whether there was one."""
         with suppress(psutil.NoSuchProcess):
             children = psutil.Process(self._process.pid).children(recursive=True)
-            if workers := [each for each in children if _is_worker(each)]:
+            if workers := [each for each in children if _is_worker(each, kind)]:
                 random.choice(workers).kill()
                 return True
         return False
@@ -181,9 +186,9 @@ class Supervised:
         return self._output.read_text("utf-8", "replace")[-4000:]
 
 
-def _is_worker(process: psutil.Process) -> bool:
+def _is_worker(process: psutil.Process, kind: str) -> bool:
     try:
-        return any("pyspark" in part or "python_streaming_source" in part for part in process.cmdline()[1:3])
+        return any(kind in part for part in process.cmdline()[1:3])
     except psutil.Error:
         return False
 
@@ -237,7 +242,8 @@ class Campaign:
             if number % 3 == 2:
                 self.cluster.restart_broker()
                 self.killed["broker"] += 1
-            run.wait_until(lambda: run.kill_worker(random), "given a Python worker to kill")
+            kind = PLANNER if number % 5 == 4 else TASK
+            run.wait_until(lambda: run.kill_worker(random, kind), "given a Python worker to kill")
             self.killed["worker"] += 1
             before = self._batches()
             production.allow(share - share // 2)

@@ -27,6 +27,8 @@ from rocketline.store.queue_flush import QueueFlushJob
 _log = Log(__name__)
 
 _PAGE_BYTES: Final = 4096
+_NUMPY_AFTER_S: Final = 0.5
+"""A thread that imports it takes turns with the loop, which has enough to do when the broker starts."""
 _CLEAN_FIRST_S: Final = 60.0
 _DEADLINE_CHECK_S: Final = 0.1
 _CATCH_UP_RECORDS: Final = 500
@@ -65,6 +67,7 @@ class Flusher:
         self._unlinking: asyncio.Future[None] | None = None
         self._timers: list[Timer] = []
         self._next_step: asyncio.TimerHandle | None = None
+        self._loading: asyncio.TimerHandle | None = None
         self._thorough_s = self._queues_thorough_s = clock.monotonic()
         self._is_closing = False
 
@@ -77,7 +80,8 @@ class Flusher:
             periods.append((config.flush_interval_commit_log, self._flush_if_due))
         self._timers = [Timer(action, first_s=ms / 1000, period_s=ms / 1000) for ms, action in periods]
         self._timers.append(Timer(self._clean, first_s=_CLEAN_FIRST_S, period_s=config.clean_resource_interval / 1000))
-        self._slow_thread.submit(load_numpy)
+        loop = asyncio.get_running_loop()
+        self._loading = loop.call_later(_NUMPY_AFTER_S, self._slow_thread.submit, load_numpy)
         self._catch_up()
         return self
 
@@ -86,8 +90,9 @@ class Flusher:
         self._is_closing = True
         for timer in self._timers:
             timer.cancel()
-        if self._next_step is not None:
-            self._next_step.cancel()
+        for handle in (self._next_step, self._loading):
+            if handle is not None:
+                handle.cancel()
         for running in (self._running, self._running_queues, self._unlinking):
             if running is not None:
                 await asyncio.wait([running])
