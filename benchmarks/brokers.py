@@ -31,8 +31,12 @@ APACHE_JVM = (
 )
 """As Apache's own start script has it, but for the size of the heap, and without touching all of it at the start."""
 
-_APACHE_DEFAULT_SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
-"""What `ApacheBroker` makes smaller for tests, back to Apache's default."""
+_APACHE_DEFAULT_SETTINGS = {
+    "mappedFileSizeCommitLog": str(1 << 30),
+    "brokerFastFailureEnable": "true",
+    "osPageCacheBusyTimeOutMills": "1000",
+}
+"""What `ApacheBroker` changes for tests, back to Apache's defaults."""
 _SYNC_FLUSH = {"flushDiskType": "SYNC_FLUSH"}
 _START_TIMEOUT_S = 300
 """A broker that recovers a large store takes its time."""

@@ -26,8 +26,6 @@ ONLINE = "Online"
 """A topic, and the group of a consumer that is running."""
 
 QUEUES, MESSAGES = 4, 20
-PATIENCE = {"waitTimeMillsInSendQueue": "10000"}
-"""A broker turns sends away that waited for 200 ms, which happens on a machine as busy as with these tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +84,8 @@ class Twins:
 @contextmanager
 def twins(release: Release, jvm: ClientJvm, home: Path) -> Iterator[Twins]:
     with NameServerProcess(home / "ns-ours") as ns_ours, NameServerProcess(home / "ns-apache") as ns_apache:
-        ours = BrokerProcess(home / "ours", name_servers=(ns_ours.address,), settings=PATIENCE)
-        apache = ApacheBroker(release, home / "apache", name_servers=(ns_apache.address,), settings=PATIENCE)
+        ours = BrokerProcess(home / "ours", name_servers=(ns_ours.address,))
+        apache = ApacheBroker(release, home / "apache", name_servers=(ns_apache.address,))
         with running(ours, apache):
             for broker in (ours, apache):
                 _fill(broker.address)

@@ -64,7 +64,7 @@ async def brokers_behind_proxies(start: StartBroker, home: Path) -> AsyncIterato
         brokers = []
         for name in ("broker-a", "broker-b"):
             port = free_port()
-            settings = {"bindAddress": BEHIND, "brokerFastFailureEnable": "false"}
+            settings = {"bindAddress": BEHIND}
 
             def start_this(name: str = name, port: int = port, settings: dict[str, str] = settings) -> ServerProcess:
                 return start(home / name, name, port, settings)

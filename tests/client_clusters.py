@@ -18,11 +18,7 @@ from rocketline.testing.server_process import ServerProcess
 
 DELAYS_S: Final = (1, 2, 1, 1, 3, *[1] * 13)
 """Seconds of the delay levels 1 to 18. A message that failed for the n-th time waits for level n + 2."""
-SHORT: Final = {
-    "messageDelayLevel": " ".join(f"{seconds}s" for seconds in DELAYS_S),
-    "waitTimeMillsInSendQueue": "10000",  # a busy machine must not turn sends away
-    "brokerFastFailureEnable": "false",
-}
+SHORT: Final = {"messageDelayLevel": " ".join(f"{seconds}s" for seconds in DELAYS_S)}
 
 _numbers: Final = count(1)
 

@@ -25,8 +25,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[BrokerProcess]:
-    settings = {"brokerFastFailureEnable": "false"}  # a busy machine must not fail tests of something else
-    with BrokerProcess(tmp_path, name_servers=[], settings=settings) as process:
+    with BrokerProcess(tmp_path, name_servers=[]) as process:
         yield process
         assert process.close() == 0
         assert "Traceback" not in process.log()
@@ -95,7 +94,7 @@ def test_pulls_that_wait_are_forgotten_with_their_connections(server: BrokerProc
 
 def test_connection_with_more_pulls_than_may_wait_is_closed_once_it_is_idle(tmp_path: Path) -> None:
     """Nothing is read from it any more, so that its end is not seen before."""
-    settings = {"serverChannelMaxIdleTimeSeconds": "2", "brokerFastFailureEnable": "false"}
+    settings = {"serverChannelMaxIdleTimeSeconds": "2"}
     with BrokerProcess(tmp_path, name_servers=[], settings=settings) as server:
         end = send(server, "T", b"x") + 1
         with dial(server) as sock:

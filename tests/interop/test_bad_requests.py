@@ -24,8 +24,6 @@ from rocketline.wire.headers import REQUEST_HEADERS
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
-SETTINGS = {"waitTimeMillsInSendQueue": "10000", "mappedFileSizeCommitLog": str(1 << 24)}
-
 
 class Case(NamedTuple):
     """A request code, what is bad about the request, and how Apache's broker and ours answer it."""
@@ -104,8 +102,8 @@ def answers(process: ServerProcess) -> list[tuple[int, str, int]]:
 
 
 def test_bad_requests_get_the_code_that_apache_gives(release: Release, tmp_path: Path) -> None:
-    theirs = answers(ApacheBroker(release, tmp_path / "apache", name_servers=(), settings=SETTINGS))
-    ours = answers(BrokerProcess(tmp_path / "ours", name_servers=(), settings=SETTINGS))
+    theirs = answers(ApacheBroker(release, tmp_path / "apache", name_servers=()))
+    ours = answers(BrokerProcess(tmp_path / "ours", name_servers=()))
     assert len(theirs) == len(ours) > 7000
     differing = Counter(
         Case(code, what, their_code, our_code)

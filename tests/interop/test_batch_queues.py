@@ -40,7 +40,6 @@ TOPIC = "Batches"
 SETTINGS = {
     "mappedFileSizeCommitLog": str(1 << 20),
     "mapperFileSizeBatchConsumeQueue": str(BATCH_UNIT_BYTES * 10),  # several files
-    "waitTimeMillsInSendQueue": "10000",
     "fileReservedTime": "720",
 }
 

@@ -30,9 +30,6 @@ from rocketline.testing.server_process import ServerProcess, free_port
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60, func_only=True)]
 
-PATIENCE = {"waitTimeMillsInSendQueue": "10000"}
-"""A broker turns sends away that waited for 200 ms, which happens on a machine as busy as with these tests."""
-
 StartBroker = Callable[[], ServerProcess]
 
 
@@ -82,8 +79,8 @@ def _starting(whose: str, release: Release, home: Path, name_server: str) -> Sta
     """Starts the broker, always on the same store and port."""
     port = free_port()
     if whose == "ours":
-        return lambda: BrokerProcess(home, name_servers=(name_server,), port=port, settings=PATIENCE)
-    return lambda: ApacheBroker(release, home, name_servers=(name_server,), port=port, settings=PATIENCE)
+        return lambda: BrokerProcess(home, name_servers=(name_server,), port=port)
+    return lambda: ApacheBroker(release, home, name_servers=(name_server,), port=port)
 
 
 @pytest.fixture(params=["Java", "Go", "C++", "ali-ons"])

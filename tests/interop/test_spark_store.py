@@ -32,8 +32,6 @@ TOPIC, BATCHED, QUEUES, MESSAGES = "orders", "batched", 4, 3000
 SETTINGS = {
     "mappedFileSizeCommitLog": str(1 << 20),  # several files, each with a blank record at its end
     "mappedFileSizeConsumeQueue": str(20 * 500),
-    "waitTimeMillsInSendQueue": "10000",
-    "brokerFastFailureEnable": "false",
 }
 
 

@@ -36,7 +36,6 @@ SETTINGS = {
     "mappedFileSizeConsumeQueue": str(20 * 50),
     "maxHashSlotNum": "1000",
     "maxIndexNum": "600",  # several index files
-    "waitTimeMillsInSendQueue": "10000",
     "fileReservedTime": "720",
 }
 

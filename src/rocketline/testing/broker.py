@@ -6,12 +6,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from rocketline.settings.properties import format_properties
 from rocketline.testing.exchange import ask
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+
+PATIENCE: Final = {"brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": "10000"}
+"""A broker turns sends away that waited for 200 ms, or while one write takes 1 s: on a machine that is busy with tests,
+the first send to a broker that has just started."""
 
 
 class BrokerProcess(ServerProcess):
@@ -62,6 +67,7 @@ def broker_settings(home: Path, port: int, name_servers: Sequence[str], broker_n
         "namesrvAddr": ";".join(name_servers),
         "storePathRootDir": f"{home}/store",
         "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
+        **PATIENCE,
     }
 
 

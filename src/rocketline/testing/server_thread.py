@@ -23,6 +23,7 @@ from rocketline.net.loop import loop_factory
 from rocketline.settings import Flag
 from rocketline.store.filesystem import DiskFileSystem, FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.testing.broker import PATIENCE
 from rocketline.testing.faults import Faults
 from rocketline.testing.server_process import LOOPBACK
 from rocketline.testing.virtual_time import VirtualClock
@@ -35,7 +36,7 @@ _SETTINGS: Final = {
     "brokerIP1": LOOPBACK,
     "brokerIP2": LOOPBACK,
     "mappedFileSizeCommitLog": str(16 * 1024**2),
-    "brokerFastFailureEnable": "false",  # a machine that is busy with tests must not fail them
+    **PATIENCE,
 }
 
 

@@ -34,6 +34,8 @@ class Traffic:
     sent: int
     received: int
     distinct: int
+    problem: str = ""
+    """What became of the first message that could not be sent."""
 
 
 class ClientJvm:
@@ -68,7 +70,7 @@ class ClientJvm:
         sent = self._traffic("send", name_servers, topic, f"sync:0:{count}:0")
         wanted = (group, "concurrent", "*", str(count), str(timeout_s))
         received = self._traffic("consume", name_servers, topic, *wanted)["deliveries"]
-        return Traffic(sent["sent"], len(received), len({number for number, *_ in received}))
+        return Traffic(sent["sent"], len(received), len({number for number, *_ in received}), sent["problem"])
 
     def _traffic(self, command: str, *arguments: str) -> Any:
         status, out, error = self._call(command, *arguments)
