@@ -11,6 +11,10 @@ DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 SDP_READY := $(VENV)/.sdp-ready
 
+# Bytecode is kept, whatever the caller's shell says: a server compiles half a second longer without it, and so does
+# every Python process of Spark's.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check format interop bench bench-broker bench-clients bench-spark fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rocketline.model.integers import Int32
+from rocketline.record import record
 
 
 class GroupRetryPolicyType(Enum):
@@ -15,7 +16,7 @@ class GroupRetryPolicyType(Enum):
     CUSTOMIZED = "CUSTOMIZED"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExponentialRetryPolicy:
     """Milliseconds before the first retry, the longest wait, and the factor from one to the next."""
 
@@ -24,14 +25,14 @@ class ExponentialRetryPolicy:
     multiplier: int = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CustomizedRetryPolicy:
     """Milliseconds before each retry in turn."""
 
     next: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupRetryPolicy:
     """How long a failed message waits. Java: GroupRetryPolicy."""
 
@@ -40,7 +41,7 @@ class GroupRetryPolicy:
     customized_retry_policy: CustomizedRetryPolicy | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SimpleSubscriptionData:
     """A subscription that is part of the group's configuration. Java: SimpleSubscriptionData."""
 
@@ -50,7 +51,7 @@ class SimpleSubscriptionData:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubscriptionGroupConfig:
     """One consumer group as its broker has it. Java: SubscriptionGroupConfig."""
 

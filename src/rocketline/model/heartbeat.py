@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProducerData:
     """A producer group that the client belongs to. Java: ProducerData."""
 
     group_name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumerData:
     """A consumer group that the client belongs to, and what it reads there. Java: ConsumerData."""
 
@@ -27,7 +28,7 @@ class ConsumerData:
     unit_mode: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeartbeatData:
     """One heartbeat. Java: HeartbeatData."""
 

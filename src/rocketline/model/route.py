@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
+from rocketline.record import record
 
 PERM_PRIORITY = 8
 PERM_READ = 4
@@ -15,7 +16,7 @@ MASTER_ID = 0
 """The broker id of a master; slaves have greater ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QueueData:
     """What one broker offers of one topic. Java: QueueData."""
 
@@ -26,7 +27,7 @@ class QueueData:
     topic_sys_flag: Int32 = field(default=0, metadata={"also": ("topicSynFlag",)})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BrokerData:
     """The addresses that share one broker name: a master and its slaves. Java: BrokerData."""
 
@@ -37,7 +38,7 @@ class BrokerData:
     zone_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BrokerMemberGroup:
     """The live brokers that share one name, by id. Java: BrokerMemberGroup."""
 
@@ -46,7 +47,7 @@ class BrokerMemberGroup:
     broker_addrs: dict[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicQueueMappingInfo:
     """How the queues of a static topic lie on one broker. Java: TopicQueueMappingInfo."""
 
@@ -59,7 +60,7 @@ class TopicQueueMappingInfo:
     curr_id_map: dict[Int32, Int32] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicRouteData:
     """The name server's answer to "where is this topic?". Java: TopicRouteData."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
 from rocketline.model.route import TopicQueueMappingInfo
 from rocketline.model.topic_config import TopicConfig
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogicQueueMappingItem:
     """A span of a logical queue, and the physical queue that holds it. Java: LogicQueueMappingItem."""
 
@@ -23,14 +24,14 @@ class LogicQueueMappingItem:
     time_of_end: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicQueueMappingDetail(TopicQueueMappingInfo):
     """What a broker holds of a static topic, queue by queue. Java: TopicQueueMappingDetail."""
 
     hosted_queues: dict[Int32, list[LogicQueueMappingItem]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicConfigAndQueueMapping(TopicConfig):
     """A topic's configuration with its mapping, if it is a static topic. Java: TopicConfigAndQueueMapping."""
 

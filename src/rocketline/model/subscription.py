@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rocketline.model.integers import Int32
+from rocketline.record import record
 
 
 class ConsumeType(Enum):
@@ -42,7 +43,7 @@ class MessageRequestMode(Enum):
     POP = "POP"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubscriptionData:
     """A topic and the expression that chooses among its messages. Java: SubscriptionData."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DataVersion:
     """The state of a table. Equal if all three are; newer by state version, then counter, then time."""
 
@@ -16,7 +17,7 @@ class DataVersion:
     timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicConfig:
     """One topic as its broker has it. Java: TopicConfig."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from rocketline.net.config import NetworkConfig, TlsConfig
+from rocketline.record import record
 from rocketline.settings import Flag, Settings, load, setting
 from rocketline.settings.places import at_home, home
 
@@ -16,7 +17,7 @@ ENVIRONMENT_PREFIX = "ROCKETLINE_NAMESERVER_"
 _NO_POOL = "Accepted for Apache's sake and without effect: requests wait in no thread pool."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class NameServerConfig:
     """What a name server can be told. Java: NamesrvConfig, with NettyServerConfig and TlsSystemConfig as sections."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rocketline.nameserver.registration import Registration, Unregistration
+from rocketline.record import record
 
 HEARTBEAT_TIMEOUT_MS_DEFAULT = 120_000
 """How long a broker that names no timeout of its own may be silent."""
@@ -23,7 +24,7 @@ class LiveBroker:
     heartbeat_timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExpiredBroker:
     """A broker that was silent for too long: close its connection and unregister it."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.route import TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Registration:
     """What a broker says of itself. Java: RegisterBrokerRequestHeader and its body."""
 
@@ -31,7 +32,7 @@ class Registration:
     """Of the bytes that the topics, mappings, filter servers and data version were read from."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unregistration:
     """A broker's address that is to be forgotten. Java: UnRegisterBrokerRequestHeader."""
 
@@ -40,7 +41,7 @@ class Unregistration:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MinBrokerIdChange:
     """News for the members of a broker name. Java: NotifyMinBrokerIdChangeRequestHeader."""
 
@@ -51,7 +52,7 @@ class MinBrokerIdChange:
     recipients: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Registered:
     """The outcome of a registration: where a slave finds its live master, and whom to tell of a new smallest id."""
 

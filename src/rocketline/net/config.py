@@ -7,16 +7,16 @@ setting, so that an existing file loads and "get config" answers the same, but t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
+from rocketline.record import record
 from rocketline.settings import setting
 from rocketline.wire.codes import SerializeType
 
 _NO_MEANING = "Accepted for Apache's sake and without effect: one event loop does this work."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class NetworkConfig:
     """Where a server listens, and the limits of its connections. Java: NettyServerConfig."""
 
@@ -104,7 +104,7 @@ class ClientAuth(Enum):
     REQUIRE = "require"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TlsConfig:
     """Certificates and who must show one. Java: TlsSystemConfig.
 

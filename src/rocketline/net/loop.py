@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -13,9 +12,6 @@ from rocketline.errors import ConfigError, MissingExtraError, RocketlineError
 Result = TypeVar("Result")
 
 LOOP_VARIABLE = "ROCKETLINE_LOOP"
-_GC_THRESHOLDS = (100_000, 50, 100)
-"""A server makes many objects and hardly a cycle among them. To look for cycles after every 700, as Python does by
-itself, took a tenth of its time."""
 
 
 def loop_factory(environ: Mapping[str, str]) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -45,6 +41,5 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     except RocketlineError:
         main.close()  # it will never run; unclosed it would warn of that
         raise
-    gc.set_threshold(*_GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(main)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform
+from typing import TypeVar, dataclass_transform
 
+from rocketline.record import record
 from rocketline.settings.declared import setting
 
 T = TypeVar("T")
@@ -36,17 +37,9 @@ def unused(*, help: str, only_default: str = "", own: bool = False) -> Callable[
                     effect=False,
                 )  # fmt: skip
                 setattr(cls, name, field)
-        cls.__init__ = _set_fields  # type: ignore[method-assign]
-        return dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)(cls)
+        return record(kw_only=True, slots=False)(cls)
 
     return declare
-
-
-def _set_fields(self: Any, **given: object) -> None:
-    """One initializer for all: to make one for each of these long tables would be felt at every start."""
-    for field in dataclasses.fields(self):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        object.__setattr__(self, field.name, given.get(field.name, default))
 
 
 def threads(key: str, count: Callable[[int], int], shown: str) -> int:

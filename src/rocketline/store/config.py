@@ -7,10 +7,11 @@ is kept as it was given, for "get config" to list; the properties below give wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 
+from rocketline.record import record
 from rocketline.settings import setting
 from rocketline.settings.places import at_home
 from rocketline.store.config_unused import (
@@ -39,7 +40,7 @@ class FlushDiskType(Enum):
     ASYNC_FLUSH = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@record(kw_only=True)
 class StoreConfig:
     """What a store can be told. Java: MessageStoreConfig."""
 

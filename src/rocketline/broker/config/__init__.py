@@ -7,7 +7,7 @@ that have no use here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfig, OffsetsConfig
@@ -37,6 +37,7 @@ from rocketline.broker.config.unused import (
 from rocketline.errors import ConfigError
 from rocketline.net.address import parse_address
 from rocketline.net.config import NetworkConfig, TlsConfig
+from rocketline.record import record
 from rocketline.settings import Flag, Settings, load
 from rocketline.store.config import FlushDiskType, StoreConfig
 
@@ -46,7 +47,7 @@ DEFAULT_PORT = 10911
 ENVIRONMENT_PREFIX = "ROCKETLINE_BROKER_"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class BrokerConfig(
     IdentityConfig,
     RegistrationConfig,

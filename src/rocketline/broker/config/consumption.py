@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rocketline.record import record
 from rocketline.settings import setting
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class ConsumptionConfig:
     """How messages are handed out."""
 
@@ -53,7 +52,7 @@ class ConsumptionConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class OffsetsConfig:
     """Where groups are."""
 
@@ -71,7 +70,7 @@ class OffsetsConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class ClientsConfig:
     """Producers and consumers that are connected."""
 

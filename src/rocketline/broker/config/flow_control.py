@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rocketline.record import record
 from rocketline.settings import setting
 
 _LONG_MAX = 2**63 - 1
@@ -19,7 +18,7 @@ def _wait(default: int, key: str, what: str) -> int:
     )
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class FlowControlConfig:
     """Refusing what comes too late to be of use."""
 
@@ -39,7 +38,7 @@ class FlowControlConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class StatsConfig:
     """What is counted."""
 

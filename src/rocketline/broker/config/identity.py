@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from rocketline.net.local_address import local_address
+from rocketline.record import record
 from rocketline.settings import setting
 from rocketline.settings.places import at_home, home
 
@@ -15,7 +15,7 @@ def _host_name() -> str:
     return os.uname().nodename or "DEFAULT_BROKER"
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class IdentityConfig:
     """Names, addresses and files."""
 
@@ -75,7 +75,7 @@ class IdentityConfig:
         return frozenset(named | {"configBlackList", "brokerConfigPath", "rocketmqHome"})
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class RegistrationConfig:
     """Name servers, and what they are told."""
 

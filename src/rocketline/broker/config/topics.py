@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rocketline.record import record
 from rocketline.settings import setting
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class TopicsConfig:
     """Topics and groups."""
 
@@ -59,7 +58,7 @@ class TopicsConfig:
     revive_queue_num: int = setting(8, key="reviveQueueNum", low=1, help="Queues of the topic that POP revives from.")
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+@record(kw_only=True, slots=False)
 class MessagesConfig:
     """Sends and queries."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserInfo:
     """A user; absent fields stay as they are in an update. Java: UserInfo."""
 
@@ -17,7 +19,7 @@ class UserInfo:
     """`enable` or `disable`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PolicyEntryInfo:
     """What may, or may not, be done with a resource, and from where. Java: AclInfo.PolicyEntryInfo."""
 
@@ -28,7 +30,7 @@ class PolicyEntryInfo:
     """`Allow` or `Deny`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PolicyInfo:
     """Entries of one kind. Java: AclInfo.PolicyInfo."""
 
@@ -37,7 +39,7 @@ class PolicyInfo:
     entries: list[PolicyEntryInfo] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AclInfo:
     """The policies of a subject, `User:name`. Java: AclInfo."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClientConnection:
     """One client's connection. Java: Connection."""
 
@@ -18,7 +19,7 @@ class ClientConnection:
     version: Int32 = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumerConnection:
     """The members of a consumer group and their subscriptions. Java: ConsumerConnection."""
 
@@ -29,14 +30,14 @@ class ConsumerConnection:
     subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProducerConnection:
     """The members of a producer group. Java: ProducerConnection."""
 
     connection_set: list[ClientConnection] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProducerInfo:
     """One producer of a broker. Java: ProducerInfo."""
 
@@ -47,7 +48,7 @@ class ProducerInfo:
     last_update_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProducerTable:
     """All producers of a broker, by group. Java: ProducerTableInfo."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.integers import Int32
 from rocketline.model.subscription import SubscriptionData
 from rocketline.model.topic_config import DataVersion
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubscriptionGroupTable:
     """All groups of a broker, and which topics each may not read, as bits. Java: SubscriptionGroupWrapper."""
 
@@ -19,14 +20,14 @@ class SubscriptionGroupTable:
     subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubscriptionGroupList:
     """The groups to create with one command. Java: SubscriptionGroupList."""
 
     group_config_list: list[SubscriptionGroupConfig]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupForbidden:
     """Whether a group may read a topic. Java: GroupForbidden."""
 
@@ -35,7 +36,7 @@ class GroupForbidden:
     readable: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupSubscription:
     """What a group subscribes to of a topic; nothing if nobody is online. Java: QuerySubscriptionResponseBody."""
 

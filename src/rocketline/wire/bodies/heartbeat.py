@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData
 from rocketline.model.java_hash import java_string_hash
 from rocketline.model.subscription import SubscriptionData
+from rocketline.record import record
 from rocketline.wire.bodies.codec import encode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckClientRequestBody:
     """Would this subscription be accepted? Java: CheckClientRequestBody."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KVTable:
     """Names and values: a name server's namespace, a broker's runtime figures. Java: KVTable."""
 
     table: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicList:
     """Topics, and for some commands the address of a broker. Java: TopicList."""
 
@@ -20,14 +22,14 @@ class TopicList:
     broker_addr: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupList:
     """The consumer groups of a topic. Java: GroupList."""
 
     group_list: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumerList:
     """The client ids of a group's consumers. Java: GetConsumerListByGroupResponseBody."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rocketline.model.integers import Int32
+from rocketline.record import record
 from rocketline.wire.bodies.stats import OffsetWrapper, TopicOffset
 
 
@@ -27,7 +28,7 @@ class OffsetOptionType(Enum):
     TIMESTAMP = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OffsetOption:
     """Where a new subscription begins. Java: OffsetOption."""
 
@@ -35,7 +36,7 @@ class OffsetOption:
     value: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiteSubscription:
     """One change of a client's lite subscriptions. Java: LiteSubscriptionDTO."""
 
@@ -48,14 +49,14 @@ class LiteSubscription:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiteSubscriptionCtlRequestBody:
     """Changes of lite subscriptions. Java: LiteSubscriptionCtlRequestBody."""
 
     subscription_set: list[LiteSubscription] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BrokerLiteInfo:
     """A broker's lite topics in numbers. Java: GetBrokerLiteInfoResponseBody."""
 
@@ -71,7 +72,7 @@ class BrokerLiteInfo:
     group_meta: dict[str, list[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParentTopicInfo:
     """The topic that lite topics live in. Java: GetParentTopicInfoResponseBody."""
 
@@ -82,7 +83,7 @@ class ParentTopicInfo:
     lite_topic_count: Int32 = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClientGroup:
     """A client as a member of a group. Java: ClientGroup."""
 
@@ -90,7 +91,7 @@ class ClientGroup:
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiteTopicInfo:
     """One lite topic. Java: GetLiteTopicInfoResponseBody."""
 
@@ -101,7 +102,7 @@ class LiteTopicInfo:
     sharding_to_broker: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiteClientInfo:
     """One client's lite topics. Java: GetLiteClientInfoResponseBody."""
 
@@ -114,7 +115,7 @@ class LiteClientInfo:
     lite_topic_set: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiteLagInfo:
     """How far behind a group is in a lite topic. Java: LiteLagInfo."""
 
@@ -123,7 +124,7 @@ class LiteLagInfo:
     earliest_unconsumed_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiteGroupInfo:
     """How far behind a group is, and where most. Java: GetLiteGroupInfoResponseBody."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.queue import MessageQueue
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LockBatchRequestBody:
     """The queues to lock, or to unlock, for a client. Java: LockBatchRequestBody, UnlockBatchRequestBody."""
 
@@ -17,7 +18,7 @@ class LockBatchRequestBody:
     only_this_broker: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LockBatchResponseBody:
     """The queues that the client holds now. Java: LockBatchResponseBody."""
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
 from rocketline.model.topic_config import DataVersion
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResetOffsetBody:
     """The new offset of each queue. Java: ResetOffsetBody."""
 
     offset_table: dict[MessageQueue, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResetOffsetItem:
     """A queue and its new offset in one object. Java: MessageQueueForC."""
 
@@ -27,14 +28,14 @@ class ResetOffsetItem:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResetOffsetList:
     """The same as a list, which C++ clients can read. Java: ResetOffsetBodyForC."""
 
     offset_table: list[ResetOffsetItem] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumerStatus:
     """The offsets that one client has, or those of several by client id. Java: GetConsumerStatusBody."""
 
@@ -42,14 +43,14 @@ class ConsumerStatus:
     consumer_table: dict[str, dict[MessageQueue, int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CorrectionOffsets:
     """The smallest offset of other groups, by queue id; 2**63 - 1 is ahead of all. Java: QueryCorrectionOffsetBody."""
 
     correction_offsets: dict[Int32, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumerOffsetTable:
     """All offsets of a broker by `topic@group`; before 5.5 without those of pulls. Java: ConsumerOffsetManager."""
 
@@ -59,7 +60,7 @@ class ConsumerOffsetTable:
     pull_offset_table: dict[str, dict[Int32, int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DelayOffsetTable:
     """How far each delay level is. Java: DelayOffsetSerializeWrapper."""
 
@@ -67,7 +68,7 @@ class DelayOffsetTable:
     offset_table: dict[Int32, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeQueueData:
     """One entry of a queue, and whether a group's filter takes it. Java: ConsumeQueueData."""
 
@@ -80,7 +81,7 @@ class ConsumeQueueData:
     msg: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeQueueDump:
     """A span of a queue's entries. Java: QueryConsumeQueueResponseBody."""
 

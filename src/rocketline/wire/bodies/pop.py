@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel, MessageRequestMode
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchAck:
     """Acknowledges messages of one pop from one queue. Java: BatchAck."""
 
@@ -28,7 +29,7 @@ class BatchAck:
     """Bit i: the message at `start_offset` + i. See `bits_of` and `bit_set_of`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchAckMessageRequestBody:
     """Acknowledgements for one broker. Java: BatchAckMessageRequestBody."""
 
@@ -57,7 +58,7 @@ def bits_of(bit_set: bytes) -> list[int]:
     return [8 * at + bit for at, byte in enumerate(bit_set) if byte for bit in range(8) if byte >> bit & 1]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QueryAssignmentRequestBody:
     """Which queues are mine? Java: QueryAssignmentRequestBody."""
 
@@ -68,7 +69,7 @@ class QueryAssignmentRequestBody:
     message_model: MessageModel | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageQueueAssignment:
     """A queue, or with id -1 all queues of a broker, and how to read it. Java: MessageQueueAssignment."""
 
@@ -77,14 +78,14 @@ class MessageQueueAssignment:
     attachments: dict[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QueryAssignmentResponseBody:
     """The queues; None: keep those you have. Java: QueryAssignmentResponseBody."""
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SetMessageRequestModeRequestBody:
     """Lets a group pull or pop a topic. Java: SetMessageRequestModeRequestBody."""
 
@@ -94,7 +95,7 @@ class SetMessageRequestModeRequestBody:
     pop_share_queue_num: Int32 = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageRequestModeTable:
     """The modes of all groups, by topic and group. Java: MessageRequestModeSerializeWrapper."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.route import TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.record import record
 from rocketline.wire import dialect
 from rocketline.wire.bodies.codec import decode, encode, from_value
 from rocketline.wire.bodies.topics import TopicConfigTable
@@ -32,7 +33,7 @@ _LINE_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFi
 _INT32 = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegisterBrokerBody:
     """A broker's topics and filter servers. Java: RegisterBrokerBody."""
 

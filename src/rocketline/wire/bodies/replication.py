@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HAConnectionRuntimeInfo:
     """A slave's connection, from the master's side. Java: HAConnectionRuntimeInfo."""
 
@@ -19,7 +20,7 @@ class HAConnectionRuntimeInfo:
     transfer_from_where: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HAClientRuntimeInfo:
     """The connection to the master, from the slave's side. Java: HAClientRuntimeInfo."""
 
@@ -31,7 +32,7 @@ class HAClientRuntimeInfo:
     master_flush_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HARuntimeInfo:
     """The state of replication. Java: HARuntimeInfo."""
 
@@ -42,7 +43,7 @@ class HARuntimeInfo:
     ha_client_runtime_info: HAClientRuntimeInfo = field(default_factory=HAClientRuntimeInfo)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EpochEntry:
     """The span of the log that one master wrote. Java: EpochEntry."""
 
@@ -51,7 +52,7 @@ class EpochEntry:
     end_offset: int = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EpochEntryCache:
     """All epochs that a broker knows. Java: EpochEntryCache."""
 
@@ -62,7 +63,7 @@ class EpochEntryCache:
     max_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SyncStateSet:
     """The ids of the replicas that have everything. Java: SyncStateSet."""
 

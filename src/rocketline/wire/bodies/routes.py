@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.route import BrokerData, BrokerMemberGroup, TopicRouteData
+from rocketline.record import record
 from rocketline.wire.bodies.codec import encode, encode_strict
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClusterInfo:
     """All brokers by name, and their names by cluster. Always in the dialect. Java: ClusterInfo."""
 
@@ -16,7 +17,7 @@ class ClusterInfo:
     cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BrokerMemberGroupBody:
     """Who shares a broker name; nobody if it is unknown. Java: GetBrokerMemberGroupResponseBody."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rocketline.model.integers import Int32
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessQueueInfo:
     """A queue that the consumer pulls from. Java: ProcessQueueInfo."""
 
@@ -30,7 +31,7 @@ class ProcessQueueInfo:
     last_consume_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PopProcessQueueInfo:
     """A queue that the consumer pops from. Java: PopProcessQueueInfo."""
 
@@ -39,7 +40,7 @@ class PopProcessQueueInfo:
     last_pop_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeStatus:
     """Rates and times of one topic. Java: ConsumeStatus."""
 
@@ -51,7 +52,7 @@ class ConsumeStatus:
     consume_failed_msgs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumerRunningInfo:
     """The state of a consumer, as `mqadmin consumerStatus` shows it. Java: ConsumerRunningInfo."""
 
@@ -75,7 +76,7 @@ class ConsumeResult(Enum):
     CR_RETURN_NULL = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeMessageDirectlyResult:
     """The answer to CONSUME_MESSAGE_DIRECTLY. Java: ConsumeMessageDirectlyResult."""
 

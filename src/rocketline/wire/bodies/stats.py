@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.integers import Int32
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import DataVersion
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicOffset:
     """What a queue holds. Java: TopicOffset."""
 
@@ -18,7 +19,7 @@ class TopicOffset:
     last_update_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicStatsTable:
     """A topic's queues; 4.x has no rate. Java: TopicStatsTable."""
 
@@ -26,7 +27,7 @@ class TopicStatsTable:
     topic_put_tps: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OffsetWrapper:
     """How far a group is in a queue; 4.x has no pull offset. Java: OffsetWrapper."""
 
@@ -36,7 +37,7 @@ class OffsetWrapper:
     last_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeStats:
     """How far a group is. Java: ConsumeStats."""
 
@@ -44,7 +45,7 @@ class ConsumeStats:
     consume_tps: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeStatsList:
     """How far all groups of a broker are. Java: ConsumeStatsList."""
 
@@ -54,7 +55,7 @@ class ConsumeStatsList:
     total_inflight_diff: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BrokerStatsItem:
     """A count, its rate and its average time. Java: BrokerStatsItem."""
 
@@ -63,7 +64,7 @@ class BrokerStatsItem:
     avgpt: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BrokerStatsData:
     """One statistic over three spans. Java: BrokerStatsData."""
 
@@ -72,7 +73,7 @@ class BrokerStatsData:
     stats_day: BrokerStatsItem = field(default_factory=BrokerStatsItem)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QueueTimeSpan:
     """The oldest, the newest and the next message of a queue, in time. Java: QueueTimeSpan.
 
@@ -89,14 +90,14 @@ class QueueTimeSpan:
     consume_time_stamp_str: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumeTimeSpans:
     """The spans of a topic's queues for a group. Java: QueryConsumeTimeSpanBody."""
 
     consume_time_span_set: list[QueueTimeSpan] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimerMetric:
     """How many messages of a topic wait for their time. Java: TimerMetrics.Metric."""
 
@@ -104,7 +105,7 @@ class TimerMetric:
     time_stamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimerMetrics:
     """Waiting messages by topic. Java: TimerMetricsSerializeWrapper."""
 
@@ -112,7 +113,7 @@ class TimerMetrics:
     timing_count: dict[str, TimerMetric] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColdReads:
     """What a group has read of cold data. Java: AccAndTimeStamp."""
 
@@ -121,7 +122,7 @@ class ColdReads:
     last_cold_read_time_mills: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColdDataInfo:
     """Limits and use of cold reads. Java: the answer to GET_COLD_DATA_FLOW_CTR_INFO, which has no class."""
 
@@ -132,7 +133,7 @@ class ColdDataInfo:
     global_acc: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RocksdbQueueCheck:
     """Whether queues in RocksDB equal those in files. Java: CheckRocksdbCqWriteResult."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketline.model.route import TopicQueueMappingInfo
 from rocketline.model.static_topic import TopicQueueMappingDetail
 from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicConfigTable:
     """A broker's topics and their versions; 4.x has no mappings. Java: TopicConfigAndMappingSerializeWrapper."""
 
@@ -20,7 +21,7 @@ class TopicConfigTable:
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopicConfigList:
     """The topics to create with one command; attribute names begin with + or -. Java: CreateTopicListRequestBody."""
 
