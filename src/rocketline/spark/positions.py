@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from rocketline.errors import ConfigError
+from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.cluster_view import Bounds, ClusterView
 from rocketline.spark.options import EARLIEST, EARLIEST_OFFSET, GROUP, LATEST_OFFSET, Position
 from rocketline.spark.queue_table import shown
+
+_log = Log(__name__)
 
 QueueBounds = Mapping[MessageQueue, Bounds]
 
@@ -30,6 +33,8 @@ def resolve(position: Position, bounds: QueueBounds, cluster: ClusterView, *, op
         return {queue: _offset(offset, bounds[queue]) for queue, offset in position.offsets.items()}
     if position.word == GROUP:
         committed = cluster.committed(bounds)
+        if all(offset is None for offset in committed.values()):
+            _log.warning("consumerGroup has read none of these queues: they begin with their first message")
         # A queue that the group has not read yet has nothing that it could leave out.
         return {queue: bounds[queue].low if offset is None else offset for queue, offset in committed.items()}
     end: Callable[[Bounds], int] = (lambda at: at.low) if position.word == EARLIEST else (lambda at: at.high)

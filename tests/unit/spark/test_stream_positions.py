@@ -152,6 +152,13 @@ def test_group_begins_where_the_group_is_and_at_the_earliest_elsewhere(cluster: 
     assert stream(cluster, startingOffsets="group", consumerGroup="g").batch() == [(0, 3, 5), (1, 0, 5)]
 
 
+def test_group_that_has_read_nothing_is_pointed_out(cluster: ListedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """Its name may be mistyped."""
+    cluster.send(Q0, 5)
+    stream(cluster, startingOffsets="group", consumerGroup="gruop").batch()
+    assert "consumerGroup has read none of these queues" in caplog.text
+
+
 def test_offsets_begin_where_they_say(cluster: ListedCluster) -> None:
     cluster.send(Q0, 5)
     cluster.send(Q1, 5)
