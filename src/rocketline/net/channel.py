@@ -618,6 +618,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def _fail(self, reason: Exception) -> None:
         """The peer broke the rules: it loses this connection, and nothing else happens."""
+        # Its traceback leads back to this channel: a circle for each broken peer, which only the collector would break.
+        reason.__traceback__ = reason.__context__ = reason.__cause__ = None
         self._reason = reason
         self.close()
 
