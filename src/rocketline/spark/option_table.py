@@ -65,7 +65,7 @@ _ROWS: Final = (
     ("sendTimeoutMs", "W", "3000", "how long sending a message or a batch may take"),
     ("retryTimesWhenSendFailed", "W", "2", "how often it is sent again"),
     ("maxMessageSize", "W", "4194304", "the most bytes of one message or batch"),
-    ("sendBatchSize", "W", "64", "messages sent as one batch"),
+    ("sendBatchSize", "W", "256", "messages sent as one batch"),
     ("maxInFlight", "W", "8", "sends that may wait for their answers, for each task"),
     ("addIdentity", "W", "true", "add the property SPARK_ID, the same whenever a row is sent again"),
     ("rocketmq.accessKey", "SBW", "", "who signs the requests"),

@@ -126,7 +126,7 @@ class SinkOptions:
     send_timeout_s: float = 3.0
     retries: int = 2
     message_bytes_max: int = 4 * 2**20
-    batch_count_max: int = 64
+    batch_count_max: int = 256
     in_flight_max: int = 8
     adds_identity: bool = True
     unknown: tuple[str, ...] = ()
