@@ -33,10 +33,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def lasting_server() -> Iterator[Server]:
     """A name server and a broker, in memory, in this process."""
     with Server() as server:
         yield server
+
+
+@pytest.fixture
+def server(lasting_server: Server) -> Iterator[Server]:
+    """The same for all, without the faults that a failing test has left."""
+    yield lasting_server
+    lasting_server.faults.clear()
 
 
 @pytest.fixture(scope="session", params=["ours", pytest.param("apache", marks=pytest.mark.interop)])

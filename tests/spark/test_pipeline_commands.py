@@ -18,11 +18,13 @@ ORIGIN = "spark-commands"
 
 
 @pytest.fixture(scope="module")
-def landed(spark: SparkSession, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def landed(spark: SparkSession, lasting_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Twelve messages, landed once for all tests that only look at them."""
-    server.create_topic(ORIGIN)
-    trial = Trial(spark, written(tmp_path_factory.mktemp("landed"), LANDING, address=server.address, topic=ORIGIN))
-    send(server.address, ORIGIN, [b"%d" % number for number in range(12)], tags=["new", "old"])
+    lasting_server.create_topic(ORIGIN)
+    trial = Trial(
+        spark, written(tmp_path_factory.mktemp("landed"), LANDING, address=lasting_server.address, topic=ORIGIN)
+    )
+    send(lasting_server.address, ORIGIN, [b"%d" % number for number in range(12)], tags=["new", "old"])
     trial.run()
     return trial
 

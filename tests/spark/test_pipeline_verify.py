@@ -45,11 +45,11 @@ def landed(spark: SparkSession, server: Server, topic: str, tmp_path: Path) -> L
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def whole(spark: SparkSession, lasting_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Forty messages in a Delta table, landed once: tests damage copies of it."""
-    server.create_topic("spark-whole")
-    file = written(tmp_path_factory.mktemp("whole"), LANDING, address=server.address, topic="spark-whole")
-    send(server.address, "spark-whole", [b"%d" % number for number in range(COUNT)])
+    lasting_server.create_topic("spark-whole")
+    file = written(tmp_path_factory.mktemp("whole"), LANDING, address=lasting_server.address, topic="spark-whole")
+    send(lasting_server.address, "spark-whole", [b"%d" % number for number in range(COUNT)])
     trial = Trial(spark, file)
     trial.run()
     return trial

@@ -170,7 +170,7 @@ def test_task_that_is_run_again_sends_rows_with_the_same_spark_ids(
     spark: SparkSession, server: Server, topic: str
 ) -> None:
     refused = server.faults.refuse(RequestCode.SEND_BATCH_MESSAGE, 13, "this attempt is meant to fail", nth=60)
-    _write(_numbers(spark, 10_000), server, topic=topic)
+    _write(_numbers(spark, 10_000), server, topic=topic, sendBatchSize="64")
     assert refused.happened == 1, "a task failed when some of its rows were stored already"
     stored = topic_contents(server.address, topic)
     assert len(stored) > 10_000
@@ -183,8 +183,8 @@ def test_reader_of_the_topic_removes_what_came_twice(
     spark: SparkSession, server: Server, topic: str, tmp_path: Path
 ) -> None:
     server.faults.duplicate(nth=2, times=3)
-    _write(_numbers(spark, 1000, 1), server, topic=topic)
-    assert len(topic_contents(server.address, topic)) == 1192
+    _write(_numbers(spark, 1000, 1), server, topic=topic, sendBatchSize="64")
+    assert len(topic_contents(server.address, topic)) == 1000 + 3 * 64
     read = spark.readStream.format("rocketmq").option("nameServer", server.address).option("subscribe", topic)
     rows = read.option("startingOffsets", "earliest").load()
     unique = (
