@@ -186,3 +186,28 @@ async def test_asyncio_consumer_in_another_loop_says_so(peer: ScriptedPeer) -> N
 
         with pytest.raises(WrongLoopError, match="another event loop"):
             await in_thread(elsewhere)
+
+
+async def test_messages_that_were_pulled_before_a_fork_are_the_parents(
+    peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer.broker.put("T", b"a", b"b")
+    async with started(peer) as consumer:
+        await in_thread(consumer.assign, [Q0])
+        assert (await in_thread(next, consumer)).body == b"a"
+        with monkeypatch.context() as patch:
+            parent = os.getpid()
+            patch.setattr(os, "getpid", lambda: parent + 1)
+            for call in (lambda: consumer.poll(0), lambda: next(consumer)):
+                with pytest.raises(ForkedError, match="after the fork"):
+                    call()
+
+
+async def test_messages_are_handed_on_by_the_consumers_own_loop_alone(peer: ScriptedPeer) -> None:
+    peer.broker.put("T", b"a", b"b")
+    async with AsyncLitePullConsumer(peer.address, group="g", consume_from=FIRST) as consumer:
+        consumer.assign([Q0])
+        await anext(consumer)
+        for use in (lambda: asyncio.run(consumer.poll(1)), lambda: consumer.assign([Q1])):
+            with pytest.raises(WrongLoopError, match="another event loop"):
+                await in_thread(use)

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from rocketline import ClientRuntime, Message, Producer
+from rocketline import Admin, ClientRuntime, Message, Producer, PushConsumer, ReceivedMessage
 from rocketline.client.options import ClientOptions
-from rocketline.errors import ClosedError, GroupInUseError
+from rocketline.errors import ClientError, ClosedError, GroupInUseError
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
@@ -104,3 +104,45 @@ async def test_producer_used_in_a_forked_child_says_so(peer: ScriptedPeer) -> No
     assert (process.returncode, complaints) == (0, b"")
     assert b"was made before this process was forked: make it after the fork" in told
     assert [received.body for received in peer.requests(RequestCode.SEND_MESSAGE_V2)] == [b"1", b"3"]
+
+
+def accept(message: ReceivedMessage) -> None:
+    """Consumed."""
+
+
+async def test_blocking_client_that_is_started_twice_says_so_and_works_on_until_it_is_closed(
+    peer: ScriptedPeer,
+) -> None:
+    """9.1 9 and 10."""
+
+    def use() -> None:
+        consumer = PushConsumer(peer.address, group="C")
+        consumer.subscribe("T", "*", accept)
+        for client in (consumer, Producer(peer.address, group="P"), Admin(peer.address)):
+            with client:
+                with pytest.raises(ClientError, match="started already"):
+                    client.start()
+                assert loop_threads()
+            client.close()
+            assert not loop_threads()
+
+    await asyncio.to_thread(use)
+    farewells = [one.header.consumer_group for one in peer.requests(RequestCode.UNREGISTER_CLIENT)]
+    assert "C" in farewells
+
+
+async def test_closed_producer_leaves_no_task_on_a_shared_runtime(peer: ScriptedPeer) -> None:
+    def use() -> None:
+        with ClientRuntime.at(peer.address) as runtime:
+            for number in range(3):
+                with Producer(group=f"P{number}", runtime=runtime):
+                    names = runtime.portal.call(task_names())
+                assert "close idle connections" in names
+            assert "close idle connections" not in runtime.portal.call(task_names())
+
+    await asyncio.to_thread(use)
+
+
+async def task_names() -> list[str]:
+    await asyncio.sleep(0)
+    return [task.get_name() for task in asyncio.all_tasks()]

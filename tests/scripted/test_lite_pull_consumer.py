@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Unpack
 
@@ -34,6 +34,7 @@ from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire import bodies
 from rocketline.wire.bodies.running import ConsumerRunningInfo
 from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
 from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader, PullMessageResponseHeader
 
 PULL = RequestCode.LITE_PULL_MESSAGE
@@ -598,3 +599,87 @@ async def test_running_info_tells_queues_and_subscriptions(peer: ScriptedPeer, c
         assert info.mq_table[Q0].cached_msg_count == 1
         assert [one.topic for one in info.subscription_set] == ["T"]
         assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+
+
+async def test_listener_sees_what_it_is_told_of_and_may_seek(peer: ScriptedPeer, clock: FakeClock) -> None:
+    peer.broker.put("T", b"a", b"b", b"c")
+    seen: list[set[MessageQueue]] = []
+
+    async def listener(topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
+        seen.append(consumer.assignment())
+        await consumer.seek(Q0, 2)
+
+    consumer = LitePullConsumer(peer.address, group="g", clock=clock, queue_listener=listener)
+    consumer.subscribe("T")
+    async with consumer:
+        await until(lambda: bool(peer.requests(RequestCode.GET_MIN_OFFSET)))
+        await settled()
+        clock.advance(0.5)
+        assert offsets_of(await consumer.poll(5)) == [2]
+        assert [len(queues) for queues in seen] == [4]
+
+
+async def test_listener_may_close_its_consumer(peer: ScriptedPeer, clock: FakeClock) -> None:
+    closed = asyncio.Event()
+
+    async def listener(topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
+        await consumer.close()
+        closed.set()
+
+    consumer = LitePullConsumer(peer.address, group="g", clock=clock, queue_listener=listener)
+    consumer.subscribe("T")
+    await consumer.start()
+    async with asyncio.timeout(10):
+        await closed.wait()
+    assert not consumer.is_running
+
+
+class Sulking:
+    """A hook, and a keeper of offsets, that fails the first time."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def before_request(self, address: str, request: Command) -> None:
+        if request.code == PULL:
+            self._fail_once()
+
+    def after_response(self, address: str, request: Command, response: Command) -> None: ...
+
+    async def load(self) -> dict[MessageQueue, int]:
+        return {}
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        self._fail_once()
+        return 1
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> None: ...
+
+    def _fail_once(self) -> None:
+        self.failures += 1
+        if self.failures <= 2:  # a hook is asked twice for a pull: by the short way, and by the long one
+            raise ValueError("not today")
+
+
+@pytest.mark.parametrize("what", ["rpc_hooks", "offset_keeper"])
+async def test_pulls_go_on_after_an_applications_hook_or_keeper_has_failed(
+    peer: ScriptedPeer, clock: FakeClock, what: str
+) -> None:
+    peer.broker.put("T", b"a", b"b")
+    sulking = Sulking()
+    options: LitePullKeywords = {"rpc_hooks": (sulking,)} if what == "rpc_hooks" else {"offset_keeper": sulking}
+    async with assigned(peer, clock, **options) as consumer:
+        for _ in range(3):
+            await until(lambda: sulking.failures > 0)
+            await settled()
+            clock.advance(3.0)
+        assert (await consumer.poll(5))[-1].queue_offset == 1
+
+
+async def test_offset_committed_before_its_queue_was_given_up_is_saved(peer: ScriptedPeer, clock: FakeClock) -> None:
+    peer.broker.put("T", b"a", b"b")
+    async with assigned(peer, clock, Q0, auto_commit=False) as consumer:
+        await consumer.poll(5)
+        await consumer.commit()
+        consumer.assign([Q1])
+    assert kept(peer) == 2

@@ -53,6 +53,33 @@ async def test_nobody_waits_longer_for_a_message_sent_without_waiting(peer: Scri
         assert isinstance(await _outcome(soon), CallTimeoutError)
 
 
+async def test_time_of_a_call_counts_while_a_name_server_is_silent(peer: ScriptedPeer, clock: FakeClock) -> None:
+    peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).never()
+    async with Producer(peer.address, group="P", clock=clock) as producer, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(_outcome(producer.send(MESSAGE, timeout_s=0.5)))
+        await peer.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        clock.advance(0.51)
+        error = await sending
+    assert isinstance(error, CallTimeoutError)
+    assert peer.address in str(error)
+
+
+async def test_time_that_a_message_waited_for_room_is_its_own(peer: ScriptedPeer, clock: FakeClock) -> None:
+    options = {"back_pressure": True, "back_pressure_count": 10}
+    async with Producer(peer.address, group="P", clock=clock, **options) as producer:  # type: ignore[arg-type]
+        await producer.send(MESSAGE)
+        script = peer.on(SEND).hold(times=10).never()
+        first = [producer.send_soon(MESSAGE, timeout_s=10) for _ in range(10)]
+        last = producer.send_soon(MESSAGE, timeout_s=3)
+        await peer.wait_for(SEND, 11)
+        clock.advance(2.0)
+        script.release()
+        await asyncio.gather(*first)
+        await peer.wait_for(SEND, 12)
+        clock.advance(1.01)
+        assert isinstance(await _outcome(last), CallTimeoutError)
+
+
 async def test_limit_for_one_attempt_divides_the_time(peer: ScriptedPeer, clock: FakeClock) -> None:
     """9.4 68: 0.5 s, 0.5 s and the rest of the three seconds."""
     peer.on(SEND).never()

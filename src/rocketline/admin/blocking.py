@@ -21,7 +21,7 @@ from rocketline.admin.offsets import Offsets as AsyncOffsets
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError, NotStartedError
+from rocketline.errors import ClientError, ClosedError, NotStartedError
 from rocketline.sync.portal import Portal
 from rocketline.sync.runtime import ClientRuntime
 
@@ -186,9 +186,11 @@ class Admin:
         self.name_servers = NameServers(portal, core.name_servers)
 
     def start(self) -> None:
-        """Begin; `with` does it. Nobody is asked yet."""
+        """Begin; `with` does it. Nobody is asked yet. Raises `ClientError` if started."""
         if self._is_closed:
             raise ClosedError("this Admin is closed: make a new one")
+        if self._is_open:
+            raise ClientError("this Admin is started already")
         self._runtime.lease()
         self._runtime.portal.call(self._core.start())
         self._is_open = True

@@ -16,6 +16,7 @@ from rocketline.admin.topics import Topics
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime import ClientRuntime
 from rocketline.clock import Clock
+from rocketline.errors import ClientError
 
 
 class Admin:
@@ -50,7 +51,9 @@ class Admin:
         self.name_servers = NameServers(calls)
 
     async def start(self) -> None:
-        """Begin; `async with` does it. Nobody is asked yet."""
+        """Begin; `async with` does it. Nobody is asked yet. Raises `ClientError` if started."""
+        if self._is_open:
+            raise ClientError("this Admin is started already")
         await self._runtime.lease()
         self._is_open = True
 

@@ -225,12 +225,13 @@ class AssignedQueues:
         return self._rest[0].queue_offset if self._rest_of is assigned else assigned.position
 
     def _next_batch(self, now_s: float) -> Batch | None:
-        if not self._batches:
-            return None
-        batch = self._batches.popleft()
-        self._waiting_count -= len(batch.messages)
-        batch.assigned.position = batch.assigned.cache.remove(batch.messages, now_s)
-        return batch
+        while self._batches:
+            batch = self._batches.popleft()
+            self._waiting_count -= len(batch.messages)
+            if not batch.assigned.cache.is_dropped:  # else another member may have the queue before we are told
+                batch.assigned.position = batch.assigned.cache.remove(batch.messages, now_s)
+                return batch
+        return None
 
     def _discard(self, assigned: AssignedQueue) -> None:
         self._batches = deque(batch for batch in self._batches if batch.assigned is not assigned)

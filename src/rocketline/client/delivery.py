@@ -17,7 +17,7 @@ from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.sending import Sending
-from rocketline.errors import ResponseError, RocketlineError
+from rocketline.errors import CallTimeoutError, ResponseError, RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Waiter
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -65,6 +65,17 @@ class Delivery:
             raise self._sending.no_route(topic, runtime.name_servers)
         return info
 
+    async def find_queues(self, topic: str, timeout_s: float) -> None:
+        """Have `publish_info` know the topic, in the time of a call. Raises what it raises, and `CallTimeoutError`."""
+        try:
+            async with self._runtime.limit(timeout_s):
+                await self.publish_info(topic)
+        except TimeoutError as error:
+            if isinstance(error, RocketlineError):
+                raise
+            asked = ", ".join(self._runtime.name_servers)
+            raise CallTimeoutError(f"asking {asked} where topic {topic!r} is", timeout_s) from None
+
     async def send(
         self,
         request: SendRequest,
@@ -79,14 +90,15 @@ class Delivery:
         first = sending.first_queue(request, self.positions, queue, selector)
         is_given = queue is not None or selector is not None
         if first is None:
-            await self.publish_info(request.topic)
+            await self.find_queues(request.topic, timeout_s)
             first = sending.first_queue(request, self.positions, queue, selector)
             assert first is not None
             return await self.go_on(request, mode, first, None, started_s, timeout_s, is_given=is_given)
         outcome: Outcome = None
         waiter: asyncio.Future[Command] = self.loop.create_future()
         try:
-            address = self.begin(request, first, sending.first_timeout_s(timeout_s, is_given=is_given), waiter)
+            left_s = started_s + timeout_s - self._clock.monotonic()
+            address = self.begin(request, first, sending.first_timeout_s(left_s, is_given=is_given), waiter)
             if address is not None:
                 outcome = receipt = sending.receipt(await waiter, request, first, address)
                 if receipt.status is _SEND_OK and sending.faults is None:
@@ -142,7 +154,7 @@ class Delivery:
         sending = self._sending
         first = sending.first_queue(request, self.positions, queue, selector)
         if first is None:
-            await self.publish_info(request.topic)
+            await self.find_queues(request.topic, sending.options.send_timeout_s)
             first = sending.first_queue(request, self.positions, queue, selector)
             assert first is not None
         address, command = await self.address(request, first), self._command(request, first)

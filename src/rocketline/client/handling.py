@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
@@ -119,8 +120,10 @@ class Calls:
         try:
             context = part.context
             returned = await (handler.function(argument) if context is None else handler.function(argument, context))
-        except Exception as error:  # noqa: BLE001  # whatever it is: the messages come again
-            part.error = error
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            part.error = error  # whatever it is, also the end of something that it waited for: the messages come again
         else:
             part.result = _result(returned)
         part.ended_s = self._now_s()
@@ -147,6 +150,12 @@ class Calls:
         if elapsed_s >= self._timeout_s:
             return "TIME_OUT"
         return "SUCCESS" if part.result in (ConsumeResult.SUCCESS, ConsumeResult.COMMIT) else "FAILED"
+
+
+def _is_cancelled() -> bool:
+    """The task that runs handlers is to end; not just something that a handler waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _result(returned: object) -> ConsumeResult | None:

@@ -112,10 +112,12 @@ class LitePullConsumer:
         `selector` chooses among its messages: tags as in `"new || paid"`, or `by_sql(…)`; none takes all. Subscribing
         again replaces it. Raises `ClientError` after `assign`, `InvalidNameError`.
         """
+        self._check_if_running()
         self._core.subscribe(topic, selector)
 
     def unsubscribe(self, topic: str) -> None:
         """Give the topic's queues up. What was pulled of them is forgotten."""
+        self._check_if_running()
         self._core.unsubscribe(topic)
 
     def assign(self, queues: Collection[MessageQueue], selector: MessageSelector | str | None = None) -> None:
@@ -123,6 +125,7 @@ class LitePullConsumer:
 
         A queue that stays goes on where it was. Raises `ClientError` after `subscribe`.
         """
+        self._check_if_running()
         self._core.assign(queues, selector)
 
     def assignment(self) -> set[MessageQueue]:
@@ -147,7 +150,7 @@ class LitePullConsumer:
         With `auto_commit`, what earlier calls returned is committed first, every five seconds. Raises `ValueError`
         for a time below zero, `NotStartedError` and `ClosedError`.
         """
-        self._life.check()
+        self._check()
         deadline_s = self.runtime.clock.monotonic() + self._core.checked_timeout_s(timeout_s)
         while not (messages := self._polling.take()):
             left_s = deadline_s - self.runtime.clock.monotonic()
@@ -161,16 +164,25 @@ class LitePullConsumer:
     async def __anext__(self) -> ReceivedMessage:
         """The next message of any queue, whenever it comes. Ends when the consumer is closed."""
         if not self._life.is_closed:
-            self._life.check()
+            self._check()
         while (message := self._polling.take_one()) is None:
             if not await self._wait(None):
                 raise StopAsyncIteration
         return message
 
-    async def _wait(self, timeout_s: float | None) -> bool:
-        """Until there may be something to take; False once it is closed. Raises `WrongLoopError`, `ForkedError`."""
+    def _check_if_running(self) -> None:
+        """Queues are chosen before the start, too, and then anywhere."""
         if self._life.is_running:
             self.runtime.check(repr(self))
+
+    def _check(self) -> None:
+        """Raise unless it runs, here: in this process and on this loop."""
+        self._life.check()
+        self.runtime.check(repr(self))
+
+    async def _wait(self, timeout_s: float | None) -> bool:
+        """Until there may be something to take; False once it is closed."""
+        if self._life.is_running:
             self._arrived.clear()
             if timeout_s is None:
                 await self._arrived.wait()

@@ -20,6 +20,7 @@ from rocketline.client.lite_pull_options import LitePullOptions
 from rocketline.client.offset_store import ReadFrom
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.pulling import PullPlan, Pulls
+from rocketline.client.push_options import QueueListener
 from rocketline.client.queue_bounds import QueueBounds
 from rocketline.client.queue_names import as_seen, find_queues, on_wire
 from rocketline.client.rebalance import Rebalancer
@@ -61,6 +62,8 @@ class LitePullCore:
         self._subscriptions = Subscriptions(runtime.clock)
         self._expressions: dict[str, SubscriptionData] = {}
         """By topics whose queues were assigned."""
+        self._given_up: set[MessageQueue] = set()
+        """Queues that were assigned, and whose offsets have not been saved since."""
         self._offsets = make_offset_store(options, runtime, self._group)
         self._bounds = QueueBounds(runtime)
         start = StartOffsets(
@@ -175,6 +178,7 @@ class LitePullCore:
         topics = {queue.topic for queue in wanted}
         self._expressions = {topic: parse_subscription(topic, selector, sub_version=0) for topic in topics}
         known, now_s = self.queues.caches(), self._runtime.clock.monotonic()
+        self._given_up = (self._given_up | known.keys()) - set(wanted)
         self._take_over({queue: known.get(queue) or ProcessQueue(now_s) for queue in wanted})
         if self._is_running:
             self._begin_assigned()
@@ -297,12 +301,22 @@ class LitePullCore:
     async def queues_changed(
         self, topic: str, queues: Collection[MessageQueue], assigned: Collection[MessageQueue]
     ) -> None:
+        self._take_over_share()  # before the listener looks at the assignment, or seeks
         listener, runtime = self._options.queue_listener, self._runtime
         if listener is not None:
             seen = runtime.without_namespace(topic), as_seen(runtime, queues), as_seen(runtime, assigned)
-            outcome = listener(*seen)
+            # In a task of its own: one that closes the consumer goes on when the rebalance that called it is cancelled.
+            await asyncio.shield(runtime.spawn(self._tell(listener, *seen), name="queue listener"))
+
+    async def _tell(
+        self, listener: QueueListener, topic: str, queues: Collection[MessageQueue], assigned: Collection[MessageQueue]
+    ) -> None:
+        try:
+            outcome = listener(topic, queues, assigned)
             if inspect.isawaitable(outcome):
                 await outcome
+        except Exception as error:  # noqa: BLE001  # the application's listener may raise anything
+            self._throttle.error("queue listener failed", "queues are read all the same", error=error, topic=topic)
 
     # --- what the runtime asks (`ConsumerMember`)
 
@@ -340,8 +354,13 @@ class LitePullCore:
         return is_balanced
 
     async def persist_offsets(self, *, is_last: bool = False) -> None:
-        owned = self._rebalancer.queues if self._mode is _Mode.SUBSCRIBE else self.queues.queues()
-        await self._offsets.persist_all(owned, is_last=is_last)
+        if self._mode is _Mode.SUBSCRIBE:
+            await self._offsets.persist_all(self._rebalancer.queues, is_last=is_last)
+            return
+        given_up, self._given_up = self._given_up, set()
+        await self._offsets.persist_all(self.queues.queues() | given_up, is_last=is_last)
+        for queue in given_up - self.queues.queues():
+            self._offsets.remove(queue)
 
     def running_info(self, is_with_stacks: bool) -> ConsumerRunningInfo:
         properties = {

@@ -14,7 +14,7 @@ from rocketline.client.lite_pull_options import LitePullOptions
 from rocketline.client.pull_request import PullQuery
 from rocketline.client.pulling import Pulls, PullStatus
 from rocketline.client.runtime import ClientRuntime
-from rocketline.errors import FlowControlError, RocketlineError
+from rocketline.errors import FlowControlError
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
@@ -81,7 +81,7 @@ class LitePullLoops:
         try:
             if assigned.pull_offset == NOWHERE:
                 assigned.pull_offset = await self._start(queue)
-        except RocketlineError as error:
+        except Exception as error:  # noqa: BLE001  # an application's keeper may raise anything
             self._throttle.warning("start of a queue not known", "another try follows", queue=queue, problem=error)
             return START_UNKNOWN_S
         subscription = self._subscription(queue.topic)
@@ -91,7 +91,7 @@ class LitePullLoops:
         try:
             query = self._query(assigned, subscription)
             result = await self._pulls.pull(query, self._options.suspend_timeout_s)
-        except RocketlineError as error:
+        except Exception as error:  # noqa: BLE001  # an application's hook may raise anything
             return self._pause_after(error, queue)
         if result.status is PullStatus.OFFSET_ILLEGAL:
             self._throttle.warning(
@@ -111,7 +111,7 @@ class LitePullLoops:
             with_subscription=True,
         )
 
-    def _pause_after(self, error: RocketlineError, queue: MessageQueue) -> float:
+    def _pause_after(self, error: Exception, queue: MessageQueue) -> float:
         if isinstance(error, FlowControlError) and error.code == ResponseCode.FLOW_CONTROL:
             return BROKER_FLOW_CONTROL_S
         self._throttle.warning("pull failed", "the queue is pulled again soon", queue=queue, problem=error)

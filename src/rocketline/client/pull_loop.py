@@ -114,7 +114,7 @@ class PullLoop:
             else:
                 try:
                     await self._pull()
-                except RocketlineError as error:
+                except Exception as error:  # noqa: BLE001  # an application's hook or keeper may raise anything
                     await self._rest_after(error)
         desk.pulls.plan.forget(self.queue)
 
@@ -136,7 +136,7 @@ class PullLoop:
             self._rest = None
             alarm.cancel()
 
-    async def _rest_after(self, error: RocketlineError) -> None:
+    async def _rest_after(self, error: Exception) -> None:
         desk = self._desk
         if isinstance(error, FlowControlError) and error.code == ResponseCode.FLOW_CONTROL:
             await desk.runtime.sleep(BROKER_FLOW_CONTROL_S)
@@ -146,7 +146,7 @@ class PullLoop:
         await desk.runtime.sleep(desk.options.pull_pause_s)
 
     async def _pull(self) -> None:
-        """One pull and what follows from it. Raises `RocketlineError` for what a pause may mend."""
+        """One pull and what follows from it. Raises what a pause may mend."""
         desk = self._desk
         if desk.options.orderly and not await self._is_locked():
             await desk.runtime.sleep(desk.options.pull_pause_s)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rocketline.client.pull_request import PullNode, PullQuery, PullRequests
 from rocketline.client.received_message import ReceivedMessage, decode_messages
-from rocketline.errors import BrokerNotFoundError, ClientError, TransportError, response_error
+from rocketline.errors import BrokerNotFoundError, TransportError, response_error
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID
@@ -253,7 +253,7 @@ class Pulls:
             template = requests.template(query, node)
             answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
             opaque = channel.expect(answer, query.code, timeout_s)
-        except (TransportError, ClientError):  # whoever waits for the answer meets it too, and is told
+        except Exception:  # noqa: BLE001  # a hook's, say: whoever waits for the answer meets it too, and is told
             return None
         channel.send_frame(requests.frame(template, query, node, opaque))
         return PullBegun(node, answer)

@@ -113,7 +113,7 @@ class Rebalancer:
         self._strategy, self._subscriptions, self._offsets, self._start = strategy, subscriptions, offsets, start
         self._locks_queues = is_orderly and self._is_clustering
         self._is_push = is_push
-        self._turn = asyncio.Lock()
+        self._turn, self._announcing = asyncio.Lock(), asyncio.Lock()
         self._is_stopped = False
 
     async def run(self) -> bool:
@@ -129,6 +129,7 @@ class Rebalancer:
             await asyncio.gather(*(one.run() for one in rounds))
             lost = {queue.topic for queue in self.queues} - set(topics)
             gave_up = await asyncio.gather(*(self.give_up(topic, ()) for topic in lost))
+        async with self._announcing:  # not in `_turn`, which a listener that closes its consumer waits for
             await self._announce([one for one in rounds if one.is_changed])
         return all(one.is_balanced for one in rounds) and not any(left for _, left in gave_up)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from rocketline.client.connections import Connections, Preparation, tls_context, vip_address
@@ -192,6 +193,10 @@ class ClientRuntime:
     async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
         """Wait until `event` is set, and say whether it is; not longer than `timeout_s` on the runtime's clock."""
         return await self._timers.wait_for(event, timeout_s)
+
+    def limit(self, timeout_s: float) -> AbstractAsyncContextManager[None]:
+        """Raise `TimeoutError` if the block takes longer than `timeout_s` on the runtime's clock."""
+        return self._timers.limit(timeout_s)
 
     # --- members
 

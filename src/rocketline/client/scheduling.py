@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from rocketline.clock import Clock
@@ -105,19 +106,26 @@ class Timers:
 
     async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
         """Wait until `event` is set, and say whether it is; not longer than `timeout_s` on the clock."""
-        if event.is_set():
-            return True
+        if not event.is_set():
+            with suppress(TimeoutError):
+                async with self.limit(timeout_s):
+                    await event.wait()
+        return event.is_set()
+
+    @asynccontextmanager
+    async def limit(self, timeout_s: float) -> AsyncIterator[None]:
+        """Raise `TimeoutError` if the block takes longer than `timeout_s` on the clock."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(None) as limit:
                 alarm = self._set(timeout_s, Alarm(lambda: limit.reschedule(loop.time()), is_awaited=True))
                 try:
-                    await event.wait()
+                    yield
                 finally:
                     alarm.cancel()
         except TimeoutError:
             self._check_open()
-        return event.is_set()
+            raise
 
     def _set(self, delay_s: float, alarm: Alarm) -> Alarm:
         loop = self._check_open()

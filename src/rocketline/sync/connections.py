@@ -38,6 +38,8 @@ _FIRST_READ_BYTES: Final = 4096
 """Most answers are short, and memory that is not taken need not be fetched."""
 _FRESH_S: Final = 1.0
 """A connection that was used so lately is not looked at before it is used again."""
+_SENT_AT_ONCE_BYTES: Final = 64 * 1024
+"""The system takes so much without waiting for the peer."""
 _OPAQUE_MASK: Final = 2**31 - 1
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _TIMEVAL: Final = struct.Struct("ll")
@@ -82,8 +84,8 @@ class BlockingConnection:
         `end_s` is when `timeout_s` will be over. Raises `TransportError` or `ProtocolError`.
         """
         self._limit_waits(timeout_s)
-        if self._tls is not None:
-            self._write(data)
+        if self._tls is not None or len(data) > _SENT_AT_ONCE_BYTES:
+            self._write(data, end_s)
             received = self._read()
         else:
             # The usual case without detours: after a wait the code is cold, and each call costs ten times its usual.
@@ -118,14 +120,14 @@ class BlockingConnection:
                 continue
             command = frame.decode(whole)
             if not command.flag & RESPONSE_FLAG:
-                self._refuse(command)
+                self._refuse(command, end_s)
             elif opaque is None or command.opaque == opaque:
                 return command
 
     def tell(self, data: bytes, timeout_s: float) -> None:
         """Send a request that nobody answers."""
         self._limit_waits(timeout_s)
-        self._write(data)
+        self._write(data, self._clock.monotonic() + timeout_s)
 
     def is_quiet(self) -> bool:
         """Nothing came in while nobody waited; if something did, it is most likely the peer's farewell."""
@@ -143,11 +145,12 @@ class BlockingConnection:
                 self._socket.sendall(self._tls.close())
         self._socket.close()
 
-    def _refuse(self, request: Command) -> None:
+    def _refuse(self, request: Command, end_s: float) -> None:
         """Peers ask on connections that sent heartbeats; should one ask here, it is told that nobody is in."""
         if not request.is_oneway:
             answer = response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "nobody answers on this connection")
-            self._write(frame.encode(replace(answer, opaque=request.opaque, serialize_type=self._serialize_type)))
+            data = frame.encode(replace(answer, opaque=request.opaque, serialize_type=self._serialize_type))
+            self._write(data, end_s)
 
     def _shake_hands(self, tls: TlsLayer, timeout_s: float) -> None:
         end_s = self._clock.monotonic() + timeout_s
@@ -177,9 +180,13 @@ class BlockingConnection:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             self._wait_ms = wait_ms
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, end_s: float) -> None:
+        """Send all of it. The system's limit is for one wait, and a peer that is slow has us wait many times."""
+        rest = memoryview(data if self._tls is None else self._tls.send(data))
         try:
-            self._socket.sendall(data if self._tls is None else self._tls.send(data))
+            while rest:
+                rest = rest[self._socket.send(rest) :]
+                self._limit_waits(end_s - self._clock.monotonic())
         except OSError as error:
             raise self._failure(error, "the peer took no bytes") from error
 

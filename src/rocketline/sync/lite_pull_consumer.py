@@ -165,7 +165,7 @@ class LitePullConsumer:
         With `auto_commit`, what earlier calls returned is committed first, every five seconds. Raises `ValueError`
         for a time below zero, `NotStartedError` and `ClosedError`.
         """
-        self._life.check()
+        self._check()
         deadline_s = self._clock.monotonic() + self._core.checked_timeout_s(timeout_s)
         while not (messages := self._polling.take()):
             left_s = deadline_s - self._clock.monotonic()
@@ -179,16 +179,20 @@ class LitePullConsumer:
     def __next__(self) -> ReceivedMessage:
         """The next message of any queue, whenever it comes. Ends when the consumer is closed."""
         if not self._life.is_closed:
-            self._life.check()
+            self._check()
         while (message := self._polling.take_one()) is None:
             if not self._wait(CTRL_C_S):
                 raise StopIteration
         return message
 
+    def _check(self) -> None:
+        """Raise unless it runs, here: what was pulled before a fork is the parent's, who consumes it."""
+        self._life.check()
+        self._portal.check_process()
+
     def _wait(self, timeout_s: float) -> bool:
-        """Until there may be something to take; False once it is closed. Raises `ForkedError`."""
+        """Until there may be something to take; False once it is closed."""
         if self._life.is_running:
-            _ = self._portal.loop  # in a forked child it raises; nothing would ever come
             self._queues.wait(min(timeout_s, CTRL_C_S))
         return self._life.is_running
 

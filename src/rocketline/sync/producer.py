@@ -19,6 +19,7 @@ from rocketline.client.producer import Producer as AsyncProducer
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
 from rocketline.client.queue_choice import Positions, QueueSelector
 from rocketline.client.receipts import SendReceipt, SendStatus
+from rocketline.client.scheduling import Stoppable
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
@@ -66,6 +67,7 @@ class Producer:
             clock=core.clock,
         )
         self._is_plain = not (self._sending.hooks or core.preparation.is_needed or core.options.vip_channel)
+        self._closing_idle: Stoppable | None = None
         self._turns = _Turns()
         room = None
         if self.options.back_pressure:
@@ -100,7 +102,9 @@ class Producer:
 
     async def _start(self) -> None:
         await self._core.start()
-        self.runtime.core.every(_IDLE_CHECK_S, _IDLE_CHECK_S, self._close_idle, name="close idle connections")
+        self._closing_idle = self.runtime.core.every(
+            _IDLE_CHECK_S, _IDLE_CHECK_S, self._close_idle, name="close idle connections"
+        )
 
     async def _close_idle(self) -> None:
         self._connections.close_idle()
@@ -109,9 +113,14 @@ class Producer:
         """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
         self._connections.close()
         if self._core.is_running:
-            self.runtime.portal.call_closing(self._core.close())
+            self.runtime.portal.call_closing(self._close())
         self._handover.close()
         self._end_thread()
+
+    async def _close(self) -> None:
+        if self._closing_idle is not None:
+            self._closing_idle.cancel()
+        await self._core.close()
 
     def _end_thread(self) -> None:
         """The background thread goes with the last client of the runtime."""
@@ -146,7 +155,7 @@ class Producer:
         first = self._sending.first_queue(request, self._turns.positions, queue, selector)
         is_given, left_s = queue is not None or selector is not None, timeout_s
         if first is None:
-            first = self._first_queue(request, queue, selector)
+            first = self._first_queue(request, queue, selector, timeout_s)
             left_s += started_s - clock.monotonic()
         outcome = self._outcome(request, first, self._sending.first_timeout_s(left_s, is_given=is_given))
         if isinstance(outcome, SendReceipt) and outcome.status is _SEND_OK and self._sending.faults is None:
@@ -200,7 +209,8 @@ class Producer:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         self._core.check_running()
         request = self._sending.prepare(message)
-        chosen, timeout_s = self._first_queue(request, queue, selector), self.options.send_timeout_s
+        timeout_s = self.options.send_timeout_s
+        chosen = self._first_queue(request, queue, selector, timeout_s)
         address, command = self._address(request, chosen), self._command(request, chosen)
         context = self._sending.context(request, chosen, address, SendMode.ONEWAY)
         with self._sending.hooks.around(context):
@@ -215,11 +225,11 @@ class Producer:
     # --- one attempt
 
     def _first_queue(
-        self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None
+        self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None, timeout_s: float
     ) -> MessageQueue:
         first = self._sending.first_queue(request, self._turns.positions, queue, selector)
         if first is None:
-            self.runtime.portal.call(self._delivery.publish_info(request.topic))
+            self.runtime.portal.call(self._delivery.find_queues(request.topic, timeout_s))
             first = self._sending.first_queue(request, self._turns.positions, queue, selector)
             assert first is not None
         return first

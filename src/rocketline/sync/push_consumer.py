@@ -80,7 +80,8 @@ class PushConsumer:
         try:
             self.runtime.portal.call(self._core.start())
         except BaseException:
-            self._end()
+            if not self._is_started:  # else it runs, and whoever started it will close it
+                self._end()
             raise
         self._is_started = True
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -159,3 +160,25 @@ def test_names_with_a_namespace_find_their_handler() -> None:
     retry = MessageQueue("%RETRY%ns%billing", "broker-a", 0)
     (part,) = handlers.slices(retry, process_queue, received([0], queue=retry, RETRY_TOPIC="ns%orders"))
     assert (part.handler, part.messages[0].topic) == (handler, "orders")
+
+
+async def test_cancelled_work_that_a_handler_waited_for_is_a_failure_of_the_handler(clock: FakeClock) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        cancelled.cancel()
+        await cancelled
+
+    part = part_of(handle, clock)
+    await calls(clock).call_async(part)
+    assert isinstance(part.error, asyncio.CancelledError)
+
+
+async def test_cancelled_task_ends_with_its_handler(clock: FakeClock) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(calls(clock).call_async(part_of(handle, clock)))
+        await asyncio.sleep(0)
+        task.cancel()
+    assert task.cancelled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -304,3 +305,28 @@ def tls_echo(config: TlsConfig) -> Iterator[str]:
     yield f"127.0.0.1:{listening.getsockname()[1]}"
     thread.join()
     listening.close()
+
+
+def test_large_request_to_a_peer_that_is_slow_ends_in_its_time(pool: BlockingConnections) -> None:
+    """The peer takes a little now and then: each time the system's own limit begins anew."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        is_over = threading.Event()
+
+        def take_slowly() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                while not is_over.wait(0.1):
+                    connection.recv(20_000)
+
+        thread = threading.Thread(target=take_slowly)
+        thread.start()
+        begin_s = time.monotonic()
+        try:
+            with pytest.raises(RequestTimeoutError):
+                pool.request(f"127.0.0.1:{listening.getsockname()[1]}", Command(10, {}, bytes(12_000_000)), 0.5)
+        finally:
+            took_s = time.monotonic() - begin_s
+            is_over.set()
+            thread.join()
+    assert took_s < 1.0
