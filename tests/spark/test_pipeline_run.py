@@ -66,7 +66,7 @@ def test_orders_are_landed_cleaned_and_summed_up_and_the_next_run_goes_on(
     assert pipeline.rows("raw").count() == len(ORDERS)
     assert pipeline.values("clean", "id", "price") == [("order-1", 1.0), ("order-2", 2.5), ("order-4", 4.0)]
     assert pipeline.values("clean.quarantine", "body", "problems") == [
-        (b"no json", ["parses"]),
+        (b"no json", ["parses: no JSON as declared"]),
         (json.dumps(order(3, -1.0)).encode(), ["price is positive"]),
     ]
     assert pipeline.values("revenue", "revenue") == [(3.5,)], "the last minute is still open"
@@ -95,7 +95,7 @@ def test_rows_in_quarantine_become_dead_letters_and_results_become_messages(
     letters = {bytes(row.body): row for row in messages(spark, server.address, bad)}
     assert letters.keys() == {b"no json", json.dumps(order(3, -1.0)).encode()}
     letter = letters[b"no json"]
-    assert letter.properties["PROBLEMS"] == "parses"
+    assert letter.properties["PROBLEMS"] == "parses: no JSON as declared"
     assert letter.properties["PROBLEM_TOPIC"] == topic
     assert letter.properties["number"] == "4", "its own properties are there still"
     assert (letter.tags, letter.keys) == ("new", "key-4")

@@ -214,6 +214,50 @@ def test_messages_that_a_tag_filter_left_out_are_told_from_lost_ones(
     assert [queue.gaps for queue in found.queues if queue.gaps] == [(Span(row.queueOffset, row.queueOffset + 1),)]
 
 
+def altered(checkpoint: Path, batch: int, source: int, **more: dict[int, int]) -> None:
+    """Write what a batch was to read as it was in another one, with other numbers for some queues."""
+    *lines, last = (checkpoint / "offsets" / str(source)).read_text().splitlines()
+    offset = json.loads(last)
+    for key, numbers in more.items():
+        ((queues,),) = (brokers.values() for brokers in offset[key].values())
+        queues.update({str(queue): number for queue, number in numbers.items()})
+    (checkpoint / "offsets" / f".{batch}.crc").unlink(missing_ok=True)
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join([*lines, json.dumps(offset)]))
+    (checkpoint / "rocketline-coverage.json").unlink(missing_ok=True)
+
+
+def test_queue_that_began_anew_is_told_and_not_called_clean(copy: Trial) -> None:
+    checkpoint = copy.pipeline.state / "checkpoints" / "from-orders"
+    altered(checkpoint, 1, 0, queues={0: 3}, base={0: 0, 1: 10, 2: 10, 3: 10})
+    shutil.copyfile(checkpoint / "commits" / "0", checkpoint / "commits" / "1")
+    found = copy.verdict()
+
+    assert not found.is_clean
+    assert [queue.begun_anew for queue in found.queues] == [(Span(0, 3),), (), (), ()]
+    assert not any(queue.gaps or queue.doubled_rows for queue in found.queues)
+
+
+def test_rows_that_came_between_the_starts_of_two_queries_are_gaps(landed: Landed) -> None:
+    rule = (
+        'expect = [{{ name = "even", that = "queueOffset % 2 = 0" }}]\nown_query = true\n'
+        'quarantine = {{ format = "delta", path = "odd" }}\n'
+    )
+    trial = landed("delta", LANDING + rule)
+    assert trial.verdict().is_clean
+    altered(trial.pipeline.state / "checkpoints" / "raw.quarantine", 0, 0, base={2: 4, 3: 10})
+    DeltaTable(trial.pipeline.table("raw.quarantine").path).delete(
+        "queueId = 2 AND queueOffset < 4 OR queueId = 3 AND queueOffset < 10"
+    )
+    found = trial.verdict()
+
+    assert [queue.gaps for queue in found.queues] == [
+        (),
+        (),
+        (Span(1, 2), Span(3, 4)),
+        tuple(Span(offset, offset + 1) for offset in range(1, 10, 2)),
+    ]
+
+
 def test_rows_in_quarantine_count_as_landed(landed: Landed) -> None:
     rule = (
         'expect = [{{ name = "even", that = "cast(cast(body as string) as int) % 2 = 0" }}]\n'

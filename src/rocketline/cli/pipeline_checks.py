@@ -21,7 +21,8 @@ _PROBLEMS = (
     ("gaps", "missing"),
     ("doubles", "there more than once"),
     ("strangers", "there, but never read"),
-    ("unknown", "missing, and gone from the broker"),
+    ("unknown", "missing, and the broker does not tell why"),
+    ("begun_anew", "begun anew: cannot be proved"),
 )
 _REMARKS = (("filtered", "left out by the filter"), ("skipped", "gone before they were read (failOnDataLoss=false)"))
 
@@ -152,7 +153,7 @@ def _machine_row(found: Findings) -> tuple[object, ...]:
 
 
 def _machine_queue(queue: QueueFindings) -> dict[str, object]:
-    names = ("read", "gaps", "doubles", "strangers", "skipped", "filtered", "unknown")
+    names = ("read", "gaps", "doubles", "strangers", "skipped", "filtered", "unknown", "begun_anew")
     spans = {name: [list(span) for span in getattr(queue, name)] for name in names}
     place = {"topic": queue.queue.topic, "broker": queue.queue.broker_name, "queue": queue.queue.queue_id}
     return {**place, "rows": queue.rows, "doubled_rows": queue.doubled_rows, **spans}

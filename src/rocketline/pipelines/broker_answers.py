@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from rocketline.client.pulling import PullStatus
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.definition import Source
-from rocketline.pipelines.spans import Span, common, joined, spans_of, without
+from rocketline.pipelines.spans import Span, common, joined, merged, spans_of, without
 from rocketline.pipelines.verification import QueueFindings
 from rocketline.spark.options import source_options
 from rocketline.sync.pull_consumer import PullConsumer
 
 _COUNT: Final = 1000
+
+
+class _Look(NamedTuple):
+    """One answer of a broker: which offsets it looked at, and where among them the source wants messages."""
+
+    span: Span
+    wanted: list[Span]
 
 
 class BrokerAnswers:
@@ -43,18 +51,26 @@ class BrokerAnswers:
         queue = findings.queue
         kept = [Span(self._consumer.min_offset(queue), self._consumer.max_offset(queue))]
         known, unknown = common(findings.gaps, kept), without(findings.gaps, kept)
+        wanted: list[Span] = []
+        seen: list[Span] = []
         # A filter makes as many gaps as it lets messages through: asking for each by itself would take for ever.
-        lost = common(known, [span for near in joined(known, _COUNT) for span in self._wanted(queue, near)])
-        return replace(findings, gaps=tuple(lost), filtered=tuple(without(known, lost)), unknown=tuple(unknown))
+        for near in joined(known, _COUNT):
+            for looked in self._looks(queue, near):
+                wanted += looked.wanted
+                seen.append(looked.span)
+        lost = common(known, wanted)
+        filtered = without(common(known, seen), lost)
+        unknown += without(known, [*lost, *filtered])
+        return replace(findings, gaps=tuple(lost), filtered=tuple(filtered), unknown=tuple(merged(unknown)))
 
-    def _wanted(self, queue: MessageQueue, span: Span) -> list[Span]:
-        """Where in a span the broker has messages that the source wants."""
-        found: list[int] = []
+    def _looks(self, queue: MessageQueue, span: Span) -> Iterator[_Look]:
+        """What the broker shows of a span, from its start to where it shows no more."""
         at = span.start
         while at < span.end:
             result = self._consumer.pull(queue, at, _COUNT, self._selector)
-            found += [message.queue_offset for message in result.messages if message.queue_offset < span.end]
             if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= at:
                 break
+            if result.status is not PullStatus.OFFSET_ILLEGAL:  # that one jumps over what is not there any more
+                wanted = spans_of(message.queue_offset for message in result.messages)
+                yield _Look(Span(max(at, result.min_offset), result.next_offset), wanted)
             at = result.next_offset
-        return spans_of(found)

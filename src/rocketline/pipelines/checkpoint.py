@@ -15,7 +15,7 @@ from typing import Any, Final
 from rocketline.errors import PipelineError
 from rocketline.files import replace_file
 from rocketline.model.queue import MessageQueue
-from rocketline.pipelines.spans import Span, merged
+from rocketline.pipelines.spans import Span, common, merged
 from rocketline.spark.offsets import initial_offset, parse_offset, ranges_between
 
 _NOTHING: Final = "-"
@@ -32,21 +32,30 @@ class Coverage:
 
     batch: int = -1
     spans: Mapping[MessageQueue, list[Span]] = field(default_factory=dict)
+    again: Mapping[MessageQueue, list[Span]] = field(default_factory=dict)
+    """What was read more than once: the queue began anew, with other messages at the same offsets."""
 
     def as_json(self) -> dict[str, Any]:
-        spans = [
-            [queue.topic, queue.broker_name, queue.queue_id, [list(span) for span in spans]]
-            for queue, spans in sorted(self.spans.items())
-        ]
-        return {"batch": self.batch, "spans": spans}
+        return {"batch": self.batch, "spans": _rows(self.spans), "again": _rows(self.again)}
 
     @classmethod
     def of_json(cls, given: dict[str, Any]) -> Coverage:
-        spans = {
-            MessageQueue(topic, broker, queue_id): [Span(*pair) for pair in pairs]
-            for topic, broker, queue_id, pairs in given["spans"]
-        }
-        return cls(given["batch"], spans)
+        return cls(given["batch"], _spans(given["spans"]), _spans(given.get("again", [])))
+
+
+def _rows(spans: Mapping[MessageQueue, list[Span]]) -> list[list[Any]]:
+    """Spans of queues, as JSON has them."""
+    return [
+        [queue.topic, queue.broker_name, queue.queue_id, [list(span) for span in found]]
+        for queue, found in sorted(spans.items())
+    ]
+
+
+def _spans(rows: Iterable[list[Any]]) -> Spans:
+    return {
+        MessageQueue(topic, broker, queue_id): [Span(*pair) for pair in pairs]
+        for topic, broker, queue_id, pairs in rows
+    }
 
 
 class Checkpoint:
@@ -137,7 +146,7 @@ class Checkpoint:
             return Coverage()
 
     def _continued(self, known: Coverage, until: int) -> Coverage:
-        spans: Spans = {queue: list(found) for queue, found in known.spans.items()}
+        spans, again = dict(known.spans), dict(known.again)
         planned = set(self.planned_batches())
         before = self._offset_before(known.batch + 1, planned) if until > known.batch else {}
         for batch in range(known.batch + 1, until + 1):
@@ -150,11 +159,13 @@ class Checkpoint:
             if after == before:
                 continue  # a batch without input, which only moves the watermark
             for each in ranges_between(before, after):
-                spans.setdefault(MessageQueue(each.topic, each.broker, each.queue_id), []).append(
-                    Span(each.start, each.end)
-                )
+                queue, span = MessageQueue(each.topic, each.broker, each.queue_id), Span(each.start, each.end)
+                read = spans.get(queue, [])
+                if twice := common(read, [span]):
+                    again[queue] = merged([*again.get(queue, []), *twice])
+                spans[queue] = merged([*read, span])
             before = after
-        return Coverage(max(known.batch, until), {queue: merged(found) for queue, found in spans.items()})
+        return Coverage(max(known.batch, until), spans, again)
 
     def _offset_before(self, batch: int, planned: set[int]) -> dict[str, Any]:
         if batch == 0:

@@ -43,12 +43,14 @@ def accepted_columns(step: Step, columns: Columns) -> Columns:
 
 
 def rejected(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
-    """The rows for quarantine, as they came, with the names of what failed."""
+    """The rows for quarantine, as they came, with the names of what failed; of a body that was not read, and why."""
     from pyspark.sql import functions as f
 
-    expectations = [*([_parses(step.parse)] if step.parse else []), *step.expectations]
-    names = f.array(*(f.lit(each.name) for each in expectations if each.otherwise is Otherwise.QUARANTINE))
-    bad = _judged(rows, step, columns).where(f.col(_FAILED).isNotNull() & f.arrays_overlap(_FAILED, names))
+    names = f.array(*(f.lit(each.name) for each in step.expectations if each.otherwise is Otherwise.QUARANTINE))
+    is_wanted = f.arrays_overlap(_FAILED, names)
+    if step.parse is not None and step.parse.otherwise is Otherwise.QUARANTINE:
+        is_wanted |= f.col(MALFORMED).isNotNull()
+    bad = _judged(rows, step, columns).where(f.col(_FAILED).isNotNull() & is_wanted)
     if step.parse is not None:
         bad = without(bad, PARSED, MALFORMED, *fields_of(step.parse)).withColumnRenamed(_BODY, step.parse.column)
     return bad.withColumnRenamed(_FAILED, PROBLEMS)
@@ -64,16 +66,19 @@ def _judged(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
     checks = []
     if step.parse is not None:
         wide, is_malformed = _widened(rows, step, step.parse, columns), f.col(MALFORMED).isNotNull()
-        checks.append(f.when(is_malformed, _outcome(_parses(step.parse))))
+        checks.append(f.when(is_malformed, _unread(step.parse)))
     # A body that cannot be read fails that alone: its fields are all null.
     checks += [f.when(~is_malformed & ~_holds(each), _outcome(each)) for each in step.expectations]
     failed = f.filter(f.array(*checks), lambda name: name.isNotNull())
     return wide.withColumn(_FAILED, f.when(f.size(failed) > 0, failed))
 
 
-def _parses(parsing: Parsing) -> Expectation:
-    """What parsing expects of a body."""
-    return Expectation(PARSES, f"{parsing.column} is {parsing.format.name}", parsing.otherwise)
+def _unread(parsing: Parsing) -> Column:
+    """What a row gets whose body cannot be read."""
+    from pyspark.sql import functions as f
+
+    outcome = _outcome(Expectation(PARSES, f"{parsing.column} is {parsing.format.name}", parsing.otherwise))
+    return f.concat_ws(": ", outcome, MALFORMED)
 
 
 def _widened(rows: DataFrame, step: Step, parsing: Parsing, columns: Columns) -> DataFrame:

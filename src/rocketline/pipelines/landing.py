@@ -37,6 +37,8 @@ class Landed:
     """What one batch brought to one table."""
 
     query: str
+    query_id: str
+    """Spark's own, of its checkpoint: with a new one batches are counted from 0 again."""
     table: str
     batch: int
     rows: int
@@ -91,7 +93,8 @@ class Landing:
             attempt.remove()
         took_s = self.clock.monotonic() - began_s
         count = sum(file.rows for file in files)
-        self.tell(Landed(self.query.name, name, number, count, len(files), self.clock.wall_ms(), took_s))
+        now_ms = self.clock.wall_ms()
+        self.tell(Landed(self.query.name, writer.query_id, name, number, count, len(files), now_ms, took_s))
 
 
 def _is_missing(table: Table, writer: Writer, number: int) -> bool:

@@ -22,6 +22,8 @@ Columns: TypeAlias = Sequence[str] | None
 PARSED: Final = "__parsed"
 MALFORMED: Final = "__malformed"
 _CORRUPT: Final = "__corrupt"
+_EMPTY: Final = "there is no body"
+_NO_TEXT: Final = "no UTF-8"
 
 
 def with_parsed(rows: DataFrame, parsing: Parsing, columns: Columns) -> DataFrame:
@@ -65,17 +67,17 @@ def _with_text(rows: DataFrame, parsing: Parsing) -> DataFrame:
     if parsing.format is BodyFormat.RAW:
         return rows.withColumns({
             PARSED: f.when(is_text, f.struct(text.alias("value"))),
-            MALFORMED: _reason(text.isNull() | ~is_text, f.lit("no UTF-8")),
+            MALFORMED: f.when(text.isNull(), _EMPTY).when(~is_text, _NO_TEXT),
         })  # fmt: skip
     parsed = _parsed(text, parsing)
     # Twice the same expression: Spark computes it once.
     corrupt = parsed.getField(_CORRUPT)
     fields = _struct(parsing.schema).fieldNames()
-    is_bad = text.isNull() | ~is_text | parsed.isNull() | corrupt.isNotNull()
-    reason = _reason(is_bad, f.lit(f"no {parsing.format.name} as declared"))
+    is_bad = f.coalesce(parsed.isNull() | corrupt.isNotNull(), f.lit(True))
+    unlike = f"no {parsing.format.name} as declared"
     return rows.withColumns({
         PARSED: f.struct(*[parsed.getField(name).alias(name) for name in fields]),
-        MALFORMED: reason,
+        MALFORMED: f.when(text.isNull(), _EMPTY).when(~is_text, _NO_TEXT).when(is_bad, unlike),
     })  # fmt: skip
 
 
@@ -102,9 +104,3 @@ def _struct(schema: str) -> StructType:
     if not isinstance(found, StructType):
         raise ConfigError([f"schema {schema!r}: name the fields, as in: id string, price double"])
     return found
-
-
-def _reason(is_bad: Column, reason: Column) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.when(f.coalesce(is_bad, f.lit(True)), reason)

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, Step, TableFormat, TopicTarget
+from rocketline.errors import ConfigError
+from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, Source, Step, TableFormat, TopicTarget
 from rocketline.pipelines.section import nearest
 
 
@@ -97,6 +98,7 @@ def check_inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     for name in pipeline.steps.keys() - {step.name for step in in_order(pipeline.steps)}:
         yield f"steps.{name}.from", "goes round in a circle: a step cannot read what is made of its own rows"
     yield from _check_places(pipeline)
+    yield from _check_beginnings(pipeline)
     fed = Counter((table, topic.topic) for step in pipeline.steps.values() for table, topic in _publications_of(step))
     for (table, topic), count in fed.items():
         if count > 1:
@@ -127,6 +129,40 @@ def _check_places(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
             )
 
 
+def _check_beginnings(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Steps whose two queries may begin at different places: what lies between would be in neither table."""
+    for step in pipeline.steps.values():
+        source = pipeline.sources.get(step.inputs[0]) if step.inputs else None
+        if source is None or not _is_split(pipeline, step) or not _begins_anywhere(source):
+            continue
+        yield (
+            f"steps.{step.name}.quarantine",
+            f"two queries read {source.name}, one for the table and one for this, and a row that comes between their "
+            'starts would be in neither: write startingOffsets = "earliest" there, an offset for each queue, or '
+            "startingTimestamp",
+        )
+
+
+def _is_split(pipeline: Pipeline, step: Step) -> bool:
+    """It has a table and a side table, and a source that it reads is read for each by itself."""
+    return step.quarantine is not None and any(_has_own_query(pipeline, step, table) for table in _tables_of(step))
+
+
+def _begins_anywhere(source: Source) -> bool:
+    """Where it begins depends on when it is asked: at the end of a queue, or where a group is."""
+    from rocketline.spark.options import EARLIEST, LATEST_OFFSET, source_options
+
+    try:
+        starting = source_options(source.options, is_stream=True).starting
+    except ConfigError:
+        return False  # the source itself is wrong, which is told elsewhere
+    if starting.time_ms is not None or starting.times_ms is not None:
+        return False
+    if starting.offsets is not None:
+        return LATEST_OFFSET in starting.offsets.values()
+    return starting.word != EARLIEST
+
+
 def _step_name(table: str) -> str:
     return table.removesuffix(QUARANTINE_SUFFIX)
 
@@ -137,16 +173,24 @@ def _tables_of(step: Step) -> list[str]:
 
 def _query_for(pipeline: Pipeline, step: Step, table: str, made: dict[str, Query], writer: dict[str, Query]) -> Query:
     """The query that writes a table: one that is there already, if it can."""
-    is_parquet = pipeline.table(table).format is TableFormat.PARQUET
-    is_stateful = step.is_stateful and table == step.name
-    if is_parquet or is_stateful or step.has_own_query:
-        made[table] = Query(table, step.inputs if table == step.name else step.inputs[:1], is_file_sink=is_parquet)
+    if _has_own_query(pipeline, step, table):
+        inputs = step.inputs if table == step.name else step.inputs[:1]
+        made[table] = Query(table, inputs, is_file_sink=_is_parquet(pipeline, table))
         return made[table]
     before = step.inputs[0]
     if before in writer and not writer[before].is_file_sink:
         return writer[before]
     name = f"from-{before}"
     return made.setdefault(name, Query(name, (before,)))
+
+
+def _has_own_query(pipeline: Pipeline, step: Step, table: str) -> bool:
+    is_stateful = step.is_stateful and table == step.name
+    return _is_parquet(pipeline, table) or is_stateful or step.has_own_query
+
+
+def _is_parquet(pipeline: Pipeline, table: str) -> bool:
+    return pipeline.table(table).format is TableFormat.PARQUET
 
 
 def _publications_of(step: Step) -> list[tuple[str, TopicTarget]]:

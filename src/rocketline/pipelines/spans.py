@@ -74,6 +74,15 @@ def common(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     return without(kept, without(kept, others))
 
 
+def before(spans: Iterable[Span], end: int) -> list[Span]:
+    """The offsets that come before `end`.
+
+    >>> before([Span(0, 5), Span(7, 9)], 3)
+    [Span(start=0, end=3)]
+    """
+    return merged(Span(span.start, min(span.end, end)) for span in spans)
+
+
 def joined(spans: Iterable[Span], near: int) -> list[Span]:
     """Fewer, longer spans: what lies between two that are at most `near` apart belongs to them.
 

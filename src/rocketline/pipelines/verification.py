@@ -6,14 +6,16 @@ a billion rows are thirty thousand blocks, and all that is wrong is found exactl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from rocketline.model.queue import MessageQueue
-from rocketline.pipelines.spans import Span, merged, total, without
+from rocketline.pipelines.spans import Span, before, merged, total, without
 
 BLOCK: Final = 32_768
+
+SpanTable = Mapping[MessageQueue, Sequence[Span]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,14 @@ class QueueFindings:
     filtered: tuple[Span, ...] = ()
     """Gaps that the broker explains: the source's filter leaves these messages out."""
     unknown: tuple[Span, ...] = ()
-    """Gaps that the broker cannot explain any more: the messages are gone."""
+    """Gaps that the broker cannot explain: the messages are gone, or it would not show them."""
+    begun_anew: tuple[Span, ...] = ()
+    """Read more than once, since the topic was made anew: which read a row is of cannot be told, so nothing is proved
+    and rows there are not called doubled."""
 
     @property
     def is_clean(self) -> bool:
-        return not (self.gaps or self.strangers or self.doubled_rows or self.unknown)
+        return not (self.gaps or self.strangers or self.doubled_rows or self.unknown or self.begun_anew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +90,72 @@ class Findings:
         return sum(total(queue.read) for queue in self.queues)
 
 
+def done_by_all(queries: Sequence[SpanTable], ends: Sequence[Mapping[MessageQueue, int]]) -> SpanTable:
+    """What must be there if several queries write a step's tables, as its rows and those that it rejects.
+
+    `queries` has what each has read, `ends` where each is now. It is what any of them has read, up to where the one
+    behind is. Where one began later, or had to skip something, its rows are missing: so it is not what all have read.
+    """
+    done: dict[MessageQueue, list[Span]] = {}
+    for queue, spans in united(queries).items():
+        reached = [_reached(read.get(queue, ()), at.get(queue, 0)) for read, at in zip(queries, ends, strict=True)]
+        done[queue] = before(spans, min(reached))
+    return done
+
+
+def _reached(spans: Iterable[Span], end: int) -> int:
+    """How far a query ever was in a queue: it has read nothing of one that it came to the end of, and goes back in one
+    that begins anew."""
+    return max([end, *(span.end for span in spans)])
+
+
+def united(tables: Iterable[SpanTable]) -> dict[MessageQueue, list[Span]]:
+    """The offsets that are in any of them."""
+    found: dict[MessageQueue, list[Span]] = {}
+    for table in tables:
+        for queue, spans in table.items():
+            found[queue] = merged([*found.get(queue, []), *spans])
+    return found
+
+
 def compare(
-    done: Mapping[MessageQueue, Iterable[Span]],
-    planned: Mapping[MessageQueue, Iterable[Span]],
+    done: SpanTable,
+    planned: SpanTable,
     blocks: Iterable[Block],
+    again: SpanTable | None = None,
 ) -> tuple[QueueFindings, ...]:
     """What differs between the spans that were read and the blocks that are there, queue by queue.
 
     `planned` has the spans of `done` and those of a batch that was begun and is not done: its rows may be there.
+    `again` has what was read more than once.
     """
+    again = again or {}
     by_queue: dict[MessageQueue, list[Block]] = {}
     for block in blocks:
         by_queue.setdefault(block.queue, []).append(block)
     queues = sorted({*done, *by_queue})
     return tuple(
-        _queue(queue, done.get(queue, ()), planned.get(queue, ()), by_queue.get(queue, [])) for queue in queues
+        _queue(queue, done.get(queue, ()), planned.get(queue, ()), by_queue.get(queue, []), again.get(queue, ()))
+        for queue in queues
     )
 
 
-def _queue(queue: MessageQueue, done: Iterable[Span], planned: Iterable[Span], blocks: list[Block]) -> QueueFindings:
+def _queue(
+    queue: MessageQueue, done: Iterable[Span], planned: Iterable[Span], blocks: list[Block], again: Iterable[Span]
+) -> QueueFindings:
     there = merged(span for block in blocks for span in block.spans)
     read = merged(done)
     whole = [Span(read[0].start, read[-1].end)] if read else []
+    begun_anew = tuple(merged(again))
     return QueueFindings(
         queue=queue,
         read=tuple(read),
         rows=sum(block.rows for block in blocks),
         gaps=tuple(without(read, there)),
         strangers=tuple(without(there, merged([*read, *planned]))),
-        doubled_rows=sum(block.rows - block.distinct for block in blocks),
+        doubled_rows=0 if begun_anew else sum(block.rows - block.distinct for block in blocks),
         skipped=tuple(without(whole, read)),
+        begun_anew=begun_anew,
     )
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,9 +15,18 @@ from rocketline.pipelines.definition import Pipeline, Step
 from rocketline.pipelines.preparation import checkpoint_of
 from rocketline.pipelines.queries import queries_of
 from rocketline.pipelines.section import nearest
-from rocketline.pipelines.spans import Span, common, merged, spans_of
+from rocketline.pipelines.spans import spans_of
 from rocketline.pipelines.tables.reading import read_table
-from rocketline.pipelines.verification import BLOCK, Block, Findings, QueueFindings, compare
+from rocketline.pipelines.verification import (
+    BLOCK,
+    Block,
+    Findings,
+    QueueFindings,
+    SpanTable,
+    compare,
+    done_by_all,
+    united,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +35,6 @@ PLACE: Final = ("topic", "brokerName", "queueId", "queueOffset")
 """The columns that say where a message was stored."""
 _DOUBLES_MAX: Final = 100_000
 """How many doubled offsets are looked up; the number of doubled rows is exact all the same."""
-
-SpanTable = Mapping[MessageQueue, Sequence[Span]]
 
 
 def verify(
@@ -65,7 +71,9 @@ def _verified(pipeline: Pipeline, spark: SparkSession, step: Step, *, asks_broke
     rows = _places(read_table(spark, step.table), step.table.path)
     if step.quarantine is not None:
         rows = rows.unionByName(_places(read_table(spark, step.quarantine.table), step.quarantine.table.path))
-    found = compare(done, _planned(pipeline, step), _blocks(rows))
+    blocks = _blocks(rows)
+    planned = [checkpoint.coverage_with_planned() for checkpoint in _checkpoints(pipeline, step)]
+    found = compare(done, united(each.spans for each in planned), blocks, united(each.again for each in planned))
     if any(queue.doubled_rows for queue in found):
         found = _with_doubles(found, rows)
     if asks_broker and any(queue.gaps for queue in found):
@@ -84,26 +92,13 @@ def _checkpoints(pipeline: Pipeline, step: Step) -> list[Checkpoint]:
 def _done(pipeline: Pipeline, step: Step) -> tuple[SpanTable, int]:
     """What was read by batches that are done, and how many these are."""
     found: list[Coverage] = []
+    ends: list[Mapping[MessageQueue, int]] = []
     for checkpoint in _checkpoints(pipeline, step):
         if checkpoint.query_id() is None:
             raise PipelineError(f"there is no checkpoint {checkpoint.folder}: has the pipeline run?")
+        ends.append(checkpoint.positions())
         found.append(checkpoint.coverage())
-    # Two queries may write the two halves: what both have done must be there.
-    first, *others = found
-    done = {
-        queue: functools.reduce(common, [other.spans.get(queue, []) for other in others], spans)
-        for queue, spans in first.spans.items()
-    }
-    return done, min(each.batch + 1 for each in found)
-
-
-def _planned(pipeline: Pipeline, step: Step) -> SpanTable:
-    """That, and what a batch has begun to read."""
-    planned: dict[MessageQueue, list[Span]] = {}
-    for checkpoint in _checkpoints(pipeline, step):
-        for queue, spans in checkpoint.coverage_with_planned().spans.items():
-            planned[queue] = merged([*planned.get(queue, []), *spans])
-    return planned
+    return done_by_all([each.spans for each in found], ends), min(each.batch + 1 for each in found)
 
 
 def _places(rows: DataFrame, path: str) -> DataFrame:
@@ -150,4 +145,7 @@ def _with_doubles(found: tuple[QueueFindings, ...], rows: DataFrame) -> tuple[Qu
     offsets: dict[MessageQueue, list[int]] = {}
     for row in counted.limit(_DOUBLES_MAX).collect():
         offsets.setdefault(MessageQueue(row.topic, row.brokerName, row.queueId), []).append(row.queueOffset)
-    return tuple(replace(queue, doubles=tuple(spans_of(offsets.get(queue.queue, [])))) for queue in found)
+    return tuple(
+        replace(queue, doubles=tuple(spans_of(offsets.get(queue.queue, [])))) if queue.doubled_rows else queue
+        for queue in found
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from rocketline.errors import PipelineError
 from rocketline.model.queue import MessageQueue
-from rocketline.pipelines.checkpoint import Checkpoint
+from rocketline.pipelines.checkpoint import COVERAGE_FILE, Checkpoint
 from rocketline.pipelines.spans import Span
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
@@ -84,6 +84,35 @@ def test_jump_over_lost_messages_leaves_a_hole(spark: Spark) -> None:
     spark.done(1)
 
     assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(10, 15), Span(30, 40)]}
+
+
+def test_topic_that_was_made_anew_is_read_again_and_that_is_remembered(spark: Spark) -> None:
+    checkpoint = Checkpoint(spark.folder)
+    spark.plan(0, offset({0: 100, 1: 7}, {0: 90, 1: 0}))
+    spark.plan(1, offset({0: 93, 1: 0}, {0: 93, 1: 0}))  # made anew, and all but empty
+    spark.plan(2, offset({0: 95, 1: 4}))
+    for batch in range(3):
+        spark.done(batch)
+    found = checkpoint.coverage()
+    assert found.spans == {QUEUES[0]: [Span(90, 100)], QUEUES[1]: [Span(0, 7)]}
+    assert found.again == {QUEUES[0]: [Span(93, 95)], QUEUES[1]: [Span(0, 4)]}
+
+    checkpoint.keep_coverage()
+    for batch in range(2):
+        spark.forget(batch)
+    spark.plan(3, offset({0: 102, 1: 4}))
+    assert checkpoint.coverage().again == found.again
+    assert checkpoint.coverage_with_planned().again == {QUEUES[0]: [Span(93, 100)], QUEUES[1]: [Span(0, 4)]}
+
+
+def test_coverage_that_an_older_release_wrote_down_is_read(spark: Spark) -> None:
+    old = {"batch": 0, "spans": [["orders", "broker-a", 0, [[10, 15]]]]}
+    (spark.folder / COVERAGE_FILE).write_text(json.dumps(old))
+    spark.plan(0, offset({0: 15}, {0: 10}))
+    spark.plan(1, offset({0: 12}, {0: 11}))
+    spark.done(1)
+
+    assert Checkpoint(spark.folder).coverage().again == {QUEUES[0]: [Span(11, 12)]}
 
 
 def test_what_spark_forgets_was_written_down(spark: Spark) -> None:

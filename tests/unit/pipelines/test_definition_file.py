@@ -169,6 +169,58 @@ def test_steps_that_cannot_be_are_told(tmp_path: Path, lines: str, problem: str)
     assert any(problem in each for each in found), found
 
 
+REJECTING = 'expect = [{ name = "a", that = "b" }]\nquarantine = { format = "delta", path = "q" }\n'
+PARQUET_ASIDE = REJECTING.replace("delta", "parquet")
+IN_DELTA = LANDED.replace('"parquet"', '"delta"')
+WATERMARK = 'watermark = { time = "bornTimestamp", late = "1 minute" }\n'
+BEGIN = 'startingOffsets = "earliest"\n'
+
+
+def begun(begin: str, text: str) -> str:
+    return text.replace(BEGIN, begin)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "",
+        'startingOffsets = "latest"\n',
+        'startingOffsets = "group"\nconsumerGroup = "readers"\n',
+        "startingOffsets = { orders = { broker-a = { 0 = 5, 1 = -1 } } }\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        LANDED + REJECTING,
+        IN_DELTA + PARQUET_ASIDE,
+        IN_DELTA + REJECTING + WATERMARK,
+        IN_DELTA + REJECTING + "own_query = true\n",
+    ],
+    ids=["parquet", "parquet-aside", "stateful", "own-query"],
+)
+def test_two_queries_of_a_step_must_begin_at_the_same_place(tmp_path: Path, text: str, begin: str) -> None:
+    (found,) = problems(tmp_path, begun(begin, text))
+
+    assert found.startswith("orders.toml: steps.raw.quarantine: two queries read orders, ")
+    assert 'write startingOffsets = "earliest"' in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LANDED + REJECTING,
+        begun("startingTimestamp = 2026-11-16T08:00:00Z\n", LANDED + REJECTING),
+        begun("startingOffsets = { orders = { broker-a = { 0 = 5, 1 = -2 } } }\n", LANDED + REJECTING),
+        begun("", LANDED),
+        begun("", IN_DELTA + REJECTING),
+    ],
+    ids=["earliest", "time", "offsets", "one-table", "one-query"],
+)
+def test_one_query_and_two_that_know_where_they_begin_may_be(tmp_path: Path, text: str) -> None:
+    assert "raw" in loaded(tmp_path, text).steps
+
+
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     found = problems(
         tmp_path, LANDED.replace("parquet", "parket").replace('"orders"\n', '"Orders"\n', 1) + "nonsense = 1\n"

@@ -59,7 +59,7 @@ def test_log_is_read_back_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     log = ProgressLog(tmp_path, told.append)
     log.progressed(progress())
-    log.landed(Landed("raw", "clean.quarantine", 3, 5, 1, 1794816000000, 0.2))
+    log.landed(Landed("raw", "id-1", "clean.quarantine", 3, 5, 1, 1794816000000, 0.2))
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('{"kind": "progr')
 
@@ -90,6 +90,15 @@ def test_figures_add_up_and_count_a_batch_that_was_landed_twice_once() -> None:
     assert figures.landed_rows == {"clean.quarantine": 10}
     assert [value for _, value in figures.quarantined["clean.quarantine"]] == [5, 10]
     assert [value for _, value in figures.lag["raw"]] == [15, 15]
+
+
+def test_run_under_a_new_checkpoint_counts_its_batches_from_0_and_they_are_not_the_old_ones() -> None:
+    """As after the advice to remove table and checkpoint and to land everything again."""
+    old = {"kind": "landed", "table": "clean.quarantine", "batch": 0, "rows": 5, "time_ms": 1794816000000}
+    first, second = {**old, "query_id": "id-1", "rows": 3}, {**old, "query_id": "id-2", "rows": 2}
+
+    assert figures_of([first, second, second]).landed_rows == {"clean.quarantine": 5}
+    assert figures_of([old, old, first]).landed_rows == {"clean.quarantine": 8}, "older releases gave no id"
 
 
 def test_side_table_with_a_query_of_its_own_is_drawn_too() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketline.pipelines.spans import Span, common, joined, merged, spans_of, total, without
+from rocketline.pipelines.spans import Span, before, common, joined, merged, spans_of, total, without
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: Span(pair[0], pair[0] + pair[1])))
 
@@ -29,6 +29,11 @@ def test_merged_spans_hold_the_same_offsets_and_do_not_touch(spans: list[Span]) 
 def test_difference_and_intersection_are_those_of_sets(spans: list[Span], others: list[Span]) -> None:
     assert offsets(without(spans, others)) == offsets(spans) - offsets(others)
     assert offsets(common(spans, others)) == offsets(spans) & offsets(others)
+
+
+@given(SPANS, st.integers(0, 80))
+def test_what_comes_before_an_end_is_that_of_sets(spans: list[Span], end: int) -> None:
+    assert offsets(before(spans, end)) == {offset for offset in offsets(spans) if offset < end}
 
 
 @given(SPANS, st.integers(1, 9))

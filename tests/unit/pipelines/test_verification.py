@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.spans import Span
-from rocketline.pipelines.verification import BLOCK, Block, QueueFindings, bitmap_spans, compare
+from rocketline.pipelines.verification import BLOCK, Block, QueueFindings, bitmap_spans, compare, done_by_all
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -87,6 +88,42 @@ def test_offsets_that_the_source_had_to_skip_are_no_gap_but_told() -> None:
 
     assert found.is_clean
     assert found.skipped == (Span(5, 9),)
+
+
+@pytest.mark.parametrize("there", [[*range(20), *range(5)], list(range(20))])
+def test_queue_that_began_anew_is_never_clean_and_has_no_doubles(there: list[int]) -> None:
+    """With all rows of both reads, and without those of the second: the offsets do not tell."""
+    (found,) = compare({QUEUE: [Span(0, 20)]}, {}, blocks(there), {QUEUE: [Span(0, 5)]})
+
+    assert not found.is_clean
+    assert found.begun_anew == (Span(0, 5),)
+    assert found.doubled_rows == 0
+    assert not found.gaps
+
+
+@pytest.mark.parametrize("there", [list(range(5, 20)), [*range(5, 20), 20, 21]])
+def test_what_a_query_that_began_later_did_not_read_is_missing(there: list[int]) -> None:
+    """The rows that are accepted are all there; of the rejected ones, those before 5 are in no table."""
+    table, side = {QUEUE: [Span(0, 22)]}, {QUEUE: [Span(5, 20)]}
+    done = done_by_all([table, side], [{QUEUE: 22}, {QUEUE: 20}])
+    (found,) = compare(done, table, blocks(there))
+
+    assert found.read == (Span(0, 20),)
+    assert found.gaps == (Span(0, 5),)
+
+
+def test_query_that_began_at_the_end_and_has_read_nothing_is_not_behind() -> None:
+    assert done_by_all([{QUEUE: [Span(0, 10)]}, {}], [{QUEUE: 10}, {QUEUE: 10}]) == {QUEUE: [Span(0, 10)]}
+
+
+def test_queue_that_one_query_has_not_come_to_yet_is_not_done() -> None:
+    assert done_by_all([{QUEUE: [Span(0, 10)]}, {}], [{QUEUE: 10}, {}]) == {QUEUE: []}
+
+
+def test_what_one_of_two_queries_had_to_skip_is_to_be_there() -> None:
+    table, side = {QUEUE: [Span(0, 10)]}, {QUEUE: [Span(0, 3), Span(6, 10)]}
+
+    assert done_by_all([table, side], [{QUEUE: 10}, {QUEUE: 10}]) == {QUEUE: [Span(0, 10)]}
 
 
 @given(st.sets(st.integers(0, 200)), st.lists(st.integers(0, 200), max_size=5))

@@ -49,16 +49,21 @@ class Figures:
 def figures_of(records: Iterable[Record]) -> Figures:
     """Everything that the log tells."""
     figures = Figures()
-    landed: set[tuple[str, int]] = set()
+    landed: set[tuple[str, str, int]] = set()
     for record in records:
         figures.first_ms = min(figures.first_ms or record["time_ms"], record["time_ms"])
         figures.last_ms = max(figures.last_ms or 0, record["time_ms"])
         if record["kind"] == PROGRESS:
             _add_progress(figures, record)
-        elif record["kind"] == LANDED and (record["table"], record["batch"]) not in landed:
-            landed.add((record["table"], record["batch"]))
+        elif record["kind"] == LANDED and (key := _landed_key(record)) not in landed:
+            landed.add(key)
             _add_landed(figures, record)
     return figures
+
+
+def _landed_key(record: Record) -> tuple[str, str, int]:
+    """Which batch of which table it is. Lines of older releases do not say under which checkpoint."""
+    return record.get("query_id", ""), record["table"], record["batch"]
 
 
 def _add_progress(figures: Figures, record: Record) -> None:

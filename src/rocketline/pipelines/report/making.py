@@ -46,7 +46,9 @@ def write_report(
         if name.endswith(QUARANTINE_SUFFIX):
             from pyspark.sql import functions as f
 
-            counted = rows.select(f.explode(PROBLEMS).alias("problem")).groupBy("problem").count().collect()
+            # Of why a body could not be read only the kind: what the reader says of it may be another for each row.
+            problem = f.substring_index("problem", ": ", 2).alias("problem")
+            counted = rows.select(f.explode(PROBLEMS).alias("problem")).groupBy(problem).count().collect()
             reasons.update({str(row["problem"]): int(row["count"]) for row in counted})
     report = Report(
         pipeline=pipeline.name,

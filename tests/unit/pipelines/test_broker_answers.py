@@ -1,0 +1,86 @@
+"""What brokers say of gaps: only what a broker has looked at is called filtered."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rocketline.client.pulling import PullStatus
+from rocketline.model.queue import MessageQueue
+from rocketline.pipelines import broker_answers
+from rocketline.pipelines.broker_answers import BrokerAnswers
+from rocketline.pipelines.definition import Source
+from rocketline.pipelines.spans import Span
+from rocketline.pipelines.verification import QueueFindings
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+SOURCE = Source("orders", {"nameServer": "127.0.0.1:9876", "subscribe": "orders", "tags": "a"})
+FOUND, NONE_NEW = PullStatus.FOUND, PullStatus.NO_NEW_MESSAGE
+NONE_MATCHED, ILLEGAL = PullStatus.NO_MATCHED_MESSAGE, PullStatus.OFFSET_ILLEGAL
+
+
+class Broker:
+    """Answers pulls as a test has written down, and has offsets from 0 to 100."""
+
+    def __init__(self, answers: dict[int, tuple[PullStatus, int, list[int]]], low: int = 0) -> None:
+        self._answers, self._low = answers, low
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        return 0
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        return 100
+
+    def pull(self, queue: MessageQueue, offset: int, *more: Any) -> SimpleNamespace:
+        status, following, offsets = self._answers[offset]
+        messages = [SimpleNamespace(queue_offset=offset) for offset in offsets]
+        return SimpleNamespace(status=status, next_offset=following, min_offset=self._low, messages=messages)
+
+
+def explained(monkeypatch: pytest.MonkeyPatch, broker: Broker, *gaps: Span) -> QueueFindings:
+    monkeypatch.setattr(broker_answers, "PullConsumer", lambda *given, **more: broker)
+    with BrokerAnswers(SOURCE) as answers:
+        return answers.explained(QueueFindings(queue=QUEUE, read=(Span(0, 200),), rows=0, gaps=gaps))
+
+
+def test_gap_is_filtered_lost_or_beyond_what_the_broker_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker({10: (FOUND, 60, [12, 15]), 60: (NONE_MATCHED, 100, [])})
+    found = explained(monkeypatch, broker, Span(10, 14), Span(50, 120))
+
+    assert found.gaps == (Span(12, 13),), "15 is in the table"
+    assert found.filtered == (Span(10, 12), Span(13, 14), Span(50, 100))
+    assert found.unknown == (Span(100, 120),)
+
+
+def test_what_comes_after_a_broker_shows_no_more_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker({10: (NONE_MATCHED, 30, []), 30: (NONE_NEW, 30, [])})
+    found = explained(monkeypatch, broker, Span(10, 50))
+
+    assert found.filtered == (Span(10, 30),)
+    assert found.unknown == (Span(30, 50),)
+    assert not found.is_clean
+
+
+def test_broker_that_goes_ahead_without_having_looked_explains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explained(monkeypatch, Broker({10: (NONE_NEW, 100, [])}), Span(10, 50))
+
+    assert not found.filtered
+    assert found.unknown == (Span(10, 50),)
+
+
+def test_what_was_deleted_meanwhile_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    jump = Broker({10: (ILLEGAL, 30, []), 30: (NONE_MATCHED, 50, [])})
+    silent = Broker({10: (NONE_MATCHED, 50, [])}, low=30)
+    for broker in (jump, silent):
+        found = explained(monkeypatch, broker, Span(10, 50))
+
+        assert found.filtered == (Span(30, 50),)
+        assert found.unknown == (Span(10, 30),)
