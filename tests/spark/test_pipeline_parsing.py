@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import json
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pytest
@@ -37,6 +38,8 @@ AVRO = {
         {"name": "tags", "type": {"type": "array", "items": "string"}},
         {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}},
         {"name": "buyer", "type": {"type": "record", "name": "Buyer", "fields": [{"name": "name", "type": "string"}]}},
+        {"name": "key", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "count", "type": "int"},
     ],
 }
 ORDER = {
@@ -46,6 +49,8 @@ ORDER = {
     "tags": ["a", "b"],
     "state": "PAID",
     "buyer": {"name": "ann"},
+    "key": UUID(int=7),
+    "count": 5,
 }
 
 
@@ -91,7 +96,9 @@ def test_json_becomes_columns_and_what_is_none_is_set_aside(spark: SparkSession)
     good, bad = halves(rows(spark, *bodies), step(parsing))
 
     assert good == [(0, "a", 1.5), (3, "c", None)]
-    assert bad == {number: ["parses"] for number in (1, 2, 4, 5, 6, 7)}
+    unlike = ["parses: no JSON as declared"]
+    empty, no_text = ["parses: there is no body"], ["parses: no UTF-8"]
+    assert bad == {1: unlike, 2: unlike, 4: empty, 5: unlike, 6: unlike, 7: no_text}
 
 
 def test_every_row_is_in_exactly_one_half(spark: SparkSession) -> None:
@@ -102,7 +109,7 @@ def test_every_row_is_in_exactly_one_half(spark: SparkSession) -> None:
 
     assert sorted([offset for offset, _ in good] + list(bad)) == list(range(30))
     assert bad[25] == ["small", "even"]
-    assert bad[3] == ["parses"]
+    assert bad[3] == ["parses: no JSON as declared"]
 
 
 def test_csv_becomes_columns(spark: SparkSession) -> None:
@@ -117,7 +124,7 @@ def test_raw_text_is_kept_and_what_is_no_text_set_aside(spark: SparkSession) -> 
     good, bad = halves(rows(spark, "é".encode(), b"\xff\xfe", b""), step(Parsing(format=BodyFormat.RAW, into="text")))
 
     assert good == [(0, "é"), (2, "")]
-    assert bad == {1: ["parses"]}
+    assert bad == {1: ["parses: no UTF-8"]}
 
 
 def avro(order: dict[str, Any], head: bytes = b"") -> bytes:
@@ -129,16 +136,21 @@ def avro(order: dict[str, Any], head: bytes = b"") -> bytes:
 def test_avro_becomes_columns_of_every_kind(spark: SparkSession) -> None:
     parsing = Parsing(format=BodyFormat.AVRO, schema=json.dumps(AVRO))
     whole = avro(ORDER)
+    too_great = whole.removesuffix(b"\x0a") + b"\xfe\xff\xff\xff\xff\x01"  # an int of more than 32 bits
     good, bad = halves(
-        rows(spark, whole, avro(ORDER | {"price": None}), whole[:-1], whole + b"x", b"", None), step(parsing)
+        rows(spark, whole, avro(ORDER | {"price": None}), whole[:-1], whole + b"x", b"", None, too_great), step(parsing)
     )
 
     assert [row[:2] for row in good] == [(0, 7), (1, 7)]
-    (_, _, price, at, tags, state, buyer), second = good
-    assert (price, tags, state, buyer.name) == (2.5, ["a", "b"], "PAID", "ann")
+    (_, _, price, at, tags, state, buyer, key, count), second = good
+    assert (price, tags, state, buyer.name, key, count) == (2.5, ["a", "b"], "PAID", "ann", str(UUID(int=7)), 5)
     assert at.timestamp() == ORDER["at"].timestamp()  # type: ignore[attr-defined]
     assert second[2] is None
-    assert bad == {number: ["parses"] for number in (2, 3, 4, 5)}
+    assert bad.keys() == {2, 3, 4, 5, 6}
+    assert bad[2][0].startswith("parses: no AVRO as declared: EOFError")
+    assert bad[3] == ["parses: no AVRO as declared: 1 bytes are left over"]
+    assert bad[5] == ["parses: there is no body"]
+    assert bad[6][0].startswith("parses: no AVRO as declared: ArrowInvalid")
 
 
 def test_avro_behind_the_head_of_a_schema_registry(spark: SparkSession) -> None:
@@ -213,7 +225,7 @@ def test_bytes_that_are_no_text_do_not_become_other_text(spark: SparkSession, fo
     good, bad = halves(rows(spark, *bodies[format]), step(Parsing(format=format, schema="name string")))
 
     assert good == [(0, "café")]
-    assert bad == {1: ["parses"]}
+    assert bad == {1: ["parses: no UTF-8"]}
 
 
 @pytest.mark.parametrize("column", ["body", "Body"])
@@ -229,5 +241,5 @@ def test_field_may_be_called_like_the_column_it_is_in_and_a_bad_body_is_kept_as_
     assert bad.columns == ["queueOffset", "body", "problems"]
     assert [tuple(row) for row in bad.orderBy("queueOffset").collect()] == [
         (1, bytearray(bodies[1]), ["id is small"]),
-        (2, bytearray(bodies[2]), ["parses"]),
+        (2, bytearray(bodies[2]), ["parses: no JSON as declared"]),
     ]

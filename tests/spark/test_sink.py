@@ -132,6 +132,7 @@ def test_producer_group_is_told_to_the_broker(spark: SparkSession, server: Serve
         ("SELECT 'a' AS body", {"topic": "t", "nameServer": "127.0.0.1:1"}, "127.0.0.1:1"),
         ("SELECT 'a' AS body, 't' AS topic", {"nameServer": "127.0.0.1:1"}, "127.0.0.1:1"),
         ("SELECT 'a' AS body, current_timestamp() AS deliverTimestamp", {"topic": "t"}, "keeps no messages until"),
+        ("SELECT 'a' AS body, 't' AS topic, 1L AS deliverTimestamp", {}, "keeps no messages until"),
     ],
 )
 def test_wrong_write_is_one_error_before_any_task(

@@ -6,12 +6,14 @@ copied along: a step means the same in both. Tables are streaming tables of Spar
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rocketline.errors import PipelineError
+from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.columns import declared_columns
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load
@@ -48,7 +50,7 @@ project = Project(Path(__file__).parents[1] / "{file}")
 _TABLE: Final = """
 
 @dp.table(name="{table}")
-def {table}() -> DataFrame:
+def {function}() -> DataFrame:
     return project.rows("{name}", {inputs})
 """
 _TOPIC: Final = """
@@ -56,8 +58,8 @@ _TOPIC: Final = """
 dp.create_sink("{sink}", "rocketmq", project.sink_options("{name}", {number}))
 
 
-@dp.append_flow(target="{sink}")
-def {sink}_messages() -> DataFrame:
+@dp.append_flow(target="{sink}", name="{flow}")
+def {function}() -> DataFrame:
     return project.messages("{name}", {number}, spark.readStream.table("{table}"))
 """
 
@@ -113,9 +115,14 @@ def topics_of(pipeline: Pipeline, table: str) -> tuple[TopicTarget, ...]:
 
 
 def export(pipeline: Pipeline, folder: Path) -> list[Path]:
-    """Write the project into a folder that is new or empty; the files that were made. Raises `PipelineError`."""
+    """Write the project into a folder that is new or empty; the files that were made.
+
+    Raises `PipelineError` for a folder that is neither, and `ConfigError` for a pipeline that cannot be such a project.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise PipelineError(f"{folder} is not empty: name a new folder")
+    if problems := [*_clashes(pipeline), *_strays(pipeline)]:
+        raise ConfigError([f"{pipeline.file.name}: {problem}" for problem in problems])
     neighbours = sorted(set(_neighbours(pipeline)))
     transformations = folder / "transformations"
     transformations.mkdir(parents=True)
@@ -137,21 +144,37 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
 
 
 def _parts(pipeline: Pipeline) -> Iterator[str]:
+    """The declarations. Functions are numbered: a step's name may mean something in Python, or in this file."""
+    numbers, flow_numbers = count(1), count(1)
     for step in in_order(pipeline.steps):
-        names = [step.name, *([step.quarantine_name] if step.quarantine is not None else [])]
-        for name in names:
+        for name in _tables(step):
             read = step.inputs if name == step.name else step.inputs[:1]
             is_resolved = name == step.name and (step.watermark is not None or bool(step.deduplicate))
             inputs = ", ".join(_input(pipeline, each, is_resolved=is_resolved) for each in read)
-            yield _TABLE.format(table=_identifier(name), name=name, inputs=inputs)
-        for name in names:
-            yield from _topics(pipeline, step, name)
+            function = f"table_{next(numbers)}"
+            yield _TABLE.format(function=function, table=_identifier(name), name=name, inputs=inputs)
+        for name in _tables(step):
+            for number, sink in enumerate(_sinks(pipeline, name)):
+                yield _TOPIC.format(
+                    function=f"messages_{next(flow_numbers)}",
+                    sink=sink,
+                    flow=_flow(sink),
+                    name=name,
+                    number=number,
+                    table=_identifier(name),
+                )
 
 
-def _topics(pipeline: Pipeline, step: Step, name: str) -> Iterator[str]:
-    for number in range(len(topics_of(pipeline, name))):
-        sink = f"{_identifier(name)}_topic{number or ''}"
-        yield _TOPIC.format(sink=sink, name=name, number=number, table=_identifier(name))
+def _tables(step: Step) -> list[str]:
+    return [step.name, *([step.quarantine_name] if step.quarantine is not None else [])]
+
+
+def _sinks(pipeline: Pipeline, table: str) -> list[str]:
+    return [f"{_identifier(table)}_topic{number or ''}" for number in range(len(topics_of(pipeline, table)))]
+
+
+def _flow(sink: str) -> str:
+    return f"{sink}_messages"
 
 
 def _input(pipeline: Pipeline, name: str, *, is_resolved: bool) -> str:
@@ -164,10 +187,38 @@ def _identifier(name: str) -> str:
     return name.replace(".", "_")
 
 
+def _clashes(pipeline: Pipeline) -> Iterator[str]:
+    """Names that two things of the project would have. A table and its flow have one; each sink has a flow beside."""
+    meant: dict[str, list[str]] = {}
+    for table, _ in pipeline.tables():
+        meant.setdefault(_identifier(table), []).append(f"table {table}")
+        for sink in _sinks(pipeline, table):
+            meant.setdefault(sink, []).append(f"a topic of {table}")
+            meant.setdefault(_flow(sink), []).append(f"the messages of a topic of {table}")
+    for name, those in meant.items():
+        if len(those) > 1:
+            yield f"steps: {' and '.join(those)} would both be called {name} in the project: rename a step"
+
+
+def _strays(pipeline: Pipeline) -> Iterator[str]:
+    """Schemas that the definition finds by a path that leads out of the project."""
+    for step, file in _schema_files(pipeline):
+        if Path(os.path.normpath(file)).parts[:1] == (os.pardir,):
+            yield (
+                f"steps.{step.name}.parse.schema_file: {file} is not in the folder of {pipeline.file.name}, which is "
+                "what the project takes along: put the schema there, or name it by its absolute path"
+            )
+
+
+def _schema_files(pipeline: Pipeline) -> Iterator[tuple[Step, Path]]:
+    """Those that are named by relative paths."""
+    for step in pipeline.steps.values():
+        if step.parse is not None and step.parse.schema_file and not Path(step.parse.schema_file).is_absolute():
+            yield step, Path(step.parse.schema_file)
+
+
 def _neighbours(pipeline: Pipeline) -> Iterator[Path]:
     """The files that the definition names and that stand beside it: functions and schemas, by their relative paths."""
     load_functions(pipeline)
     yield from (path.relative_to(pipeline.file.parent) for path in module_paths(pipeline))
-    for step in pipeline.steps.values():
-        if step.parse is not None and step.parse.schema_file and not Path(step.parse.schema_file).is_absolute():
-            yield Path(step.parse.schema_file)
+    yield from (file for _, file in _schema_files(pipeline))

@@ -69,11 +69,12 @@ def batch_ranges(
     ranges = []
     for queue, at in sorted(bounds.items()):
         start, end = starts[queue], ends[queue]
-        if min(start, end) < at.low or max(start, end) > at.high:
+        is_empty = start >= end
+        # No reader can have been where the queue never was, even if it wants nothing more.
+        if start > at.high or (not is_empty and (start < at.low or end > at.high)):
             cause = data_loss.EXPIRED if start < at.low else data_loss.BEYOND_THE_END
-            loss = DataLossError(queue, start, end, (at.low, at.high), cause)
-            if start < end:
-                data_loss.report(loss, fails=fails_on_data_loss)
+            loss = DataLossError(queue, start, None if is_empty else end, (at.low, at.high), cause)
+            data_loss.report(loss, fails=fails_on_data_loss)
         low, high = (min(max(offset, at.low), at.high) for offset in (start, end))
         ranges.append(QueueRange(queue.topic, queue.broker_name, queue.queue_id, low, max(low, high)))
     return ranges

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.spark.byte_slices import repeated
 from rocketline.spark.queue_table import shown
 from rocketline.spark.record_columns import DecodedRecords, broken_records, decode_records
@@ -69,13 +70,15 @@ def decode(
 
     They come in one part, or in several if compressed bodies are much longer than their records. Raises
     `RemoteProtocolError` that names topic, broker, queue and offset, if bytes are not what a broker may send: no wrong
-    row is ever made. With `on_broken`, messages that are broken inside, and no others, are left out instead. Raises
-    `MissingExtraError` for a body whose compression is not installed.
+    row is ever made. With `on_broken`, messages that are broken inside, and no others, are left out instead. What is
+    inside of a message that no run wants is nobody's business. Raises `MissingExtraError` for a body whose compression
+    is not installed.
     """
     batch = _Batch(runs)
     batch.check_origin()
+    batch.check_order()
     built = [*columns, "tags"] if tags and "tags" not in columns else columns
-    wanted, end = np.ones(len(batch.spans), np.bool_), 0
+    wanted, end = batch.wanted(), 0
     try:
         for rows in decode_records(batch.spans, wanted, built, batch.name_record):
             yield batch.decoded(rows, columns, tags)
@@ -115,11 +118,23 @@ class _Batch:
         self._deltas, self._low, self._high = (
             np.array([getattr(run, name) for run in runs], np.int64) for name in ("offset_delta", "low", "high")
         )
+        self._said: Ints = self.spans.fixed["queue_offset"].astype(np.int64) + self._deltas[self.run_of]
+        """What each record says that its queue offset is."""
 
     def offset_of(self, number: int) -> int:
         """What a record says that its queue offset is."""
-        said = int(self.spans.fixed["queue_offset"][number])
-        return said + self._runs[int(self.run_of[number])].offset_delta
+        return int(self._said[number])
+
+    def wanted(self) -> Flags:
+        """The records that have a message of what is wanted of their run, by the offsets that they say.
+
+        An inner batch that begins before may reach into it: its messages are told apart once it is decoded.
+        """
+        unwraps = NEED_UNWRAP | INNER_BATCH
+        may_reach = self.spans.fixed["sys_flag"] & unwraps == unwraps
+        low, high = self._low[self.run_of], self._high[self.run_of]
+        found: Flags = ((self._said >= low) | may_reach) & (self._said < high)
+        return found
 
     def name_record(self, number: int) -> str:
         """Of a record: the pull that brought it, and what the record itself says."""
@@ -172,8 +187,16 @@ class _Batch:
     def _of_runs(self, flags: list[bool]) -> Flags:
         return np.array(flags, np.bool_)[self.run_of]
 
+    def check_order(self) -> None:
+        """Raise `RemoteProtocolError` unless offsets go up within a pull: those that are not wanted count, too.
+
+        One that is wrong may be of a message that is wanted.
+        """
+        sound = self.spans.sound
+        self._check_order(self.run_of[sound], self._said[sound])
+
     def _check_order(self, run_of: Ints, offsets: Ints) -> None:
-        """Within a pull, offsets go up."""
+        """The same for rows, of which an inner batch has several."""
         wrong = np.flatnonzero((np.diff(offsets) <= 0) & (np.diff(run_of) == 0))
         if len(wrong):
             at = int(wrong[0])

@@ -14,7 +14,7 @@ import random
 import socket
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,8 +106,12 @@ def check_sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Non
     from rocketline.spark.sink_client import shared_client
 
     client = shared_client(options)  # asked again for every micro-batch, so connections are worth keeping
-    if options.topic is None:
-        client.check_name_servers()  # each row names its own topic: its task finds out
+    is_timed = DELIVER_TIMESTAMP in schema.names
+    if options.topic is None:  # each row names its own: its task finds out
+        if is_timed:
+            _check_masters(client.timers_of_masters())
+        else:
+            client.check_name_servers()
         return
     client.queues(options.topic)
     try:
@@ -115,10 +119,23 @@ def check_sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Non
     except TransportError as error:  # an earlier micro-batch knew the way, and tasks try more than once
         _log.warning("route not renewed", topic=options.topic, problem=error)
     client.queues(options.topic)
-    if DELIVER_TIMESTAMP in schema.names and (lacking := client.brokers_without_timers(options.topic)):
-        problem = f"broker {', '.join(lacking)} keeps no messages until a given time (Apache's: timerWheelEnable)"
-        advice = "leave the column out, or set a delay level by the property DELAY in properties"
-        raise ConfigError([f"column {DELIVER_TIMESTAMP}: {problem}: {advice}"])
+    if is_timed and (lacking := client.brokers_without_timers(options.topic)):
+        raise _no_timers(lacking)
+
+
+def _check_masters(timers: Mapping[str, bool]) -> None:
+    """Raise `ConfigError` if no master has timers. Where some have, rows may name topics that only these have."""
+    lacking = sorted(name for name, has_timers in timers.items() if not has_timers)
+    if lacking and len(lacking) == len(timers):
+        raise _no_timers(lacking)
+    if lacking:
+        _log.warning("brokers without timers refuse rows with a deliverTimestamp", brokers=", ".join(lacking))
+
+
+def _no_timers(lacking: Sequence[str]) -> ConfigError:
+    problem = f"broker {', '.join(lacking)} keeps no messages until a given time (Apache's: timerWheelEnable)"
+    advice = "leave the column out, or set a delay level by the property DELAY in properties"
+    return ConfigError([f"column {DELIVER_TIMESTAMP}: {problem}: {advice}"])
 
 
 def send_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, run: str) -> SendReport:

@@ -7,10 +7,11 @@ Routes and heartbeats have a thread of their own. The requests go by sockets tha
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
+from rocketline.admin.together import settled
 from rocketline.client.options import make_options
 from rocketline.client.producer import Producer
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
@@ -20,17 +21,23 @@ from rocketline.errors import ResponseError
 from rocketline.model import property_names
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
+from rocketline.model.route import MASTER_ID
 from rocketline.spark.options import SinkOptions
 from rocketline.sync.connections import BlockingConnection
 from rocketline.sync.runtime import ClientRuntime
-from rocketline.wire import frame
+from rocketline.wire import bodies, frame, headers
+from rocketline.wire.bodies.routes import ClusterInfo
 from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketline.wire.command import Command
+from rocketline.wire.headers import SendMessageRequestHeaderV2
+from rocketline.wire.properties import format_properties
 
 _NEVER: Final = 2**31 - 1
 _CLIENTS_MAX: Final = 4
 """That a worker keeps, for options that differ; one more, and the one used longest ago is closed."""
 _IDLE_S: Final = 30.0
+_TIMERS: Final[Mapping[int, bool]] = {ResponseCode.MESSAGE_ILLEGAL: True, ResponseCode.SYSTEM_ERROR: False}
+"""Whether a broker has timers, by its answer to a message for a time that is none."""
 
 
 class SinkClient:
@@ -198,9 +205,51 @@ class SinkClient:
         probe = Message.of(topic, b"probe", {property_names.TIMER_DELIVER_MS: "never"}, 0)
         address = self.address(queue)
         answer = self._request(probe, queue, address)
-        if answer.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.SYSTEM_ERROR):
-            return answer.code == ResponseCode.MESSAGE_ILLEGAL
-        raise ResponseError(answer.code, answer.remark, request="SEND_MESSAGE_V2", address=address)
+        if (has_timers := _TIMERS.get(answer.code)) is None:
+            raise ResponseError(answer.code, answer.remark, request="SEND_MESSAGE_V2", address=address)
+        return has_timers
+
+    def timers_of_masters(self) -> dict[str, bool]:
+        """The names of the masters that tell whether they keep messages until a given time, with what they tell.
+
+        They are asked in the same way, with a message to the topic that each of them has by its own name. Who is down
+        or lets nobody write there tells nothing. Raises `TransportError` unless a name server answers.
+        """
+        return self._runtime.portal.call(self._timers_of_masters())
+
+    async def _timers_of_masters(self) -> dict[str, bool]:
+        core = self._runtime.core
+        answer = await core.ask_name_server(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        brokers = bodies.decode(ClusterInfo, answer.body).broker_addr_table.values()
+        masters = {each.broker_name: each.broker_addrs[MASTER_ID] for each in brokers if MASTER_ID in each.broker_addrs}
+        answers = await settled(
+            core.ask(address, self._timer_probe(name), timeout_s=self._timeout_s, vip=True)
+            for name, address in masters.items()
+        )
+        return {
+            name: _TIMERS[each.code]
+            for name, each in zip(masters, answers, strict=True)
+            if isinstance(each, Command) and each.code in _TIMERS
+        }
+
+    def _timer_probe(self, broker_name: str) -> Command:
+        """Made by hand: the topic has no namespace, and is its own model, so that asking makes none."""
+        properties = {property_names.TIMER_DELIVER_MS: "never"}
+        header = SendMessageRequestHeaderV2(
+            producer_group=self._group,
+            topic=broker_name,
+            default_topic=broker_name,
+            default_topic_queue_nums=1,
+            queue_id=0,
+            sys_flag=0,
+            born_timestamp=self._clock.wall_ms(),
+            flag=0,
+            properties=format_properties(properties),
+            target_broker=broker_name,
+        )
+        return Command(RequestCode.SEND_MESSAGE_V2, headers.encode(header), b"probe")
 
     def _request(self, message: Message, queue: MessageQueue, address: str) -> Command:
         connection = self.connect(address)

@@ -47,3 +47,17 @@ def test_what_is_not_there_is_left_out_if_that_is_allowed(
 
 def test_a_range_that_ends_before_it_begins_is_empty() -> None:
     assert ranges(7, 3, 0, 10) == [(7, 7)]
+
+
+@pytest.mark.parametrize("end", [10, 11, 3])
+def test_a_start_beyond_the_end_of_the_queue_is_an_error_whatever_the_end_is(end: int) -> None:
+    with pytest.raises(
+        DataLossError, match="offsets from 11 were to be read, 0 to 10 are there: the queue ends before"
+    ):
+        ranges(11, end, 0, 10)
+    assert ranges(11, end, 0, 10, fails=False) == [(10, 10)]
+
+
+@pytest.mark.parametrize(("start", "end"), [(10, 10), (10, 3), (3, 3), (10, 0)])
+def test_a_start_at_the_end_of_the_queue_is_none(start: int, end: int) -> None:
+    assert ranges(start, end, 3, 10) == [(start, start)]

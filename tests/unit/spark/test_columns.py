@@ -284,6 +284,32 @@ def test_broken_messages_are_left_out_and_told_if_somebody_listens() -> None:
     ]
 
 
+def test_messages_that_are_not_wanted_may_be_broken() -> None:
+    version_2 = stored(7, b"x")
+    version_2.version = 2
+    records = [changed(88, b"j", 1), *(encode_record(stored(offset)) for offset in (2, 3)), changed(88, b"j", 4)]
+    records += [changed(4, b"\0\0\0\0", 5), changed(36, b"\0\0\0\1", 6), encode_record(version_2)[:-1] + b"\x09"]
+    runs = [PulledRun(ORIGIN, b"".join(records), 2, 4), PulledRun(ORIGIN, records[0], 3, 9, offset_delta=1)]
+    decoded = decode_at_once(runs, COLUMNS)
+    assert decoded.batch["queueOffset"].to_pylist() == [2, 3]
+    assert decoded.counts == [2, 0]
+
+
+def test_only_broken_messages_that_are_wanted_are_told() -> None:
+    records = [changed(88, b"j", 1), encode_record(stored(2)), changed(88, b"j", 3), changed(88, b"j", 4)]
+    left_out: list[str] = []
+    runs = [PulledRun(ORIGIN, b"".join(records), 2, 4)]
+    (decoded,) = decode(runs, COLUMNS, on_broken=lambda _, problem: left_out.append(problem.partition(":")[0]))
+    assert left_out == ["message 3 cannot be read"]
+    assert decoded.counts == [1]
+
+
+@pytest.mark.parametrize("offsets", [(9, 2), (3, 1), (1, 1)])
+def test_offsets_go_up_also_where_messages_are_not_wanted(offsets: tuple[int, int]) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"message {offsets[0]} is followed by message {offsets[1]}"):
+        decode_at_once([run([stored(offset) for offset in offsets], low=2, high=4)], COLUMNS)
+
+
 # --- parts
 
 
