@@ -15,6 +15,7 @@ from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.faulty_filesystem import FaultyFileSystem
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode
 from rocketline.wire.bodies.lists import GroupList, TopicList
@@ -335,6 +336,23 @@ async def test_deleted_topic_takes_its_offsets_and_messages_with_it() -> None:
         await peer.send()
         answer = await peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
         assert answer.ext == {"offset": "1"}
+
+
+@pytest.mark.parametrize("is_deleted_again", [False, True])
+async def test_topic_whose_queues_could_not_all_be_deleted_has_no_old_messages_when_it_is_made_again(
+    is_deleted_again: bool,
+) -> None:
+    disk = FaultyFileSystem(FakeClock())
+    async with administered(files=disk) as peer:
+        for queue_id in (0, 1):
+            await peer.send(queue_id=queue_id)
+        disk.fail(at=1, calls=["remove", "remove_tree"])
+        assert await peer.delete("T") == ResponseCode.SYSTEM_ERROR
+        if is_deleted_again:
+            assert await peer.delete("T") == OK
+        await peer.send()
+        ends = [await peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": str(number)}) for number in (0, 1)]
+        assert [answer.ext["offset"] for answer in ends] == ["1", "0"]
 
 
 async def test_deleted_topic_takes_the_topics_with_it_in_which_popped_messages_wait() -> None:

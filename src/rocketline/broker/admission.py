@@ -2,6 +2,7 @@
 
 In Java requests wait in the queues of thread pools. Here they wait in the connection that brought them, and their age
 counts from the moment when their bytes were read: that of all requests which one turn of the loop did not get to.
+The time for which we would not take a request, because the peer did not take our answers, does not count.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ _SENDS = (
     RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.CONSUMER_SEND_MSG_BACK,
 )
+_UNLIMITED = (
+    RequestCode.QUERY_MESSAGE,
+    RequestCode.VIEW_MESSAGE_BY_ID,
+    RequestCode.UNREGISTER_CLIENT,
+    RequestCode.CHECK_CLIENT_CONFIG,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.UPDATE_CONSUMER_OFFSET,
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    RequestCode.QUERY_ASSIGNMENT,
+    RequestCode.SET_MESSAGE_REQUEST_MODE,
+)
+"""Java's pools for queries, clients, consumers and load balancing: whatever waits there is served, however late."""
 
 
 class Admission:
@@ -43,6 +56,8 @@ class Admission:
     def _guarded(self, code: int, handler: Handler) -> Handler:
         if code in _SENDS:
             return lambda channel, request: self._busy(self.send_refusal(channel.read_s)) or handler(channel, request)
+        if code in _UNLIMITED:
+            return handler
         limit_ms = _LIMITS.get(code, lambda config: config.wait_time_mills_in_admin_broker_queue)
 
         def guarded(channel: Channel, request: Command) -> Outcome:

@@ -93,7 +93,7 @@ class Schedule:
 
     def deliver(self) -> float:
         """Deliver some of what is due. Returns after how many seconds there may be more to do."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._store.store_clock.now_ms()
         waits_ms = [self._deliver_level(level, now_ms) for level in range(1, self._levels.max_level + 1)]
         return min([_IDLE_S, *(wait_ms / 1000 for wait_ms in waits_ms if wait_ms is not None)])
 
@@ -107,7 +107,8 @@ class Schedule:
         try:
             for log_offset, _, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
                 wait_ms = due_ms - now_ms
-                # More than a whole delay ahead: the clock was set back since. Java: correctDeliverTimestamp.
+                # More than a whole delay ahead: the level was longer when it was stored, or by a broker of Apache whose
+                # clock was set back since. Java: correctDeliverTimestamp.
                 if 0 < wait_ms <= self._levels.delay_ms(level):
                     break
                 if not self._deliver_one(level, log_offset):

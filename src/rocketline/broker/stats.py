@@ -36,15 +36,19 @@ BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TO
 BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
 SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
+SNDBCK2DLQ_TIMES: Final = "SNDBCK2DLQ_TIMES"
 
 _TOPIC_PART = {
     TOPIC_PUT_NUMS: 0, TOPIC_PUT_SIZE: 0, TOPIC_PUT_LATENCY: -1, QUEUE_PUT_NUMS: 0, QUEUE_PUT_SIZE: 0,
     GROUP_GET_NUMS: 0, GROUP_GET_SIZE: 0, GROUP_GET_LATENCY: -2, QUEUE_GET_NUMS: 0, QUEUE_GET_SIZE: 0,
-    SNDBCK_PUT_NUMS: 0,
+    SNDBCK_PUT_NUMS: 0, SNDBCK2DLQ_TIMES: 1,
 }  # fmt: skip
 """Which part of a key, between its `@`s, is the topic."""
-_OF_GROUPS = (GROUP_GET_NUMS, GROUP_GET_SIZE, GROUP_GET_LATENCY, QUEUE_GET_NUMS, QUEUE_GET_SIZE, SNDBCK_PUT_NUMS)
-"""Statistics whose keys end with the group."""
+_GROUP_PART = {
+    GROUP_GET_NUMS: -1, GROUP_GET_SIZE: -1, GROUP_GET_LATENCY: -1, QUEUE_GET_NUMS: -1, QUEUE_GET_SIZE: -1,
+    SNDBCK_PUT_NUMS: -1, SNDBCK2DLQ_TIMES: 2,
+}  # fmt: skip
+"""The same for the group."""
 _IDLE_SCAN_S = 600
 
 
@@ -198,7 +202,7 @@ class BrokerStats:
     def forget_group(self, group: str) -> None:
         """Drop the counters of a group that was deleted. Java: onGroupDeleted."""
         if self._settings.value.auto_delete_unused_stats:
-            self._forget(dict.fromkeys(_OF_GROUPS, -1), group)
+            self._forget(_GROUP_PART, group)
             self._gets = {key: tally for key, tally in self._gets.items() if key[0] != group}
 
     def _forget(self, part_by_stat: dict[str, int], name: str) -> None:

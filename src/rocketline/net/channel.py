@@ -69,8 +69,9 @@ class ChannelLimits:
     """Reading a header takes twenty times its size, and the loop's time; whoever serves strangers wants less."""
     in_flight_max: int = 65_535
     """Requests of ours that wait for an answer; one more raises `OverloadedError`."""
-    unanswered_max: int = 4096
-    """Requests of the peer whose answers come later; with one more we stop reading."""
+    unanswered_max: int = 16_384
+    """Requests of the peer whose answers come later; with one more we stop reading. Pulls that wait for messages count,
+    so these are the queues that a client can wait at over one connection; each takes about 2 KB."""
     write_high_bytes: int = 64 * 1024
     write_low_bytes: int = 32 * 1024
     closes_when_silent: bool = False
@@ -181,7 +182,8 @@ class Channel(asyncio.BufferedProtocol):
         """The peer answered GO_AWAY: ask elsewhere. The channel closes with the last answer that is due on it."""
         self.last_active = owner.clock.monotonic()
         self.read_s = self.last_active
-        """When the bytes that are being handled were read. Nothing is read while a request waits to be handled."""
+        """When the bytes that are being handled were read; if we held them back ourselves, when we let them in.
+        Nothing is read while a request waits to be handled."""
         self.peer = ""
         """The other end as `host:port`: the client's own address where a balancer named it."""
 
@@ -425,6 +427,8 @@ class Channel(asyncio.BufferedProtocol):
         """One reason to stop is gone. If it was the last, handle what was read already, then read on."""
         if not self._is_stopped or self._is_turn_over or (self._is_holding and self._is_full) or self.is_closed:
             return
+        if self._is_holding:
+            self.read_s = self._owner.clock.monotonic()
         self._is_stopped = self._is_holding = False
         if not self._is_handling:
             self._handle_frames()

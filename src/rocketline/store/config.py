@@ -11,6 +11,8 @@ from dataclasses import field
 from enum import Enum
 from pathlib import Path
 
+from rocketline.errors import ConfigError
+from rocketline.model.delay_levels import DelayLevels
 from rocketline.record import record
 from rocketline.settings import setting
 from rocketline.settings.places import at_home
@@ -94,7 +96,10 @@ class StoreConfig:
         1000, key="flushIntervalConsumeQueue", low=1, help="Milliseconds between two flushes of the queues."
     )
     flush_consume_queue_least_pages: int = setting(
-        2, key="flushConsumeQueueLeastPages", help="Pages of 4 KiB that must be new in a queue for such a flush."
+        2,
+        key="flushConsumeQueueLeastPages",
+        effect=False,
+        help="Accepted for Apache's sake and without effect: whatever is new in a queue is written each time.",
     )
     flush_consume_queue_thorough_interval: int = setting(
         60_000, key="flushConsumeQueueThoroughInterval", help="Milliseconds after which any new unit is flushed."
@@ -221,8 +226,8 @@ class StoreConfig:
     enable_clean_expired_offset: bool = setting(
         False,
         key="enableCleanExpiredOffset",
-        live=True,
-        help="Whether a queue's folder is removed once all its messages are.",
+        effect=False,
+        help="Accepted for Apache's sake and without effect: a queue stays when all its messages are gone.",
     )
 
     # --- what others are told
@@ -277,3 +282,14 @@ class StoreConfig:
     def problems(self) -> Iterator[str]:
         if "," in self.store_path_commit_log:
             yield f"storePathCommitLog={self.store_path_commit_log}: a log on several paths is not supported; name one"
+        try:
+            DelayLevels.parse(self.message_delay_level)
+        except ConfigError as error:
+            yield from error.problems
+        if not _is_hours(self.delete_when):
+            yield f"deleteWhen={self.delete_when}: write hours from 0 to 23 with semicolons between them, as 04;16"
+
+
+def _is_hours(text: str) -> bool:
+    words = [word.strip() for word in text.removesuffix(";").split(";")]
+    return all(word.isascii() and word.isdecimal() and len(word) <= 2 and int(word) <= 23 for word in words)

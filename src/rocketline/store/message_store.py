@@ -37,7 +37,8 @@ from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.record_scan import SECTOR_BYTES
 from rocketline.store.recovery import RecoveryRules, recover
-from rocketline.store.retention import Retention, is_expired
+from rocketline.store.retention import UNMEASURED, Decision, Retention, is_expired
+from rocketline.store.store_clock import StoreClock
 from rocketline.store.store_reader import StoreReader
 from rocketline.wire.batch import BatchEntry
 from rocketline.wire.properties import encode_properties
@@ -71,6 +72,8 @@ class MessageStore(StoreReader):
     ) -> None:
         start = config()
         self._fs, self._clock = fs, clock
+        self.store_clock = StoreClock(clock)
+        """By which messages are stored, and delayed ones are due."""
         self.root = start.store_path_root_dir
         self.is_sync = start.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self.levels = DelayLevels.parse(start.message_delay_level)
@@ -80,7 +83,7 @@ class MessageStore(StoreReader):
         self.writer = LogWriter(
             self.log,
             store_host.ip + store_host.port.to_bytes(4, "big"),
-            now_ms=clock.wall_ms,
+            now_ms=self.store_clock.now_ms,
             has_crc=start.enabled_append_prop_crc,
         )
         self.store_host = store_host
@@ -157,6 +160,7 @@ class MessageStore(StoreReader):
         last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
         self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms
+        self.store_clock.begin_at(last_ms)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
 
     # --- state
@@ -440,8 +444,7 @@ class MessageStore(StoreReader):
         """
         config, now_ms = self._config(), self._clock.wall_ms()
         try:
-            log_ratio, queue_ratio = (self._fs.usage(path).ratio for path in (self.log.segments.folder, self.root))
-            decision = self._retention.decide(config, log_ratio=log_ratio, queue_ratio=queue_ratio, now_ms=now_ms)
+            decision = self._look_at_disk(config, now_ms)
             self._set_disk_full(decision.is_disk_full)
             self._dropped = [path for path in self._dropped if self._fs.exists(path)]
             if decision.deletes_expired:
@@ -451,6 +454,14 @@ class MessageStore(StoreReader):
         except OSError as error:
             _log.warning("cleaning failed", problem=str(error))
         return list(self._dropped)
+
+    def _look_at_disk(self, config: StoreConfig, now_ms: int) -> Decision:
+        try:
+            log_ratio, queue_ratio = (self._fs.usage(path).ratio for path in (self.log.segments.folder, self.root))
+        except OSError as error:
+            _log.warning("disk cannot be measured", problem=str(error))
+            return UNMEASURED
+        return self._retention.decide(config, log_ratio=log_ratio, queue_ratio=queue_ratio, now_ms=now_ms)
 
     def _set_disk_full(self, is_full: bool) -> None:
         if is_full != self.is_disk_full:
@@ -486,12 +497,19 @@ class MessageStore(StoreReader):
         self._cleaned_to = self.log.start
 
     def delete_topics(self, topics: Collection[str]) -> None:
-        """Delete the queues of these topics; their messages stay in the log until it is cleaned."""
-        try:
-            for topic in topics:
+        """Delete the queues of these topics; their messages stay in the log until it is cleaned.
+
+        Raises `StoreError` once all were tried; what is left of them goes when they are deleted or made again.
+        """
+        failed: dict[str, OSError] = {}
+        for topic in topics:
+            try:
                 self.queues.remove(topic)
-        except OSError as error:
-            raise StoreError(f"queues of {', '.join(topics)} cannot be deleted: {error.strerror or error}") from error
+            except OSError as error:
+                failed[topic] = error
+        if failed:
+            first = next(iter(failed.values()))
+            raise StoreError(f"queues of {', '.join(failed)} cannot be deleted: {first.strerror or first}") from first
 
     def keep_only(self, topics: Collection[str]) -> list[str]:
         """Delete the queues of all other topics; which these were. Java: cleanUnusedTopic."""

@@ -42,6 +42,7 @@ class QueueTable:
         self._topics: dict[str, dict[int, Queue]] = {}
         self._behind: dict[Queue, None] = {}
         self._unsynced: dict[Path, None] = {}
+        self._half_removed: set[str] = set()  # topics whose files could not all be deleted
 
     def load(self, *, is_clean: bool) -> None:
         """Open every queue that has a folder; those of topics that are gone, too. Raises `CorruptStoreError`."""
@@ -119,23 +120,29 @@ class QueueTable:
     # --- removing
 
     def remove(self, topic: str) -> None:
-        """Forget a topic and delete its files; one that has no queues has none. Raises `OSError`."""
+        """Delete a topic's files and forget it; one that has no queues has none.
+
+        Raises `OSError`: what could not be deleted is still known then, so that it can be tried again.
+        """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        if topic not in self._topics:
+        queues = self._topics.get(topic)
+        if queues is None:
             return
-        for queue in self._topics.pop(topic).values():
+        self._half_removed.add(topic)
+        for queue_id, queue in list(queues.items()):
             self._behind.pop(queue, None)
             queue.remove()
+            del queues[queue_id]
         self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
         for folder in self._folders.values():
             self._fs.remove_tree(folder / topic)
+        del self._topics[topic]
+        self._half_removed.discard(topic)
 
     def make_way(self, topic: str, *, is_batched: bool) -> None:
-        """A topic is about to be made: what an earlier one of its name and of the other kind left behind goes.
-
-        Raises `OSError`.
-        """
-        if self._is_other_kind(topic, is_batched):
+        """A topic is about to be made: what an earlier one of its name left behind goes, if that is of the other kind
+        or was to be deleted. Raises `OSError`."""
+        if topic in self._half_removed or self._is_other_kind(topic, is_batched):
             self.remove(topic)
 
     def close(self) -> None:

@@ -23,6 +23,10 @@ class Decision:
     """Even files that should be kept for longer."""
 
 
+UNMEASURED: Final = Decision(is_disk_full=False, deletes_expired=True, deletes_any=False)
+"""For a disk that does not say how full it is."""
+
+
 class Retention:
     """Decides; the store carries it out."""
 

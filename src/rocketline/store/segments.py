@@ -98,6 +98,9 @@ class Segments:
         assert not self.starts or start == self.end
         fs = self._files.fs
         fs.make_folder(self.folder)
+        if not self.starts:  # what an earlier stream left there would be taken for a part of this one
+            self._files.close(self.path(start))
+            fs.remove(self.path(start))
         file = self._files.get(self.path(start), size=self.segment_bytes)
         if self.starts or not self._is_derived:
             if self._is_derived:
@@ -139,7 +142,7 @@ class Segments:
 
     def remove_first(self) -> None:
         """Raises `OSError`."""
-        self._files.fs.remove(self.drop_first())
+        self._remove(self.starts[0])
 
     def drop_first(self) -> Path:
         """Forget the first file, and say which it was."""
@@ -152,6 +155,8 @@ class Segments:
             self._remove(start)
 
     def _remove(self, start: int) -> None:
-        self.starts.remove(start)
+        """A file that cannot be deleted stays a part of the stream: one that is forgotten would come back."""
         self._files.close(self.path(start))
-        self._files.fs.remove(self._paths.pop(start))
+        self._files.fs.remove(self.path(start))
+        self.starts.remove(start)
+        del self._paths[start]

@@ -124,6 +124,24 @@ def test_settings_without_effect_are_told_with_their_origin() -> None:
     ]
 
 
+def test_settings_that_nobody_reads_are_told() -> None:
+    values = {
+        "enableCleanExpiredOffset": "true",
+        "flushConsumeQueueLeastPages": "9",
+        "pullThreadPoolQueueCapacity": "9",
+    }
+    assert load(**values).without_effect == [f"{key} in flag test" for key in values]
+
+
+@pytest.mark.parametrize(("key", "text"), [("messageDelayLevel", "1x"), ("deleteWhen", "4,16")])
+def test_update_with_which_no_broker_could_start_changes_nothing(key: str, text: str) -> None:
+    settings = load()
+    before = settings.value
+    with pytest.raises(ConfigError, match=key):
+        settings.update({key: text})
+    assert settings.value is before
+
+
 @pytest.mark.parametrize(("given", "counts_s"), [("1", 10.0), ("30000", 30.0), ("99999999", 60.0)])
 def test_registration_period_is_kept_within_its_bounds(given: str, counts_s: float) -> None:
     assert load(registerNameServerPeriod=given).value.register_period_s == counts_s

@@ -19,6 +19,7 @@ from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 from rocketline.wire.message_codec import decode_records
+from stepping_clock import SteppingClock
 from stores import flush
 
 PATH = ROOT / "config" / "delayOffset.json"
@@ -118,6 +119,45 @@ def test_clock_set_back_does_not_delay_a_message_twice(clock: FakeClock) -> None
     with started(clock) as scene:
         scene.park(3)
         clock.advance(-1)
+        scene.schedule.deliver()
+        assert scene.bodies() == [b"x"]
+
+
+def test_clock_set_back_leaves_delays_as_long_as_they_are() -> None:
+    """Both for what waits already and for what comes afterwards: retries must not run into the dead letters."""
+    clock = SteppingClock()
+    with started(clock) as scene:
+        scene.park(3, b"before")
+        clock.advance(1)
+        clock.step(-8 * 3600)
+        scene.park(3, b"after")
+        scene.after(8.5)
+        assert scene.bodies() == []
+        scene.after(0.5)
+        assert scene.bodies() == [b"before"]
+        scene.after(1)
+        assert scene.bodies() == [b"before", b"after"]
+
+
+def test_clock_set_back_between_two_starts_leaves_delays_as_long_as_they_are() -> None:
+    clock = SteppingClock()
+    files = MemoryFileSystem(clock, capacity=2**30)
+    with started(clock, files) as scene:
+        scene.park(1, b"before")
+    clock.step(-8 * 3600)
+    with started(clock, files) as scene:
+        scene.park(1, b"after")
+        scene.after(0.5)
+        assert scene.bodies() == []
+        scene.after(0.5)
+        assert scene.bodies() == [b"before", b"after"]
+
+
+def test_message_of_a_level_that_is_shorter_since_the_start_does_not_wait_longer(clock: FakeClock) -> None:
+    files = MemoryFileSystem(clock, capacity=2**30)
+    with started(clock, files, messageDelayLevel="1h") as scene:
+        scene.park(1)
+    with started(clock, files, messageDelayLevel="1m") as scene:
         scene.schedule.deliver()
         assert scene.bodies() == [b"x"]
 

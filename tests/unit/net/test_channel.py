@@ -165,6 +165,49 @@ async def test_unanswered_requests_stop_reading_at_the_bound_and_an_answer_resum
     assert [c.opaque for c in transport.commands()] == [1, 0, 2]
 
 
+@pytest.mark.parametrize("is_write_paused", [False, True])
+async def test_request_that_was_held_back_counts_as_read_when_it_is_let_in(
+    clock: FakeClock, is_write_paused: bool
+) -> None:
+    """It was we who would not take it: the time until then must not make it too old."""
+    seen: list[tuple[Command, float]] = []
+
+    def park(channel: Channel, request: Command) -> Outcome:
+        seen.append((request, channel.read_s))
+        return LATER
+
+    channel, _ = connected(RecordingOwner(clock, park, limits=ChannelLimits(unanswered_max=1)))
+    read_s = clock.monotonic()
+    if is_write_paused:
+        channel.pause_writing()
+    feed(channel, b"".join(request(n) for n in range(2)))
+    clock.advance(60)
+    if is_write_paused:
+        channel.resume_writing()
+        channel.reply(seen[0][0], response(0))
+        assert [at_s for _, at_s in seen] == [read_s + 60, read_s + 60]
+    else:
+        channel.reply(seen[0][0], response(0))
+        assert [at_s for _, at_s in seen] == [read_s, read_s + 60]
+    await turn()
+
+
+async def test_requests_that_wait_for_the_next_turn_grow_older(clock: FakeClock) -> None:
+    seen: list[float] = []
+
+    def slow(channel: Channel, request: Command) -> Outcome:
+        seen.append(channel.read_s)
+        clock.advance(1)
+        return response(0)
+
+    channel, transport = connected(RecordingOwner(clock, slow))
+    read_s = clock.monotonic()
+    feed(channel, request(1) * 3)
+    while not transport.is_reading():
+        await turn()
+    assert seen == [read_s] * 3
+
+
 async def test_reply_after_close_does_nothing(clock: FakeClock) -> None:
     channel, transport = connected(RecordingOwner(clock, lambda *_: LATER))
     feed(channel, request(1))

@@ -40,6 +40,23 @@ def test_log_on_several_paths_is_refused() -> None:
         config(storePathCommitLog="/a,/b")
 
 
+@pytest.mark.parametrize("levels", ["1x", "1s 5s 10", "", "1s,5s"])
+def test_delay_levels_that_no_store_could_start_with_are_refused(levels: str) -> None:
+    with pytest.raises(ConfigError, match="messageDelayLevel"):
+        config(messageDelayLevel=levels)
+
+
+@pytest.mark.parametrize("hours", ["4,16", "24", "", "4;;16", "-1", "four", "²"])
+def test_hours_that_never_come_are_refused(hours: str) -> None:
+    with pytest.raises(ConfigError, match=f"deleteWhen={hours}: write hours from 0 to 23"):
+        config(deleteWhen=hours)
+
+
+@pytest.mark.parametrize("hours", ["04", "4", "0;23", "04; 16", "04;16;"])
+def test_hours_of_the_day_are_taken(hours: str) -> None:
+    assert config(deleteWhen=hours).delete_when == hours
+
+
 def test_queue_files_hold_whole_units() -> None:
     assert config(mappedFileSizeConsumeQueue="41").consume_queue_file_bytes == 60
 

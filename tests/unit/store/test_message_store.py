@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from rocketline.errors import IllegalMessageError, StoreError, StoreFullError, StoreReadOnlyError
+from rocketline.store.filesystem import DiskUsage
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
 from slow_files import SlowFileSystem
+from stepping_clock import SteppingClock
 from stores import (
     LOG_BYTES,
     ROOT,
@@ -42,6 +45,16 @@ def test_a_message_comes_back_with_its_places_and_store_time(files: MemoryFileSy
     assert (second.queue_offset, second.log_offset) == (1, store.units("T", 0, 0, 1)[0][1])
     assert contents(store) == [first, second]
     assert (files.read_file(ROOT / "lock"), files.read_file(ROOT / "abort")) == (b"lock", str(os.getpid()).encode())
+    store.close()
+
+
+def test_store_times_go_on_when_the_clock_is_set_back() -> None:
+    clock = SteppingClock()
+    store = open_store(memory(clock), clock)
+    first = store.append(message("T", b"a"))
+    clock.step(-8 * 3600)
+    clock.advance(2)
+    assert store.append(message("T", b"b")).store_ms == first.store_ms + 2000
     store.close()
 
 
@@ -195,6 +208,16 @@ def hour_of(clock: FakeClock, hours_later: int) -> str:
     return f"{(time.localtime(clock.wall_ms() / 1000).tm_hour + hours_later) % 24}"
 
 
+class UnmeasuredFileSystem(MemoryFileSystem):
+    """Does not say how full it is."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock, capacity=1 << 30)
+
+    def usage(self, path: Path) -> DiskUsage:
+        raise OSError(errno.EIO, "it cannot be measured", str(path))
+
+
 def test_expired_files_are_deleted_oldest_first_and_never_the_last(files: MemoryFileSystem, clock: FakeClock) -> None:
     """store.md 6.5"""
     store = open_store(files, clock, delete_when=hour_of(clock, 72))
@@ -289,6 +312,19 @@ def test_a_disk_that_is_too_full_refuses_messages_until_it_has_room(clock: FakeC
     store.close()
 
 
+def test_a_disk_that_cannot_be_measured_loses_what_has_expired_and_takes_messages(clock: FakeClock) -> None:
+    """store.md 6.4"""
+    disk = UnmeasuredFileSystem(clock)
+    store = open_store(disk, clock, delete_when=hour_of(clock, 74))
+    fill(store, 20)
+    flush(store)
+    assert store.clean() == [], "nothing has expired"
+    clock.advance(73 * 3600)
+    assert store.clean() != []
+    assert store.is_writable
+    store.close()
+
+
 # --- topics
 
 
@@ -312,6 +348,49 @@ def test_a_topic_that_cannot_be_deleted_is_told_by_name(clock: FakeClock) -> Non
     disk.fail(at=1, calls=["remove", "remove_tree"], error=errno.EACCES)
     with pytest.raises(StoreError, match="queues of T cannot be deleted: Permission denied"):
         store.delete_topics(["T"])
+    store.close()
+
+
+@pytest.mark.parametrize("is_tried_again", [True, False])
+@pytest.mark.parametrize("call", ["remove", "remove_tree"])
+def test_a_topic_that_could_only_be_deleted_in_part_begins_anew_all_the_same(
+    clock: FakeClock, call: str, is_tried_again: bool
+) -> None:
+    """Whether it is deleted once more, or made again at once."""
+    disk = FaultyFileSystem(clock)
+    store = open_store(disk, clock)
+    for queue_id in (0, 1):
+        fill(store, 12, queue_id=queue_id)
+    fill(store, 12, topic="U")
+    flush_queues(store)
+    disk.fail(at=2 if call == "remove" else 1, calls=[call])
+    with pytest.raises(StoreError, match="queues of T cannot be deleted"):
+        store.delete_topics(["T", "U"])
+    assert store.max_offset("U", 0) == 0, "one topic that stays does not keep the next"
+    if is_tried_again:
+        store.delete_topics(["T"])
+        assert not disk.exists(ROOT / "consumequeue/T")
+    store.queues.make_way("T", is_batched=False)
+    new = fill(store, 2)
+    assert contents(store) == new
+    store.close()
+    again = open_store(disk, clock)
+    assert contents(again) == new
+    assert contents(again, queue_id=1) == []
+    again.close()
+
+
+def test_a_topic_that_still_cannot_be_deleted_cannot_be_made_again(clock: FakeClock) -> None:
+    disk = FaultyFileSystem(clock)
+    store = open_store(disk, clock)
+    fill(store, 1)
+    flush_queues(store)
+    disk.fail(at=1, calls=["remove"], lasting=True)
+    with pytest.raises(StoreError, match="queues of T cannot be deleted"):
+        store.delete_topics(["T"])
+    with pytest.raises(OSError, match="Input/output"):
+        store.queues.make_way("T", is_batched=False)
+    disk.heal()
     store.close()
 
 

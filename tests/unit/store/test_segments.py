@@ -165,6 +165,27 @@ def test_the_oldest_files_can_be_dropped_and_deleted(files: MemoryFileSystem) ->
     assert stream.starts == []
 
 
+def test_a_file_that_cannot_be_deleted_stays_a_part_of_the_stream(clock: FakeClock) -> None:
+    disk = FaultyFileSystem(clock)
+    stream = made(disk, 3)
+    disk.fail(at=2, calls=["remove"])
+    with pytest.raises(OSError, match="Input/output"):
+        stream.remove_all()
+    assert stream.starts == [1000, 2000]
+    disk.fail(at=1, calls=["remove"])
+    with pytest.raises(OSError, match="Input/output"):
+        stream.remove_first()
+    assert stream.starts == [1000, 2000]
+    stream.remove_all()
+    assert disk.list(FOLDER) == []
+
+
+def test_a_stream_that_begins_does_not_take_over_what_another_left(files: MemoryFileSystem) -> None:
+    made(files, 1).write(500, b"old")
+    stream = made(files, 1)
+    assert stream.read(0, SIZE) == bytes(SIZE)
+
+
 def test_only_so_many_files_stay_open(files: MemoryFileSystem) -> None:
     opened = OpenFiles(files, open_max=2)
     files.make_folder(FOLDER)

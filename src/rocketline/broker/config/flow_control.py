@@ -34,7 +34,11 @@ class FlowControlConfig:
         10_000, key="sendThreadPoolQueueCapacity", low=1, help="Sends that may wait for their flush."
     )
     pull_thread_pool_queue_capacity: int = setting(
-        100_000, key="pullThreadPoolQueueCapacity", low=1, help="Pulls that may wait for messages."
+        100_000,
+        key="pullThreadPoolQueueCapacity",
+        low=1,
+        effect=False,
+        help="Shown to administrators and without effect: connections bound the pulls that wait for messages.",
     )
 
 

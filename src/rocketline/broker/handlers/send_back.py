@@ -13,7 +13,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.put import PutResult, Puts, PutStatus
 from rocketline.broker.send_back import Retry, is_dead, next_level, sent_back
-from rocketline.broker.stats import SNDBCK_PUT_NUMS, BrokerStats
+from rocketline.broker.stats import SNDBCK2DLQ_TIMES, SNDBCK_PUT_NUMS, BrokerStats
 from rocketline.broker.topics import TopicTable, retry_topic
 from rocketline.model import names, property_names
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -29,6 +29,9 @@ from rocketline.wire import headers
 from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import ConsumerSendMsgBackRequestHeader
+
+_NO_OWNER = "null"
+"""Java's text for an account that nobody named: Rocketline knows none."""
 
 
 class SendBackHandlers:
@@ -104,6 +107,8 @@ class SendBackHandlers:
             return response(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.problem}")
         topic = message.properties[property_names.RETRY_TOPIC]
         self._stats.add(SNDBCK_PUT_NUMS, f"{topic}@{group}", 1)
+        if names.is_dlq_topic(message.topic):
+            self._stats.add(SNDBCK2DLQ_TIMES, f"{_NO_OWNER}@{topic}@{group}@SEND_BACK_TO_DLQ", 1)
         if message.topic == names.SCHEDULE_TOPIC:
             self._stats.put(message.topic, message.queue_id, 1, result.size)
         return response(ResponseCode.SUCCESS)

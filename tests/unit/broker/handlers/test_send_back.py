@@ -23,6 +23,8 @@ from rocketline.wire.message_codec import decode_records
 
 OLD_VERSION = 100
 """Of a client from before consumers said how often they want a message."""
+DEAD = "null@T@g@SEND_BACK_TO_DLQ"
+"""Java's key for dead letters: owner, topic, group and kind."""
 
 
 class Scene:
@@ -187,4 +189,15 @@ def test_store_that_takes_nothing_is_an_error_with_its_reason(scene: Scene) -> N
 
 def test_retries_are_counted_for_the_topic_they_came_from(scene: Scene) -> None:
     scene.send_back(scene.tables.append())
-    assert scene.tables.stats.data("SNDBCK_PUT_NUMS", "T@g") is not None
+    stats = scene.tables.stats
+    assert stats.data("SNDBCK_PUT_NUMS", "T@g") is not None
+    assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is None
+
+
+def test_dead_letters_are_counted_until_their_group_or_topic_is_gone(scene: Scene) -> None:
+    stats = scene.tables.stats
+    for forget, name in ((stats.forget_group, "g"), (stats.forget_topic, "T")):
+        scene.send_back(scene.tables.append(), -1)
+        assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is not None
+        forget(name)
+        assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is None
