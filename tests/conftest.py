@@ -6,6 +6,8 @@ import asyncio
 import functools
 import inspect
 import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -25,6 +27,8 @@ AsyncTest = Callable[..., Coroutine[Any, Any, None]]
 
 def pytest_configure() -> None:
     free_port()  # the first call takes the socket that marks this process's ports, and keeps it
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, for us and all that we start
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _open_sockets() -> set[str]:
@@ -43,9 +47,15 @@ def _threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if not (thread.daemon and thread.name.startswith("flush-"))}
 
 
+def _is_spark_running() -> bool:
+    """In this process. It dials its JVM whenever it likes, to tell it what Python's collector has taken away."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+
+
 @pytest.fixture(autouse=True)
 def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
-    if "spark" in request.fixturenames:
+    if "spark" in request.fixturenames or _is_spark_running():
         from spark_sessions import leaving_nothing  # the only tests that pay for importing Spark
 
         with leaving_nothing():
