@@ -132,7 +132,11 @@ _OWN_SETTINGS = (
     # Ours are higher, on purpose.
     *("maxTransferBytesOnMessageIn", "maxTransferCountOnMessageIn"),
 )
-_OWN_RUNTIME = ("commitLogDirCapacity", "commitLogDiskRatio", "consumeQueueDiskRatio", "runtime", "bootTimestamp")
+_OWN_RUNTIME = (
+    *("commitLogDirCapacity", "commitLogDiskRatio", "consumeQueueDiskRatio", "runtime", "bootTimestamp"),
+    # What was written is flushed and put into its queues some time after.
+    *("remainHowManyDataToFlush", "dispatchBehindBytes"),
+)
 _IS_LISTED = re.compile(r"\d{3} |#|(?:maxReconsumeTimes|messageModel|consumeFromWhere|namesrvAddr) :|Online ")
 _RATES = re.compile(r"^\w*(?:Tps|EntireTimeMax|DistributeTime) :")
 
