@@ -62,11 +62,23 @@ def spark_schema(text: str) -> StructType:
     try:
         declared = json.loads(text)
         found = _spark_type(declared, {})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _readable(declared)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # noqa: BLE001  # of many kinds, as what is wrong with a schema
         raise ConfigError([f"the Avro schema cannot be used: {type(error).__name__}: {error}"]) from None
     if not isinstance(found, StructType):
         raise ConfigError(["the Avro schema is no record: a row has fields"])
     return found
+
+
+def _readable(declared: Any) -> tuple[Any, Callable[..., Any]]:
+    """The schema as fastavro wants it, and what reads with it. Raises whatever it finds wrong with the schema."""
+    try:
+        from fastavro import parse_schema, schemaless_reader
+    except ModuleNotFoundError:
+        raise MissingExtraError("Avro", "fastavro", "pipelines") from None
+    return parse_schema(_as_stored(declared)), schemaless_reader
 
 
 def _spark_type(declared: Any, named: dict[str, DataType]) -> DataType:
@@ -123,12 +135,8 @@ def decoder(parsing: Parsing, kind: StructType) -> Callable[[Iterator[pa.Array]]
     def decode(columns: Iterator[pa.Array]) -> Iterator[pa.Array]:
         from pyspark.sql.pandas.types import to_arrow_type
 
-        try:
-            from fastavro import parse_schema, schemaless_reader
-        except ModuleNotFoundError:
-            raise MissingExtraError("Avro", "fastavro", "pipelines") from None
+        declared, schemaless_reader = _readable(json.loads(avro_schema))
         arrow_type = to_arrow_type(kind, timezone="UTC")
-        declared = parse_schema(_as_stored(json.loads(avro_schema)))
         for bodies in columns:
             read = [_read(schemaless_reader, declared, body, skipped) for body in bodies.to_pylist()]
             yield _column([{_VALUE: value, _REASON: reason} for value, reason in read], arrow_type)

@@ -101,3 +101,9 @@ def test_named_type_that_is_used_again_is_the_same_column() -> None:
     price = logical("fixed", "decimal", precision=4, scale=2, name="Price", size=4)
     found = spark_schema(json.dumps(record(price, "Price")))
     assert [field.dataType for field in found.fields] == [t.DecimalType(4, 2)] * 2
+
+
+@pytest.mark.parametrize("kind", [{"type": "enum", "name": "e"}, {"type": "fixed", "name": "f"}])
+def test_schema_that_only_its_reader_refuses_is_an_error_before_any_task(kind: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="the Avro schema cannot be used: KeyError"):
+        spark_schema(json.dumps(record(kind)))
