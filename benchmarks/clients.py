@@ -56,9 +56,9 @@ def _loads(plan: Plan) -> list[Load]:
         rest = callers, plan.measure_s, plan.body_bytes
         return Load(name, ("send", _SEND_TOPIC, own, *rest), ("send", _SEND_TOPIC, others, *rest), goal)
 
-    def consume(name: str, batch: int, goal: float) -> Load:
-        words = "consume", _FULL_TOPIC, None, batch, plan.full_messages, _CONSUME_TIMEOUT_S
-        return Load(name, words, words, goal)
+    def consume(name: str, own: str, batch: int, goal: float) -> Load:
+        words = _FULL_TOPIC, None, batch, plan.full_messages, _CONSUME_TIMEOUT_S
+        return Load(name, (own, *words), ("consume", *words), goal)
 
     return [
         send("one caller", "sync", "sync", 1, 1.3),
@@ -66,8 +66,10 @@ def _loads(plan: Plan) -> list[Load]:
         send("64 threads", "sync", "sync", 64),
         send("64 asyncio tasks (others: threads)", "tasks", "sync", 64, 1.5),
         send("1,000 in flight", "async", "async", 1000, 1.5),
-        consume("push, up to 32 messages a call", 32, 1.0),
-        consume("push, one message a call", 1, 0.5),
+        consume("push, up to 32 messages a call", "consume", 32, 1.0),
+        consume("push, one message a call", "consume", 1, 0.5),
+        consume("push on asyncio, up to 32 a call (others: threads)", "consume-on-loop", 32, 1.0),
+        consume("push on asyncio, one a call (others: threads)", "consume-on-loop", 1, 0.5),
     ]
 
 

@@ -53,7 +53,7 @@ class Pulls:
         self.held = HeldPulls(tables.store, tables.clock, self.soon.append)
         tables.store.on_arrival = self.held.on_arrival
         checks = PullChecks(tables.topics, tables.groups, tables.consumers, tables.settings)
-        reading = PullReading(tables.store, tables.offsets, tables.stats, tables.settings)
+        reading = PullReading(tables.store, tables.offsets, tables.stats, tables.settings, tables.clock)
         handlers = PullHandlers(checks, reading, self.held, tables.settings, tables.clock, tables.log)
         self._by_code = handlers.by_code()
         self.path = PullPath(checks, reading, tables.topics, tables.groups, tables.consumers, tables.settings)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rocketline.client.producer import Producer as AsyncProducer
+from rocketline.client.push_consumer import PushConsumer as AsyncPushConsumer
 from rocketline.client.receipts import SendStatus
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import RocketlineError
@@ -32,7 +33,13 @@ class Load:
         self._problem = ""
 
     def run(self, command: str, *words: str) -> dict[str, Any]:
-        seconds = self._send(*words) if command == "send" else self._consume(*words)
+        match command:
+            case "send":
+                seconds = self._send(*words)
+            case "consume":
+                seconds = self._consume(*words)
+            case _:
+                seconds = loop.run(self._consume_on_loop(*words))
         return {
             "messages": self._messages,
             "seconds": seconds,
@@ -161,6 +168,31 @@ class Load:
                 self._fail(TimeoutError("not all messages came in time"))
         self._messages = total if batch_max > 1 else next(taken) - 1
         return times[1] - times[0]
+
+    async def _consume_on_loop(self, topic: str, group: str, batch: str, count: str, timeout_s: str) -> float:
+        wanted, all_came = int(count), asyncio.Event()
+        start_s = end_s = 0.0
+
+        async def take(message: ReceivedMessage) -> None:
+            await take_batch((message,))
+
+        async def take_batch(messages: Sequence[ReceivedMessage]) -> None:
+            nonlocal start_s, end_s
+            start_s = start_s or time.perf_counter()
+            self._messages += len(messages)
+            if self._messages >= wanted and not end_s:
+                end_s = time.perf_counter()
+                all_came.set()
+
+        batch_max = int(batch)
+        async with AsyncPushConsumer(self._name_servers, group=group, consume_batch_max=batch_max) as consumer:
+            consumer.subscribe(topic, "*", take_batch if batch_max > 1 else take)
+            try:
+                await asyncio.wait_for(all_came.wait(), float(timeout_s))
+            except TimeoutError:
+                end_s = time.perf_counter()
+                self._fail(TimeoutError("not all messages came in time"))
+        return end_s - start_s
 
 
 def main() -> None:

@@ -34,6 +34,15 @@ def test_command_runs_as_a_module() -> None:
     assert done.stdout.endswith(f"{__version__}\n")
 
 
+def test_interrupted_command_has_the_status_that_shells_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rocketline.cli.nameserver.nameserver.callback", interrupted)
+    result = CliRunner().invoke(rocketline, ["nameserver"])
+    assert (result.exit_code, result.stderr) == (130, "rocketline: interrupted\n")
+
+
 def run_in_shell(redirection: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "rocketline", *arguments]
     return subprocess.run(shell, capture_output=True, text=True, check=False, env={**os.environ, **environ})

@@ -9,6 +9,7 @@ from typing import Protocol
 from rocketline.broker.admission import Admission
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.falls import Falls
 from rocketline.broker.handlers.assignment import AssignmentHandlers
 from rocketline.broker.handlers.cleaning import CleaningHandlers
 from rocketline.broker.handlers.client_calls import ClientCallHandlers
@@ -70,7 +71,7 @@ class Families:
         self._files, self._clock, self._log = files, clock, log
         self._puts = Puts(kept.store, services.flusher, settings)
         self._checks = PullChecks(kept.topics, kept.groups, services.consumers, settings)
-        self._reading = PullReading(kept.store, kept.offsets, kept.stats, settings)
+        self._reading = PullReading(kept.store, kept.offsets, kept.stats, settings, clock)
         self._admission = Admission(kept.store, lambda: services.flusher.waiting, settings, clock)
         self._sends = SendPath(
             kept.store,
@@ -115,7 +116,7 @@ class Families:
         topics, groups, consumers = kept.topics, kept.groups, services.consumers
         return [
             HeartbeatHandlers(
-                consumers, services.producers, services.notifications, topics, groups, settings, self._clock
+                consumers, services.producers, services.notifications, topics, groups, kept.stats, settings, self._clock
             ),
             ConnectionHandlers(consumers, services.producers),
             OffsetHandlers(kept.offsets, topics, groups, consumers, kept.store),
@@ -140,7 +141,7 @@ class Families:
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address),
             ScheduleHandlers(kept.schedule),
-            StatsHandlers(stats, topics, progress, runtime),
+            StatsHandlers(stats, Falls(stats, store, clock), topics, progress, runtime),
             ConsumeStatsHandlers(progress, topics, clock, address),
             QueueInspectionHandlers(store, consumers),
             CleaningHandlers(store, topics, stats),

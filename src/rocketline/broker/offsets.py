@@ -70,7 +70,8 @@ class ConsumerOffsets:
         """Keep the offset; every so many commits make a new version of the table."""
         self._put(self._committed, group, topic, queue_id, offset)
         self._commits += 1
-        if self._commits % max(1, self._settings.value.consumer_offset_update_version_step) == 0:
+        step = self._settings.value.consumer_offset_update_version_step
+        if step <= 1 or self._commits % step == 0:
             now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
             self.data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
 

@@ -94,11 +94,13 @@ class PullPath:
         if run is None:
             return None
         low, high, count, size, records, last = run
-        reading.note_read(group, topic, queue_id, offset + count, committed, (count, size, last))
         assert known.found is not None
         header = known.found % (offset + count, low, high, opaque)
         header_bytes = len(header)
-        return b"".join((_PREFIX.pack(4 + header_bytes + size, header_bytes), header, *records))
+        reply = b"".join((_PREFIX.pack(4 + header_bytes + size, header_bytes), header, *records))
+        # After the copy, because that is what takes long if the log is not in memory.
+        reading.note_read(group, topic, queue_id, offset + count, committed, (count, size, last))
+        return reply
 
     def _answer(self, known: _Known, offset: int, committed: int | None, opaque: int) -> bytes | None:
         asked, admitted, reading = known.asked, known.admitted, self._reading

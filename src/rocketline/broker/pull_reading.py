@@ -8,6 +8,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import Wanted
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.stats import BrokerStats
+from rocketline.clock import Clock
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.route import MASTER_ID
 from rocketline.settings import Settings
@@ -56,14 +57,18 @@ class PullReading:
     """Reads for pulls, shared by the handler and its fast twin."""
 
     def __init__(
-        self, store: Store, offsets: ConsumerOffsets, stats: BrokerStats, settings: Settings[BrokerConfig]
+        self, store: Store, offsets: ConsumerOffsets, stats: BrokerStats, settings: Settings[BrokerConfig], clock: Clock
     ) -> None:
         self._store, self._offsets, self._stats, self._settings = store, offsets, stats, settings
+        self._now_s = clock.monotonic
+        self._begin_s = 0.0
+        """When the read began that is noted next: nothing else happens between the two."""
 
     def read(self, group: str, topic: str, queue_id: int, offset: int, max_messages: int, wanted: Wanted) -> ReadResult:
         """What the queue holds from `offset` on; the target of a reset, if one waits for this pull."""
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is None:
+            self._begin_s = self._now_s()
             return self._store.read(topic, queue_id, offset, max_messages, wanted)
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
         return ReadResult(ReadStatus.OFFSET_RESET, reset, low, high)
@@ -72,6 +77,7 @@ class PullReading:
         """The same for every message, if that is a run and no reset waits; nothing has happened if it is None."""
         if self._offsets.pending_reset(group, topic, queue_id) is not None:
             return None
+        self._begin_s = self._now_s()
         return self._store.read_run(topic, queue_id, offset, max_messages)
 
     def nothing_yet(self, topic: str, queue_id: int, offset: int) -> ReadResult:
@@ -85,6 +91,8 @@ class PullReading:
             commit_offset = None
         found = result.message_count, result.byte_count, result.last_log_offset
         self.note_read(group, topic, queue_id, result.next_offset, commit_offset, found)
+        if result.status is ReadStatus.OFFSET_OVERFLOW_ONE:
+            self._stats.caught_up(group, topic, queue_id)
 
     def note_read(
         self,
@@ -100,11 +108,21 @@ class PullReading:
         if commit_offset is not None:
             self._offsets.commit(group, topic, queue_id, commit_offset)
         count, size, last_log_offset = found
-        if count:
-            behind = self._store.max_log_offset - last_log_offset
-            self._stats.get(group, topic, queue_id, count, size, fall_bytes=behind)
-        else:
+        if not count:
             self._stats.get_missed()
+            return
+        now_s = self._now_s()
+        self._stats.get(
+            group,
+            topic,
+            queue_id,
+            count,
+            size,
+            took_ms=(now_s - self._begin_s) * 1000,
+            fall_bytes=self._store.max_log_offset - last_log_offset,
+            next_offset=next_offset,
+            read_s=now_s,
+        )
 
     def suggested_broker(self, group: SubscriptionGroupConfig, topic: str, queue_id: int, result: ReadResult) -> int:
         """Where the group had better pull next: a replica, if it is far behind and replicas may be read."""

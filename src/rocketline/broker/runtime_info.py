@@ -88,7 +88,7 @@ class RuntimeInfo:
             "getMissTps": totals.get_missed_tps,
             "getTotalTps": totals.get_total_tps,
             "getTransferredTps": totals.get_transferred_tps,
-            "getMessageEntireTimeMax": totals.get_ms_max,
+            "getMessageEntireTimeMax": int(totals.get_ms_max),
         }
 
     def _of_days(self) -> dict[str, object]:

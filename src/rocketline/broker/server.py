@@ -78,6 +78,7 @@ class Broker:
             log=self._throttle,
             hot_path=hot_path,
             on_close=self.services.housekeeping.connection_closed,
+            on_event=self.kept.stats.channel_event,
             clock=self._clock,
         )
 

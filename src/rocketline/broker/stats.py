@@ -1,15 +1,15 @@
 """What a broker counts, for administrators to ask: per topic, queue, group and for the whole. Java: BrokerStatsManager.
 
 A statistic is a name and a key: `TOPIC_PUT_NUMS` has one counter per topic, `GROUP_GET_NUMS` one per `topic@group`.
-Differs: nothing is logged every minute, hour and day; accounts (COMMERCIAL_*), connections (CHANNEL_ACTIVITY) and the
-time that registrations take are not counted, nor is it how many milliseconds a group is behind (GROUP_GET_FALL_TIME).
+As in Java nobody counts COMMERCIAL_*, accounts, GROUP_GET_FROM_DISK_* and BROKER_GET_FROM_DISK_*: Apache has names for
+them, and hooks for others to count them. Differs: nothing is logged every minute, hour and day.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.system_topics import system_topics
@@ -17,6 +17,7 @@ from rocketline.broker.throughput import DayTotals, PutTimes, Throughput
 from rocketline.clock import Clock
 from rocketline.model.counters import MINUTE, SPANS, Counter, sample
 from rocketline.model.names import SCHEDULE_TOPIC, is_system_topic
+from rocketline.net.server import ChannelEvent
 from rocketline.settings import Settings
 from rocketline.wire.bodies.stats import BrokerStatsData, BrokerStatsItem
 
@@ -37,6 +38,9 @@ BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC: Final = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TO
 SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
 SNDBCK2DLQ_TIMES: Final = "SNDBCK2DLQ_TIMES"
+CONSUMER_REGISTER_TIME: Final = "CONSUMER_REGISTER_TIME"
+PRODUCER_REGISTER_TIME: Final = "PRODUCER_REGISTER_TIME"
+CHANNEL_ACTIVITY: Final = "CHANNEL_ACTIVITY"
 
 _TOPIC_PART = {
     TOPIC_PUT_NUMS: 0, TOPIC_PUT_SIZE: 0, TOPIC_PUT_LATENCY: -1, QUEUE_PUT_NUMS: 0, QUEUE_PUT_SIZE: 0,
@@ -49,7 +53,14 @@ _GROUP_PART = {
     SNDBCK_PUT_NUMS: -1, SNDBCK2DLQ_TIMES: 2,
 }  # fmt: skip
 """The same for the group."""
+_OF_BROKER = frozenset({
+    BROKER_PUT_NUMS, BROKER_GET_NUMS, BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC,
+    CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, CHANNEL_ACTIVITY,
+})  # fmt: skip
+"""These have a key or four, however many topics and groups there are, and some are asked for since the start."""
 _IDLE_SCAN_S = 600
+_IDLE_MIN_LOWEST, _IDLE_MIN_INSTEAD = 10, 30
+"""In minutes: a counter that is scanned every ten must have been idle for longer, or for the second number."""
 
 
 class _Tally:
@@ -58,11 +69,16 @@ class _Tally:
     One is raised for every batch of messages; the counters, which are many more, follow once somebody looks at them.
     """
 
-    __slots__ = ("_brokers", "_latency", "_nums", "_sizes", "fall_bytes", "messages", "requests", "size", "took_ms")
+    __slots__ = ("_brokers", "_latency", "_nums", "_sizes", "messages", "requests", "size", "took_ms")
 
     def __init__(self, nums: list[Counter], sizes: list[Counter], latency: Counter, brokers: list[Counter]) -> None:
         self._nums, self._sizes, self._latency, self._brokers = nums, sizes, latency, brokers
-        self.messages = self.size = self.requests = self.took_ms = self.fall_bytes = 0
+        self.messages = self.size = self.requests = 0
+        self.took_ms = 0.0
+
+    def raises(self, counters: set[Counter]) -> bool:
+        """Whether it raises one of these."""
+        return not counters.isdisjoint((*self._nums, *self._sizes, self._latency))
 
     def settle(self) -> None:
         for counter in self._nums:
@@ -71,11 +87,34 @@ class _Tally:
         for counter in self._sizes:
             counter.value += self.size
             counter.times += self.requests
-        self._latency.value += self.took_ms
+        whole_ms = int(self.took_ms)
+        self._latency.value += whole_ms
         self._latency.times += self.requests
         for counter in self._brokers:  # whose times stay zero, as in Java: the whole broker has no averages
             counter.value += self.messages
-        self.messages = self.size = self.requests = self.took_ms = 0
+        self.messages = self.size = self.requests = 0
+        self.took_ms -= whole_ms  # most reads take less than one, but many of them do not
+
+
+class _GetTally(_Tally):
+    """And where the group was when it last read."""
+
+    __slots__ = ("fall_bytes", "next_offset", "read_s")
+
+    def __init__(self, nums: list[Counter], sizes: list[Counter], latency: Counter, brokers: list[Counter]) -> None:
+        super().__init__(nums, sizes, latency, brokers)
+        self.fall_bytes, self.next_offset, self.read_s = 0, -1, 0.0
+
+
+class LastRead(NamedTuple):
+    """Where a group was in one queue when it last read."""
+
+    fall_bytes: int
+    """How much of the log lay after the last message that it got."""
+    next_offset: int
+    """The offset after that message; -1 if the group has asked for one since that was not there yet."""
+    read_s: float
+    """When that was, by the monotonic clock."""
 
 
 class BrokerStats:
@@ -88,9 +127,9 @@ class BrokerStats:
         self._counters: defaultdict[str, dict[str, Counter]] = defaultdict(dict)
         self._system_topics = {topic.topic_name for topic in system_topics(settings.value)}
         self._puts: dict[tuple[str, int], _Tally] = {}
-        self._gets: dict[tuple[str, str, int], _Tally] = {}
+        self._gets: dict[tuple[str, str, int], _GetTally] = {}
         self._unsettled_puts: list[_Tally] = []
-        self._unsettled_gets: list[_Tally] = []
+        self._unsettled_gets: list[_GetTally] = []
         self._throughput = Throughput()
         self._seconds = 0
         self.put_times = PutTimes()
@@ -121,9 +160,19 @@ class BrokerStats:
         self._throughput.put_failures += 1
 
     def get(
-        self, group: str, topic: str, queue_id: int, messages: int, size: int, *, took_ms: int = 0, fall_bytes: int = 0
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        messages: int,
+        size: int,
+        *,
+        took_ms: float = 0.0,
+        fall_bytes: int = 0,
+        next_offset: int = -1,
+        read_s: float = 0.0,
     ) -> None:
-        """A group read so many messages, and the log goes on for `fall_bytes` after them."""
+        """A group read so many messages; for the rest see `LastRead`."""
         tally = self._gets.get((group, topic, queue_id)) or self._gets_of(group, topic, queue_id)
         if not tally.requests:
             self._unsettled_gets.append(tally)
@@ -131,13 +180,27 @@ class BrokerStats:
         tally.size += size
         tally.requests += 1
         tally.took_ms += took_ms
-        tally.fall_bytes = fall_bytes
+        tally.fall_bytes, tally.next_offset, tally.read_s = fall_bytes, next_offset, read_s
         if took_ms > self._throughput.get_ms_max:
             self._throughput.get_ms_max = took_ms
 
     def get_missed(self) -> None:
         """A group asked for messages and there were none."""
         self._throughput.missed += 1
+
+    def caught_up(self, group: str, topic: str, queue_id: int) -> None:
+        """A group asked for the message that comes next in a queue."""
+        tally = self._gets.get((group, topic, queue_id))
+        if tally is not None:
+            tally.fall_bytes, tally.next_offset = 0, -1
+
+    def registered(self, stat: str, begin_s: float) -> None:
+        """A client was registered, which began at that time: CONSUMER_REGISTER_TIME or PRODUCER_REGISTER_TIME."""
+        self.add(stat, self._cluster, int((self._clock.monotonic() - begin_s) * 1000))
+
+    def channel_event(self, event: ChannelEvent) -> None:
+        """Something happened to a connection."""
+        self.add(CHANNEL_ACTIVITY, event.value, 1)
 
     # --- asking
 
@@ -150,6 +213,13 @@ class BrokerStats:
     def fall_bytes(self) -> dict[tuple[str, str, int], int]:
         """By group, topic and queue: how much of the log lay after what was last read. Java: GROUP_GET_FALL_SIZE."""
         return {key: tally.fall_bytes for key, tally in self._gets.items()}
+
+    def last_read(self, group: str, topic: str, queue_id: int) -> LastRead | None:
+        """Where a group was; None if no pull of it got anything from that queue yet."""
+        tally = self._gets.get((group, topic, queue_id))
+        if tally is None or not tally.read_s:  # delayed messages are read without a pull
+            return None
+        return LastRead(tally.fall_bytes, tally.next_offset, tally.read_s)
 
     def data(self, stat: str, key: str) -> BrokerStatsData | None:
         """What a counter tells of the last minute, hour and day; None if it was never raised."""
@@ -213,16 +283,17 @@ class BrokerStats:
 
     def _forget_idle(self, now_ms: int) -> None:
         idle_min = self._settings.value.max_stats_idle_time_in_minutes
-        if idle_min <= 0:
+        if idle_min < 0:
             return
-        moment_ms = now_ms - idle_min * 60_000
-        for counters in self._counters.values():
+        moment_ms = now_ms - (idle_min if idle_min > _IDLE_MIN_LOWEST else _IDLE_MIN_INSTEAD) * 60_000
+        gone: set[Counter] = set()
+        for stat in self._counters.keys() - _OF_BROKER:
+            counters = self._counters[stat]
             for key in [key for key, counter in counters.items() if counter.is_idle_since(moment_ms)]:
-                if key != self._cluster:  # whose totals since the start are asked for
-                    del counters[key]
-        # Tallies hold on to counters that may be gone: the next put or get of each queue makes a new one.
-        self._puts.clear()
-        self._gets.clear()
+                gone.add(counters.pop(key))
+        # The next put or get of such a queue makes a new tally, and with it counters that somebody sees.
+        self._puts = {key: tally for key, tally in self._puts.items() if not tally.raises(gone)}
+        self._gets = {key: tally for key, tally in self._gets.items() if not tally.raises(gone)}
 
     def _settle(self) -> None:
         """Bring what tallies hold into counters and totals."""
@@ -263,7 +334,7 @@ class BrokerStats:
         tally = self._puts[topic, queue_id] = _Tally(nums, sizes, latency, brokers)
         return tally
 
-    def _gets_of(self, group: str, topic: str, queue_id: int) -> _Tally:
+    def _gets_of(self, group: str, topic: str, queue_id: int) -> _GetTally:
         of_group = f"{topic}@{group}"
         nums, sizes = [self._counter(GROUP_GET_NUMS, of_group)], [self._counter(GROUP_GET_SIZE, of_group)]
         if topic == SCHEDULE_TOPIC:
@@ -271,7 +342,7 @@ class BrokerStats:
             sizes.append(self._counter(QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}"))
         latency = self._counter(GROUP_GET_LATENCY, f"{queue_id}@{of_group}" if self._is_detailed else of_group)
         brokers = self._of_broker(topic, BROKER_GET_NUMS, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC)
-        tally = self._gets[group, topic, queue_id] = _Tally(nums, sizes, latency, brokers)
+        tally = self._gets[group, topic, queue_id] = _GetTally(nums, sizes, latency, brokers)
         return tally
 
     def _of_broker(self, topic: str, all_topics: str, without_system: str) -> list[Counter]:

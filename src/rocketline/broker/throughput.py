@@ -40,7 +40,7 @@ class Throughput:
         self.found = 0
         self.missed = 0
         self.transferred = 0
-        self.get_ms_max = 0
+        self.get_ms_max = 0.0
         self._samples: deque[Totals] = deque(maxlen=max(_RATE_SPANS_S) + 1)
 
     def sample(self, now_ms: int) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from rocketline import __version__
+from rocketline.cli.entry import INTERRUPTED
 from rocketline.errors import ConfigError, RocketlineError
 
 _EXAMPLES = """\b
@@ -36,7 +37,8 @@ _COMMANDS: Final = (
 class Commands(click.Group):
     """Loads a command when it is asked for: those of servers and of clients need little of each other.
 
-    A failure is a line on standard error: status 2 for wrong settings (one line each), 1 for everything else.
+    A failure is a line on standard error: status 2 for wrong settings (one line each), 1 for everything else, and
+    after a Ctrl-C that a command was not meant to end by what shells give.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -51,6 +53,9 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("rocketline: interrupted", err=True)
+            ctx.exit(INTERRUPTED)
         except ConfigError as error:
             for problem in error.problems:
                 click.echo(f"rocketline: {problem}", err=True)

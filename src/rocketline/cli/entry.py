@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rocketline.errors import MissingExtraError
 
-_INTERRUPTED = 130
-"""The status that shells give a command ended by Ctrl-C: here, one that had not begun."""
+INTERRUPTED = 130
+"""The status that shells give a command ended by Ctrl-C."""
 _GC_THRESHOLDS = (100_000, 50, 100)
 """A server makes many objects and hardly a cycle among them, and what is imported stays. To look for cycles after every
 700, as Python does by itself, took a tenth of its start and of its work."""
@@ -31,7 +31,7 @@ def main() -> None:
             raise
         sys.exit(str(MissingExtraError("The rocketline command", _PACKAGES[error.name], "cli")))
     except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)  # before any command had begun
     rocketline()
 
 

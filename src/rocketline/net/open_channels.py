@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rocketline.clock import Clock
 from rocketline.net.channel import Channel
@@ -17,8 +17,8 @@ class OpenChannels:
     One timer serves all: it looks twenty times in `idle_s`, but every 5 s at least, and only while there are channels.
     """
 
-    def __init__(self, clock: Clock, idle_s: float) -> None:
-        self._clock, self._idle_s = clock, idle_s
+    def __init__(self, clock: Clock, idle_s: float, on_idle: Callable[[], None] | None = None) -> None:
+        self._clock, self._idle_s, self._on_idle = clock, idle_s, on_idle
         self._channels: set[Channel] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
@@ -61,6 +61,8 @@ class OpenChannels:
                 channel.abort()
             else:
                 channel.close()
+                if self._on_idle is not None:
+                    self._on_idle()
 
     async def wait_empty(self, timeout_s: float) -> None:
         """Return when the last channel is gone, or the time is up."""

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from enum import Enum
 
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ConfigError, ListenError, RocketlineError
@@ -30,10 +31,19 @@ _CLOSE_S = 1.0
 """How long a closing server waits for peers to take what was written to them."""
 
 
+class ChannelEvent(Enum):
+    """What happens to connections. Those that end as IDLE or with an EXCEPTION also CLOSE. Java: NettyEventType."""
+
+    CONNECT = "CONNECT"
+    CLOSE = "CLOSE"
+    IDLE = "IDLE"
+    EXCEPTION = "EXCEPTION"
+
+
 class Server:
     """Accepts connections and hands their requests to `dispatch`. Use it as `async with`.
 
-    `on_close` is called once for every connection that ends, however it ends.
+    `on_close` is called once for every connection that ends, however it ends. `on_event` is for who counts.
     """
 
     def __init__(
@@ -45,6 +55,7 @@ class Server:
         log: Throttle,
         hot_path: HotPath | None = None,
         on_close: Callable[[Channel], None] | None = None,
+        on_event: Callable[[ChannelEvent], None] = lambda event: None,
         clock: Clock | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
@@ -53,11 +64,11 @@ class Server:
         self.serialize_type = network.serialize_type
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self.limits = _limits(network)
-        self.channels = OpenChannels(self.clock, network.idle_close_s)
+        self.channels = OpenChannels(self.clock, network.idle_close_s, lambda: on_event(ChannelEvent.IDLE))
         self._network, self._tls_mode, self._tls = network, tls.server_mode, ServerTls(tls)
         if self._tls_mode is TlsMode.ENFORCING and self._tls.context() is None:
             raise ConfigError(["tls.server.mode=enforcing needs tls.server.certPath and tls.server.keyPath"])
-        self._log, self._on_close = log, on_close
+        self._log, self._on_close, self._on_event = log, on_close, on_event
         self._listener: asyncio.Server | None = None
         self.address = ""
         """Where it listens, `host:port`, once it does."""
@@ -101,9 +112,13 @@ class Server:
     def channel_opened(self, channel: Channel) -> None:
         channel.set_socket_buffers(self._network.send_buffer_bytes, self._network.receive_buffer_bytes)
         self.channels.add(channel)
+        self._on_event(ChannelEvent.CONNECT)
 
     def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
         self.channels.discard(channel)
+        if reason is not None:
+            self._on_event(ChannelEvent.EXCEPTION)
+        self._on_event(ChannelEvent.CLOSE)
         if isinstance(reason, RocketlineError):
             self._log.warning("peer dropped", str(reason), peer=channel.peer)
         if self._on_close is not None:

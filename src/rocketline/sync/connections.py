@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 import struct
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -61,7 +62,7 @@ class BlockingConnection:
         self._reader = frame.FrameReader()
         self._tls: TlsLayer | None = None
         try:
-            self._socket = socket.create_connection((host, port), timeout_s)
+            self._socket = _dial(host, port, timeout_s)
         except TimeoutError:
             raise ConnectError(address, f"no connection within {timeout_s:g} s") from None
         except (OSError, UnicodeError) as error:  # the latter is what some host names give
@@ -208,6 +209,32 @@ class BlockingConnection:
     def _lost(self, error: OSError | None) -> ConnectionLostError:
         reason = f": {error.strerror or error}" if error else ""
         return ConnectionLostError(self.address, f"the connection closed{reason}")
+
+
+def _dial(host: str, port: int, timeout_s: float) -> socket.socket:
+    """A connection to the first address of `host` that accepts one, within the time for all of them together.
+
+    The standard library's function gives each address the whole time.
+    """
+    end_s = time.monotonic() + timeout_s
+    failure: OSError = TimeoutError()
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        left_s = end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        dialling = socket.socket(family, kind, protocol)
+        try:
+            dialling.settimeout(left_s)
+            dialling.connect(address)
+        except OSError as error:
+            dialling.close()
+            failure = error
+        except BaseException:
+            dialling.close()
+            raise
+        else:
+            return dialling
+    raise failure
 
 
 class BlockingConnections:

@@ -44,6 +44,24 @@ def test_pull_that_has_to_wait_is_left_alone_and_commits_nothing(scene: Scene) -
     assert scene.tables.offsets.query("g", "T", 0) == -1
 
 
+def test_time_that_reading_took_is_counted(scene: Scene, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.tables.append(b"one")
+    read_run, stats = scene.tables.store.read_run, scene.tables.stats
+
+    def read_slowly(*asked: object) -> object:
+        clock.advance(0.03125)
+        return read_run(*asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scene.tables.store, "read_run", read_slowly)
+    assert scene.answer(pull(0)) is not None
+    for _ in range(10):
+        clock.advance(1)
+        stats.tick()
+    told = stats.data("GROUP_GET_LATENCY", "0@T@g")
+    assert told is not None
+    assert (told.stats_minute.sum, int(stats.throughput.get_ms_max)) == (31, 31)
+
+
 def test_refusals_are_left_alone(scene: Scene) -> None:
     assert scene.answer(pull(topic="unknown")) is None
     assert scene.answer(pull(queueId="2")) is None

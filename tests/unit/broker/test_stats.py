@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from broker_clients import broker_settings
-from rocketline.broker.stats import BrokerStats
+from rocketline.broker.stats import BrokerStats, LastRead
 from rocketline.model.names import SCHEDULE_TOPIC
+from rocketline.net.server import ChannelEvent
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.stats import BrokerStatsItem
 
@@ -69,6 +70,27 @@ def test_get_counts_for_group_queue_and_broker(clock: FakeClock) -> None:
     assert (stats.throughput.found, stats.throughput.missed, stats.throughput.transferred) == (2, 1, 40)
     assert stats.throughput.get_ms_max == 4
     assert stats.fall_bytes == {("G", "T", 3): 0}, "what was true at the last read"
+
+
+def test_parts_of_a_millisecond_add_up(clock: FakeClock) -> None:
+    stats = stats_on(clock)
+    for _ in range(10):
+        for _ in range(3):
+            stats.get("G", "T", 3, 1, 100, took_ms=0.25)
+        pass_seconds(stats, clock, 1)
+    assert minute(stats, "GROUP_GET_LATENCY", "3@T@G").sum == 7
+
+
+def test_last_read_is_that_of_a_pull_until_the_group_has_caught_up(clock: FakeClock) -> None:
+    stats = stats_on(clock)
+    stats.caught_up("G", "T", 3)
+    stats.get("G", "T", 3, 1, 100)
+    assert stats.last_read("G", "T", 3) is None, "not by a pull"
+    stats.get("G", "T", 3, 1, 100, fall_bytes=77, next_offset=5, read_s=1000.0)
+    assert stats.last_read("G", "T", 3) == LastRead(77, 5, 1000.0)
+    stats.caught_up("G", "T", 3)
+    assert stats.last_read("G", "T", 3) == LastRead(0, -1, 1000.0)
+    assert stats.last_read("G", "T", 4) is None
 
 
 def test_latency_of_gets_is_told_by_group_if_queues_are_not_counted(clock: FakeClock) -> None:
@@ -174,6 +196,39 @@ def test_idle_counters_are_dropped_after_their_time_if_so_configured(clock: Fake
     assert stats.data("TOPIC_PUT_NUMS", "idle") is None
     assert stats.data("TOPIC_PUT_NUMS", "busy") is not None
     assert stats.put_total == 9, "what the whole broker has stored is told since its start"
+
+
+@pytest.mark.parametrize(("minutes", "kept_min", "gone_min"), [("0", 30, 50), ("10", 30, 50), ("40", 40, 60)])
+def test_idle_time_that_is_not_longer_than_a_scan_counts_as_half_an_hour(
+    clock: FakeClock, minutes: str, kept_min: int, gone_min: int
+) -> None:
+    stats = stats_on(clock, maxStatsIdleTimeInMinutes=minutes)
+    stats.put("idle", 0, 5, 100)
+    pass_seconds(stats, clock, kept_min * 60)
+    assert stats.data("TOPIC_PUT_NUMS", "idle") is not None
+    pass_seconds(stats, clock, (gone_min - kept_min) * 60)
+    assert stats.data("TOPIC_PUT_NUMS", "idle") is None
+    stats.put("idle", 0, 7, 100)
+    pass_seconds(stats, clock, 10)
+    assert minute(stats, "TOPIC_PUT_NUMS", "idle").sum == 7, "counted anew, not in counters that nobody sees"
+
+
+def test_what_is_counted_of_the_whole_broker_is_never_idle(clock: FakeClock) -> None:
+    stats = stats_on(clock, maxStatsIdleTimeInMinutes="20")
+    stats.channel_event(ChannelEvent.IDLE)
+    stats.registered("PRODUCER_REGISTER_TIME", clock.monotonic())
+    pass_seconds(stats, clock, 3600)
+    assert stats.data("CHANNEL_ACTIVITY", "IDLE") is not None
+    assert stats.data("PRODUCER_REGISTER_TIME", CLUSTER) is not None
+
+
+def test_scan_for_idle_counters_leaves_alone_where_busy_groups_were(clock: FakeClock) -> None:
+    stats = stats_on(clock, maxStatsIdleTimeInMinutes="20")
+    stats.get("idle", "T", 0, 1, 100, fall_bytes=9)
+    for _ in range(4):
+        stats.get("busy", "T", 0, 1, 100, fall_bytes=7)
+        pass_seconds(stats, clock, 600)
+    assert stats.fall_bytes == {("busy", "T", 0): 7}
 
 
 def test_idle_counters_stay_by_default(clock: FakeClock) -> None:

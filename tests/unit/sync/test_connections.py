@@ -231,6 +231,33 @@ def test_nobody_there_is_told(pool: BlockingConnections) -> None:
         pool.request("127.0.0.1:1", Command(1), 0)
 
 
+def test_name_with_several_dead_addresses_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        where = full.getsockname()
+        waiting = [socket.socket() for _ in range(3)]
+        try:
+            for each in waiting:  # so many that the next one is neither accepted nor refused
+                each.setblocking(False)
+                each.connect_ex(where)
+            entry = (socket.AF_INET, socket.SOCK_STREAM, 0, "", where)
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: [entry] * 10)
+            pool, started_s = BlockingConnections(connect_timeout_s=0.2), time.monotonic()
+            with pytest.raises(ConnectError, match=r"no connection within 0\.2 s"):
+                pool.request(f"127.0.0.1:{where[1]}", Command(1), 3)
+            assert time.monotonic() - started_s < 1.5  # ten times 0.2 s is what each address its own time would take
+        finally:
+            for each in waiting:
+                each.close()
+
+
+def test_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, pool: BlockingConnections) -> None:
+    with serving() as server:
+        port = int(server.address.rpartition(":")[2])
+        entries = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", each)) for each in (free_port(), port)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: entries)
+        assert pool.request(server.address, Command(1), 3).code == 0
+
+
 def test_peer_that_speaks_something_else_loses_its_connection(pool: BlockingConnections) -> None:
     with serving(lambda request: b"HTTP/1.1 400 Bad Request\r\n\r\n") as server, pytest.raises(RemoteProtocolError):
         pool.request(server.address, Command(1), 3)

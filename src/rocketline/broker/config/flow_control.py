@@ -54,7 +54,7 @@ class StatsConfig:
         key="maxStatsIdleTimeInMinutes",
         low=-1,
         live=True,
-        help="Minutes after which a figure that did not change is dropped; -1: never.",
+        help="Minutes after which a figure that did not change is dropped, 30 for those up to 10; -1: never.",
     )
     auto_delete_unused_stats: bool = setting(
         True,

@@ -21,6 +21,7 @@ from rocketline.broker.members import Client
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.request_body import read_body
+from rocketline.broker.stats import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
 from rocketline.broker.topics import TopicTable, retry_topic
 from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError
@@ -53,11 +54,12 @@ class HeartbeatHandlers:
         notifications: Notifications,
         topics: TopicTable,
         groups: GroupTable,
+        stats: BrokerStats,
         settings: Settings[BrokerConfig],
         clock: Clock,
     ) -> None:
         self._consumers, self._producers, self._notifications = consumers, producers, notifications
-        self._topics, self._groups = topics, groups
+        self._topics, self._groups, self._stats = topics, groups, stats
         self._settings, self._clock = settings, clock
 
     def by_code(self) -> dict[int, Handler]:
@@ -108,22 +110,28 @@ class HeartbeatHandlers:
     def _register(
         self, data: ConsumerData, config: SubscriptionGroupConfig, client: Client, heartbeat: HeartbeatData
     ) -> None:
+        begin_s = self._clock.monotonic()
         # The older form of heartbeats knows no fingerprints, and always has its subscriptions with it.
         fingerprint = heartbeat.heartbeat_fingerprint
         is_without = heartbeat.without_sub and fingerprint != 0
-        if not self._consumers.register(data, client, fingerprint=fingerprint, without_sub=is_without):
-            return
-        _log.debug("consumer group changed", group=data.group_name, client=client.client_id, peer=client.channel.peer)
+        if self._consumers.register(data, client, fingerprint=fingerprint, without_sub=is_without):
+            self._group_changed(data.group_name, config, client)
+        self._stats.registered(CONSUMER_REGISTER_TIME, begin_s)
+
+    def _group_changed(self, group: str, config: SubscriptionGroupConfig, client: Client) -> None:
+        _log.debug("consumer group changed", group=group, client=client.client_id, peer=client.channel.peer)
         if config.notify_consumer_ids_changed_enable:
-            self._notifications.members_changed(data.group_name)
+            self._notifications.members_changed(group)
 
     def _register_producers(self, heartbeat: HeartbeatData, client: Client) -> None:
         """Producers are known for the sake of transactions; where those are refused, new ones need not be."""
         config = self._settings.value
         is_open = config.enable_register_producer or not config.reject_transaction_message
         for producer in heartbeat.producer_data_set:
+            begin_s = self._clock.monotonic()
             if is_open or client.channel in self._producers.clients(producer.group_name):
                 self._producers.register(producer.group_name, client)
+            self._stats.registered(PRODUCER_REGISTER_TIME, begin_s)
 
     def _unregister(self, channel: Channel, request: Command) -> Command:
         """The others are told even if this client was no member."""

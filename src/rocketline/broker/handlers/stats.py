@@ -4,6 +4,7 @@ queues. GET_BROKER_RUNTIME_INFO (28): the broker's figures."""
 from __future__ import annotations
 
 from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.falls import FALLS, Falls
 from rocketline.broker.runtime_info import RuntimeInfo
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
@@ -19,8 +20,11 @@ from rocketline.wire.command import Command, response
 class StatsHandlers:
     """What was counted."""
 
-    def __init__(self, stats: BrokerStats, topics: TopicTable, progress: ConsumeProgress, runtime: RuntimeInfo) -> None:
-        self._stats, self._topics, self._progress, self._runtime = stats, topics, progress, runtime
+    def __init__(
+        self, stats: BrokerStats, falls: Falls, topics: TopicTable, progress: ConsumeProgress, runtime: RuntimeInfo
+    ) -> None:
+        self._stats, self._falls, self._topics = stats, falls, topics
+        self._progress, self._runtime = progress, runtime
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -31,7 +35,8 @@ class StatsHandlers:
 
     def _view(self, channel: Channel, request: Command) -> Command:
         asked = headers.read(headers.ViewBrokerStatsDataRequestHeader, request.ext)
-        data = self._stats.data(asked.stats_name, asked.stats_key)
+        ask = self._falls.data if asked.stats_name in FALLS else self._stats.data
+        data = ask(asked.stats_name, asked.stats_key)
         if data is None:
             problem = f"The stats <{asked.stats_name}> <{asked.stats_key}> not exist"
             return response(ResponseCode.SYSTEM_ERROR, problem)

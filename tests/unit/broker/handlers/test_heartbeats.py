@@ -13,9 +13,11 @@ from net_doubles import MemoryTransport, turn
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.handlers.heartbeats import CONSUMER_GROUPS_MAX, HeartbeatHandlers
+from rocketline.broker.members import Client
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.request_body import BODY_BYTES_MAX
+from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Throttle
@@ -42,8 +44,9 @@ class Scene:
         self.topics = TopicTable.load(files, Path("topics.json"), own, clock)
         self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock)
         self.notifications = Notifications(self.consumers, own, Throttle(clock))
+        self.stats = BrokerStats(own, clock)
         handlers = HeartbeatHandlers(
-            self.consumers, self.producers, self.notifications, self.topics, self.groups, own, clock
+            self.consumers, self.producers, self.notifications, self.topics, self.groups, self.stats, own, clock
         )
         self._by_code = handlers.by_code()
 
@@ -226,6 +229,34 @@ async def test_new_producers_are_left_out_where_nobody_needs_them_and_known_ones
     clock.advance(60)
     scene.ask(member, heartbeat("c", producers=["known", "new"]))
     assert scene.producers.all() == {"known": [client_on(member, clock)]}
+
+
+async def test_time_that_registrations_take_is_counted_for_each_group(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = {"enableRegisterProducer": "false", "rejectTransactionMessage": "true"}
+    scene = Scene(clock, **QUIET, **refusing)
+
+    def nobody_slowly(group: str) -> dict[Channel, Client]:
+        clock.advance(0.0045)
+        return {}
+
+    monkeypatch.setattr(scene.consumers, "register", lambda *_, **__: clock.advance(0.0125))
+    monkeypatch.setattr(scene.producers, "clients", nobody_slowly)
+    member, _ = scene.channel()
+    for _ in range(2):
+        scene.ask(member, heartbeat("c", consumer("g", "T"), consumer("h", "T"), producers=["p"]))
+    for _ in range(10):
+        clock.advance(1)
+        scene.stats.tick()
+
+    def minute(stat: str) -> tuple[int, float]:
+        data = scene.stats.data(stat, "DefaultCluster")
+        assert data is not None
+        return data.stats_minute.sum, data.stats_minute.avgpt
+
+    assert minute("CONSUMER_REGISTER_TIME") == (48, 12.0), "four times, in whole milliseconds"
+    assert minute("PRODUCER_REGISTER_TIME") == (8, 4.0), "also of one that is not taken in"
 
 
 async def test_bytes_that_are_no_heartbeat_change_nothing(scene: Scene) -> None:
