@@ -86,6 +86,17 @@ def flush_queues(store: MessageStore, *, is_thorough: bool = True) -> None:
     store.finish_queue_flush(job, error)
 
 
+def reserve_ahead(store: MessageStore) -> None:
+    """Make space for the log as the broker does elsewhere, as long as some is due."""
+    while (job := store.begin_space()) is not None:
+        error = None
+        try:
+            job.run()
+        except OSError as failure:
+            error = failure
+        store.finish_space(job, error)
+
+
 def append_batch(store: MessageStore, messages: Sequence[StoredMessage]) -> None:
     """As a producer's batch: what they share is the first one's."""
     members = [(one.flag, one.body, encode_properties(one.properties)) for one in messages]

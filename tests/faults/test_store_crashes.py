@@ -19,6 +19,7 @@ from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
+from stores import reserve_ahead
 
 HOST = HostAddress(bytes([127, 0, 0, 1]), 10911)
 STRIDE = 17
@@ -52,6 +53,8 @@ class Life:
             self.sent += 1
             self._clock.advance(0.7)
             waiting[number] = store.append(message(number, self._clock.wall_ms()))
+            if number % 5 < 3:
+                reserve_ahead(store)
             if number % 3 == 0 and (job := store.begin_flush()) is not None:
                 finish(job.run, lambda error, job=job: store.finish_flush(job, error))  # type: ignore[misc]
                 self.owed.update(waiting)

@@ -1,7 +1,8 @@
 """The disk fails at any one call of a store's life, once or for ever: nothing that was acknowledged is lost, nothing
 doubtful is acknowledged, and the store says why it takes no more.
 
-The run rolls log, queues and index, flushes and closes; it is repeated with the fault at each of its calls.
+The run rolls log, queues and index, makes space for the log ahead and on the spot, flushes and closes; it is repeated
+with the fault at each of its calls.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rocketline.store.config import FlushDiskType
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import catch_up, contents, die, find_keys, flush, flush_queues, message, open_store
+from stores import catch_up, contents, die, find_keys, flush, flush_queues, message, open_store, reserve_ahead
 
 MESSAGES = 24
 PLACES = [("T", 0), ("T", 1), ("U", 0)]
@@ -46,6 +47,8 @@ class Run:
         for number in range(MESSAGES):
             self.clock.advance(0.7)
             self.send(store, number)
+            if number < MESSAGES // 2:
+                reserve_ahead(store)
             if number % 3 == 2:
                 flush(store)
                 self.hear(store)

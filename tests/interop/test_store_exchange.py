@@ -166,3 +166,33 @@ def test_store_of_one_broker_is_served_and_continued_by_the_other(pair: Pair, en
         assert look(broker) == after
         assert broker.queue(DELAYED, 0) == delayed
         assert broker.send(numbered(TOPIC, 1000), 0).queue_offset == MESSAGES // QUEUES + MORE
+
+
+def unused_files(home: Path, last: StoredMessage) -> list[str]:
+    """Files of the log that begin behind the last message."""
+    return [path.name for path in (home / "store" / "commitlog").iterdir() if int(path.name) > last.log_offset]
+
+
+def test_file_that_one_broker_made_ahead_when_it_was_killed_does_not_disturb_the_other(pair: Pair) -> None:
+    body = bytes(range(256)) * 64
+    with served(pair.first) as (process, broker):
+        broker.create_topic(TOPIC, queues=1)
+        for _ in range(int(SETTINGS["mappedFileSizeCommitLog"]) // len(body) - 2):
+            broker.send(Message.of(TOPIC, body), 0)
+        before = broker.queue(TOPIC, 0)
+        wait_until(lambda: bool(unused_files(pair.home, before[-1])))
+        process.kill()
+    [unused] = unused_files(pair.home, before[-1])
+    assert not any((pair.home / "store" / "commitlog" / unused).read_bytes())
+
+    for start in (pair.second, pair.first):
+        with served(start) as (process, broker):
+            assert broker.queue(TOPIC, 0) == before
+            for number in range(80):  # beyond the end of the file
+                assert broker.send(Message.of(TOPIC, body), 0).queue_offset == len(before) + number
+            before = broker.queue(TOPIC, 0)
+            process.kill()
+    with served(pair.second) as (process, broker):
+        assert broker.queue(TOPIC, 0) == before
+        process.close(timeout_s=60)
+    assert unused_files(pair.home, before[-1]) == []

@@ -20,6 +20,7 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
 from stores import (
     BATCHED,
+    ROOT,
     append_batch,
     catch_up,
     contents,
@@ -30,9 +31,11 @@ from stores import (
     inner_batch,
     message,
     open_store,
+    reserve_ahead,
 )
 
 QUEUES = [("T", 0), ("T", 1), ("U", 0), (BATCHED, 0)]
+LOG = ROOT / "commitlog"
 BODIES = st.sampled_from([0, 1, 60, 300, 700])
 
 
@@ -114,6 +117,10 @@ class StoreMachine(RuleBasedStateMachine):
         flush_queues(self.store, is_thorough=is_thorough)
 
     @rule()
+    def reserve_ahead(self) -> None:
+        reserve_ahead(self.store)
+
+    @rule()
     def step_of_index(self) -> None:
         self.store.catch_up(2)
 
@@ -132,6 +139,7 @@ class StoreMachine(RuleBasedStateMachine):
     def stop_and_start(self) -> None:
         self.store.close()
         assert self.store.problem is None
+        assert self.disk.list(LOG) == [f"{start:020}" for start in self.store.log.segments.starts]
         self.all_are_flushed()
         self.store = self.open()
         self.check_all()

@@ -2,7 +2,7 @@
 
 With SYNC_FLUSH a flush begins as soon as something is written and no other runs; everything written until it begins
 is durable when it ends, and answered in one go. With ASYNC_FLUSH it happens twice a second. One thread waits for the
-log, another for what has time: queues, checkpoint, files to be deleted.
+log, another for what has time: queues, checkpoint, space for the messages to come, files to be deleted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rocketline.net.timer import Timer
 from rocketline.store.commit_log import FlushJob
 from rocketline.store.config import StoreConfig
 from rocketline.store.key_hashes import load_numpy
+from rocketline.store.log_space import SpaceJob
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queue_flush import QueueFlushJob
 
@@ -58,12 +59,14 @@ class Flusher:
     def __init__(self, store: MessageStore, config: Callable[[], StoreConfig], clock: Clock) -> None:
         self._store, self._config, self._clock = store, config, clock
         store.on_written = self.flush
+        store.log.space.on_low = self._reserve
         self._waiters: deque[_Waiter] = deque()
         self._waiting = 0
         self._log_thread = ThreadPoolExecutor(1, "flush-log")
         self._slow_thread = ThreadPoolExecutor(1, "flush-queues")
         self._running: asyncio.Future[None] | None = None
         self._running_queues: asyncio.Future[None] | None = None
+        self._reserving: asyncio.Future[None] | None = None
         self._unlinking: asyncio.Future[None] | None = None
         self._timers: list[Timer] = []
         self._next_step: asyncio.TimerHandle | None = None
@@ -83,6 +86,7 @@ class Flusher:
         loop = asyncio.get_running_loop()
         self._loading = loop.call_later(_NUMPY_AFTER_S, self._slow_thread.submit, load_numpy)
         self._catch_up()
+        self._reserve()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -93,7 +97,7 @@ class Flusher:
         for handle in (self._next_step, self._loading):
             if handle is not None:
                 handle.cancel()
-        for running in (self._running, self._running_queues, self._unlinking):
+        for running in (self._running, self._running_queues, self._reserving, self._unlinking):
             if running is not None:
                 await asyncio.wait([running])
         self._log_thread.shutdown()
@@ -182,9 +186,24 @@ class Flusher:
         self._running_queues = None
         self._store.finish_queue_flush(job, _error(running))
 
+    def _reserve(self) -> None:
+        """Make space for the log ahead, as long as some is due, and the next file of the log."""
+        if self._reserving is not None or self._is_closing:
+            return
+        job = self._store.begin_space()
+        if job is not None:
+            self._reserving = asyncio.get_running_loop().run_in_executor(self._slow_thread, job.run)
+            self._reserving.add_done_callback(partial(self._reserved, job))
+
+    def _reserved(self, job: SpaceJob, running: asyncio.Future[None]) -> None:
+        self._reserving = None
+        self._store.finish_space(job, _error(running))
+        self._reserve()
+
     def _clean(self) -> None:
         """Delete what has expired. Unlinking a gigabyte takes its time, so a thread does it; should the process end
         before, the files are found and deleted again."""
+        self._reserve()  # there was perhaps no space to spare when it was due
         unused = self._store.clean()
         if unused and self._unlinking is None:
             loop = asyncio.get_running_loop()

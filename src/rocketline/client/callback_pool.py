@@ -3,14 +3,18 @@
 A future, a lock or a wake-up for each message would cost more than most callbacks. So the loop appends jobs to a deque
 and wakes one worker, and a worker that finds more jobs than its own wakes the next one, never two at a time. While a
 callback computes, it holds the interpreter: its worker takes job after job, and the woken one finds nothing left. Once
-a callback waits for something, the next worker runs, and wakes another, up to all of them. On the way back the first
-job that is done tells the loop; what is done until the loop comes round travels with it.
+a callback waits for something, the next worker runs, and wakes another, up to all of them.
+
+Only one thread has the interpreter, and to wake another that must wait for it costs both. So the loop wakes a worker
+when it has nothing else to do, and a worker tells the loop what is done when it has nothing else to do, or a
+millisecond after it was last told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from queue import SimpleQueue
@@ -18,6 +22,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 Job = TypeVar("Job")
 
+_REPORT_S: Final = 0.001
+"""Results wait for so long at most while a worker goes on to further jobs."""
 _TURN_JOBS: Final = 16
 """So many jobs a task runs before it lets others on the loop have a turn, if no callback waits by itself."""
 
@@ -90,6 +96,7 @@ class ThreadPool(_Count, Generic[Job]):
         self._done: deque[Job] = deque()
         self._is_reporting = False
         """The loop has been told that jobs are done, and has not begun to collect them."""
+        self._reported_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: set[int] = set()
 
@@ -99,9 +106,12 @@ class ThreadPool(_Count, Generic[Job]):
             self._start_thread()
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        assert self._loop is not None
         self._add(len(jobs))
         self._jobs.extend(jobs)
-        self._wake()
+        if not self._is_waking:
+            self._is_waking = True
+            self._loop.call_soon(self._wakes.put, None)  # by then what else has come was looked at
 
     def take_back(self) -> list[Job]:
         taken: list[Job] = []
@@ -154,25 +164,30 @@ class ThreadPool(_Count, Generic[Job]):
 
     def _run_jobs(self) -> bool:
         """Wait for a wake-up, then run jobs until there are none. False if this thread is to end."""
-        jobs, run, report = self._jobs, self._run, self._report
+        jobs, run, done = self._jobs, self._run, self._done
         self._wakes.get()
         self._is_waking = False
         while True:
             try:
                 job = jobs.popleft()
             except IndexError:
+                self._report()
                 return True
             if jobs:
                 self._wake()
             if job is None:
+                self._report()
                 return False
             run(job)
-            report(job)
+            done.append(job)
+            if time.monotonic() - self._reported_s > _REPORT_S:
+                self._report()
 
-    def _report(self, job: Job) -> None:
-        self._done.append(job)
-        if not self._is_reporting and self._loop is not None:
+    def _report(self) -> None:
+        """Tell the loop that jobs are done, unless it knows."""
+        if self._done and not self._is_reporting and self._loop is not None:
             self._is_reporting = True
+            self._reported_s = time.monotonic()
             try:
                 self._loop.call_soon_threadsafe(self._collect)
             except RuntimeError:  # the loop was closed while the callback ran: nobody waits for its result

@@ -13,11 +13,10 @@ from typing import Final
 
 from rocketline.errors import IllegalMessageError, StoreFullError
 from rocketline.store.filesystem import File, FileSystem, ReadOnlyMap
+from rocketline.store.log_space import LogSpace
 from rocketline.store.segments import OpenFiles, Segments
 from rocketline.wire.message_codec import BLANK_BYTES_MIN, MAGIC_V1, MAGIC_V2, encode_blank
 
-_RESERVE_BYTES: Final = 16 * 1024 * 1024
-"""Disk blocks are reserved this far ahead of the writing, so that a full disk is noticed before it tears a record."""
 _MAPS_MAX: Final = 64
 _MAGICS = frozenset({MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big")})
 
@@ -42,11 +41,11 @@ class CommitLog:
         self._files = OpenFiles(fs)
         self._fs = fs
         self.segments = Segments(self._files, folder, segment_bytes)
+        self.space = LogSpace(fs, self.segments)
         self.segment_bytes = segment_bytes
         self.end = 0
         """Where the next record goes. Java: maxOffset."""
         self.flushed = 0
-        self._reserved = 0
         self._writing: dict[int, File] = {}  # by start: those that are not flushed to their end yet
         self._maps: OrderedDict[int, ReadOnlyMap] = OrderedDict()
 
@@ -68,7 +67,8 @@ class CommitLog:
         for start in self.segments.starts:
             if begin < start + self.segment_bytes and start < end:
                 self.segments.file_of(start).sync()
-        self.end = self.flushed = self._reserved = end
+        self.end = self.flushed = end
+        self.space.begin_at(end)
         return was_cut
 
     @property
@@ -98,10 +98,9 @@ class CommitLog:
             self.write(encode_blank(left))
             self.end += left - BLANK_BYTES_MIN
         try:
-            self.segments.add(self.end)
+            self.space.add_file(self.end)
         except OSError as error:
             raise StoreFullError(f"no new log file can be made in {self.segments.folder}: {error.strerror}") from error
-        self._reserved = self.end
 
     def write(self, data: bytes) -> None:
         """Append bytes that fit into the current file. Raises `StoreFullError` before and `OSError` while writing."""
@@ -109,20 +108,19 @@ class CommitLog:
         file = self._writing.get(start)
         if file is None:
             file = self._writing[start] = self._fs.open(self.segments.path(start))
-        end = self.end + len(data)
-        if end > self._reserved:
+        end, space = self.end + len(data), self.space
+        if end > space.reserved:
             self._reserve(file, start, end)
         file.write_at(self.end - start, data)
         self.end = end
+        if end > space.low_at:
+            space.tell_low()
 
     def _reserve(self, file: File, start: int, end: int) -> None:
-        begin = max(self._reserved, start)
-        reserved = min(max(end, begin + _RESERVE_BYTES), start + self.segment_bytes)
         try:
-            file.allocate(begin - start, reserved - begin)
+            self.space.reserve(file, start, end)
         except OSError as error:
             raise StoreFullError(f"no disk space for the log in {self.segments.folder}: {error.strerror}") from error
-        self._reserved = reserved
 
     # --- flushing
 

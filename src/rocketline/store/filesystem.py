@@ -7,6 +7,7 @@ happens and not a signal that ends the process. Maps are for reading only.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -14,10 +15,10 @@ import os
 import shutil
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from rocketline.errors import StoreLockedError
 
@@ -29,6 +30,20 @@ _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 _CLEARED_BYTES = 1 << 20
 _CLOSED = 2**31 - 1  # a handle that nobody has; -1 would mean an anonymous map to `mmap`
 _FLOCK = "@hhqqi"  # Linux struct flock: type, whence, start, length, pid
+_NO_RESERVATION: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
+
+
+def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
+    """Linux's fallocate(2). Python has posix_fallocate only, which imitates it where the file system cannot."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    found = getattr(library, "fallocate64", None) or library.fallocate  # there is no other where all offsets are long
+    found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return found
+
+
+_fallocate: Final = _find_fallocate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +59,13 @@ class DiskUsage:
         entire = self.used + self.usable
         return -(-self.used * 100 // entire) / 100 if entire else 0.0
 
+    def bytes_below(self, percent: int) -> int:
+        """How many bytes more can be used while `ratio` stays within so many percent; negative if it is beyond."""
+        return (self.used + self.usable) * percent // 100 - self.used
+
 
 class File(Protocol):
-    """An open file. Only `allocate` and `sync` may be called off the loop, and `close` not while they run."""
+    """An open file, used by one thread at a time. Only `sync` may run beside other calls, and `close` not beside it."""
 
     @property
     def size(self) -> int:
@@ -66,6 +85,13 @@ class File(Protocol):
 
         Does nothing where the file system cannot. The C library may imitate it by writing zeros over zeros: nobody may
         write to the range meanwhile. Raises `OSError` when there is no space.
+        """
+        ...
+
+    def try_allocate(self, position: int, size: int) -> bool:
+        """The same without imitation: no byte is touched, so others may write to the range meanwhile.
+
+        False where the file system cannot. Raises `OSError` when there is no space.
         """
         ...
 
@@ -103,9 +129,14 @@ class Lock(Protocol):
 class FileSystem(Protocol):
     """Files by path. Every method raises `OSError` when the system refuses."""
 
+    @property
+    def may_wait(self) -> bool:
+        """Calls may wait for a device: what can be done ahead is better done on another thread, which is safe here."""
+        ...
+
     def open(self, path: Path, *, size: int | None = None) -> File:
-        """Open for reading and writing. Given a `size`, a missing file is made, sparse, with that length; an existing
-        one keeps its own. Without, it must exist."""
+        """Open for reading and writing. Given a `size`, a missing or empty file gets that length, sparse; any other
+        keeps its own. Without, it must exist. Two threads may do this with one path at the same time."""
         ...
 
     def list(self, folder: Path) -> Sequence[str]:
@@ -205,8 +236,19 @@ class DiskFile:
         try:
             os.posix_fallocate(self._handle, position, size)
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV):
+            if error.errno not in _NO_RESERVATION:
                 raise
+
+    def try_allocate(self, position: int, size: int) -> bool:
+        if _fallocate is None:
+            return False
+        while _fallocate(self._handle, 0, position, size):
+            number = ctypes.get_errno()
+            if number in _NO_RESERVATION:
+                return False
+            if number != errno.EINTR:
+                raise OSError(number, os.strerror(number))
+        return True
 
     def sync(self) -> None:
         _fdatasync(self._handle)
@@ -288,15 +330,17 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 class DiskFileSystem:
     """The machine's own file system."""
 
+    may_wait = True
+
     def open(self, path: Path, *, size: int | None = None) -> File:
-        if size is None or path.exists():
+        if size is None:
             return DiskFile(os.open(path, os.O_RDWR))
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            os.ftruncate(handle, size)
+            if not os.fstat(handle).st_size:  # should another thread do the same now, this changes nothing
+                os.ftruncate(handle, size)
         except BaseException:
             os.close(handle)
-            path.unlink()
             raise
         return DiskFile(handle)
 

@@ -89,6 +89,10 @@ class MemoryFile:
             self._charge(end - content.charged)
             content.charged = end
 
+    def try_allocate(self, position: int, size: int) -> bool:
+        self.allocate(position, size)
+        return True
+
     def sync(self) -> None:
         self._content  # noqa: B018 - a closed file cannot be synced, here as on disk
 
@@ -128,6 +132,8 @@ class MemoryLock:
 class MemoryFileSystem:
     """Folders and files of one process, together no larger than `capacity` bytes."""
 
+    may_wait = False
+
     def __init__(self, clock: Clock, *, capacity: int) -> None:
         self._clock = clock
         self._capacity = capacity
@@ -144,6 +150,8 @@ class MemoryFileSystem:
             content = Content(size)
             content.modified_ms = self._clock.wall_ms()
             self._names(path.parent)[path.name] = content
+        elif size and not content.size:
+            content.resize(size)
         return MemoryFile(content, self._clock, self._charge)
 
     def list(self, folder: Path) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """The message store as a whole: log, queues, index, and what keeps them in agreement. Java: DefaultMessageStore.
 
 It runs on one thread and does no waiting of its own. Whoever owns it calls `begin_flush` and `finish_flush` around a
-sync that may run elsewhere, `write_behind` every second or so, and `clean` every ten.
+sync that may run elsewhere, `write_behind` every second or so, and `clean` every ten. `begin_space` and `finish_space`
+are for those who can make space for the log elsewhere, too; without them it is made when it is needed.
 
 An append is written, then dispatched: its queue gets a unit, its keys go into the index, whoever waits is told. With
 SYNC_FLUSH the dispatch waits for the flush, so nobody ever reads what a crash could take back.
@@ -32,6 +33,7 @@ from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.filesystem import FileSystem, Lock
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.index_keys import index_keys
+from rocketline.store.log_space import SpaceJob
 from rocketline.store.log_writer import FIXED_BYTES_MAX, Entry, LogWriter
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
@@ -391,6 +393,23 @@ class MessageStore(StoreReader):
         if job.index is not None:
             self.checkpoint.index_msg_timestamp = self.index.finish_sync(job.index)
 
+    def begin_space(self) -> SpaceJob | None:
+        """Space for the log to reserve off the loop; None if none is due. `log.space.on_low` tells when to ask.
+
+        It must not be the reason why files are deleted that should be kept for longer, or messages are refused.
+        """
+        if self.problem is not None or not self._fs.may_wait:
+            return None
+        try:
+            usage = self._fs.usage(self.log.segments.folder)
+        except OSError:
+            return None
+        return self.log.space.begin(self.log.end, usage.bytes_below(self._config().disk_clean_forcibly_percent))
+
+    def finish_space(self, job: SpaceJob, error: OSError | None = None) -> None:
+        """The job ran. A failure is no failure of the store."""
+        self.log.space.finish(job, error)
+
     def catch_up(self, records_max: int) -> bool:
         """Take a step of rebuilding the index after a crash; whether there is more to do."""
         try:
@@ -430,6 +449,7 @@ class MessageStore(StoreReader):
         queue_job.run()
         self.finish_queue_flush(queue_job)
         self.checkpoint.save()
+        self.log.space.drop_next()
         if self.problem is None and not self.index.is_behind:
             self.index.close(is_clean=True)
             self._fs.remove(self._abort_path)

@@ -109,6 +109,12 @@ class Segments:
             fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
         self.starts.append(start)
 
+    def adopt(self, start: int) -> None:
+        """Take over the next file, which somebody has made as `add` does. Raises `OSError`."""
+        assert start == self.end
+        self._files.get(self.path(start))
+        self.starts.append(start)
+
     def file_of(self, position: int) -> File:
         """The file that holds `position`, which must exist."""
         return self._files.get(self.path(self.start_of(position)))

@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Lock as ThreadLock
 from typing import TypeAlias
 
 from rocketline.clock import Clock
@@ -184,6 +185,10 @@ class FaultyFile:
         self._disk.count("allocate")
         self._file.allocate(position, size)
 
+    def try_allocate(self, position: int, size: int) -> bool:
+        self.allocate(position, size)
+        return True
+
     def sync(self) -> None:
         try:
             self._disk.count("sync")
@@ -211,6 +216,8 @@ class FaultyFile:
 class FaultyFileSystem:
     """A file system in memory that can fail and crash."""
 
+    may_wait = True
+
     def __init__(self, clock: Clock, *, capacity: int = 1 << 32, seed: int = 0) -> None:
         self._clock, self._capacity = clock, capacity
         self._memory = MemoryFileSystem(clock, capacity=capacity)
@@ -219,6 +226,7 @@ class FaultyFileSystem:
         self._namings: list[_Naming] = []
         self._fault: _Fault | None = None
         self._chance = random.Random(seed)  # noqa: S311 - it must repeat
+        self._making = ThreadLock()
         self.call_count = 0
         """How many calls could have failed since the start or the last `fail`, of the kinds it named."""
 
@@ -283,12 +291,14 @@ class FaultyFileSystem:
 
     def open(self, path: Path, *, size: int | None = None) -> File:
         self.count("open")
-        inode = self._live.get(path)
-        file = self._memory.open(path, size=size)
-        if inode is None:
-            inode = _Inode()
-            self._rename_in((path.parent,), partial(_link, path=path, inode=inode))
-            if file.size:
+        with self._making:  # two threads may open one path
+            inode = self._live.get(path)
+            was_empty = inode is None or not self._memory.size_of(path)
+            file = self._memory.open(path, size=size)
+            if inode is None:
+                inode = _Inode()
+                self._rename_in((path.parent,), partial(_link, path=path, inode=inode))
+            if was_empty and file.size:
                 inode.unsynced.append(_Change(file.size, None))
         return FaultyFile(self, file, inode)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from rocketline.broker.flush import Flushed, Flusher
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
-from rocketline.testing.faulty_filesystem import FaultyFileSystem
+from rocketline.testing.faulty_filesystem import FaultyFile, FaultyFileSystem
 from stores import SYNC, contents, die, fill, message, open_store, store_config
 
 
@@ -216,6 +217,68 @@ async def test_old_files_are_deleted_and_one_that_cannot_be_is_tried_again(
         run.store.delete_expired()
         await until(lambda: len(disk.list(folder)) == 1)
     assert "old files of the log cannot be deleted" in caplog.text
+
+
+LOG = Path("/store/commitlog")
+
+
+async def test_the_next_file_of_the_log_is_there_before_the_last_is_full(clock: FakeClock) -> None:
+    disk = FaultyFileSystem(clock)
+    async with flushing(disk, clock) as run:
+        while len(run.store.log.segments.starts) < 4:
+            fill(run.store, 1, size=1000)
+            await until(lambda: run.flusher._reserving is None)
+            is_due = run.store.log.room() < 65536 // 4
+            assert len(disk.list(LOG)) == len(run.store.log.segments.starts) + is_due
+    assert len(disk.list(LOG)) == 4
+
+
+async def test_closing_waits_for_space_that_is_being_made_and_leaves_no_unused_file(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, begun, may_end = FaultyFileSystem(clock), threading.Event(), threading.Event()
+
+    def allocate(*_: object) -> bool:
+        begun.set()
+        return may_end.wait()
+
+    monkeypatch.setattr(FaultyFile, "try_allocate", allocate)
+    async with flushing(disk, clock) as run:
+        fill(run.store, 52, size=900)
+        await until(begun.is_set)
+        assert len(disk.list(LOG)) == 2
+        asyncio.get_running_loop().call_later(0.02, may_end.set)
+    assert len(disk.list(LOG)) == 1
+    assert not disk.exists(Path("/store/abort"))
+
+
+async def test_space_that_cannot_be_made_ahead_does_no_harm(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+    disk = FaultyFileSystem(clock)
+    async with flushing(disk, clock) as run:
+        fill(run.store, 1)
+        disk.fail(at=1, calls=["allocate"], error=errno.ENOSPC)
+        fill(run.store, 52, size=900)
+        await until(lambda: "no space could be reserved ahead" in caplog.text)
+        fill(run.store, 80, size=900)
+        await until(lambda: run.is_flushed)
+        assert run.store.is_writable
+        assert len(run.readable()) == 133
+    assert caplog.text.count("no space could be reserved ahead") == 1
+
+
+async def test_space_that_the_disk_could_not_spare_is_made_when_it_can(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketline.broker.flush._CLEAN_FIRST_S", 0.001)
+    disk = FaultyFileSystem(clock, capacity=1 << 20)
+    disk.make_folder(Path("/store"))
+    disk.write_file(Path("/store/ballast"), bytes(800_000))
+    async with flushing(disk, clock, clean_resource_interval=1) as run:
+        fill(run.store, 55, size=900)
+        await asyncio.sleep(0.01)
+        assert len(disk.list(LOG)) == 1
+        disk.remove(Path("/store/ballast"))
+        await until(lambda: len(disk.list(LOG)) == 2)
 
 
 async def test_an_index_that_is_behind_is_rebuilt_while_messages_come(clock: FakeClock) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketline.errors import IllegalMessageError, StoreFullError
-from rocketline.store import commit_log
+from rocketline.store import commit_log, log_space
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -90,7 +90,7 @@ def test_the_size_of_a_record_is_told_only_where_one_begins(files: MemoryFileSys
 def test_blocks_are_reserved_ahead_and_no_further_than_the_file_goes(
     files: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_log, "_RESERVE_BYTES", 300)
+    monkeypatch.setattr(log_space, "_RESERVE_BYTES", 300)
     log = made(files)
     write(log, 100)
     assert files.usage(FOLDER).used == 300

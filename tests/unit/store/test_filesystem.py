@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from rocketline.clock import SystemClock
 from rocketline.errors import StoreLockedError
+from rocketline.store import filesystem
 from rocketline.store.filesystem import DiskFileSystem, DiskUsage, FileSystem, clear_from
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
@@ -72,6 +76,14 @@ def test_an_existing_file_keeps_its_length_whatever_size_is_named(files: FileSys
     files.open(tmp_path / "log", size=100).close()
     file = files.open(tmp_path / "log", size=999)
     assert file.size == 100
+    file.close()
+
+
+def test_an_empty_file_is_as_good_as_a_missing_one(files: FileSystem, tmp_path: Path) -> None:
+    """Its maker came no further."""
+    files.write_file(tmp_path / "log", b"")
+    file = files.open(tmp_path / "log", size=100)
+    assert file.size == files.size_of(tmp_path / "log") == 100
     file.close()
 
 
@@ -218,6 +230,15 @@ def test_the_ratio_is_rounded_up_to_whole_percent(used: int, usable: int, ratio:
     assert DiskUsage(used, usable).ratio == ratio
 
 
+@pytest.mark.parametrize("used", [0, 1, 850, 901, 1000])
+def test_what_may_still_be_used_brings_the_ratio_to_the_bound_and_not_beyond(used: int) -> None:
+    left = DiskUsage(used, 1003 - used).bytes_below(85)
+    assert left == 852 - used
+    if left >= 0:
+        assert DiskUsage(used + left, 1003 - used - left).ratio == 0.85
+    assert DiskUsage(used + left + 1, 1003 - used - left - 1).ratio > 0.85
+
+
 def test_memory_that_is_used_up_fails_like_a_full_disk() -> None:
     files, folder = MemoryFileSystem(FakeClock(), capacity=1_000), Path("store")
     files.make_folder(folder)
@@ -263,10 +284,65 @@ def test_memory_refuses_names_that_are_taken() -> None:
         files.open(Path("a/file")).map()
 
 
-def test_a_file_that_cannot_have_its_length_is_not_left_behind(tmp_path: Path) -> None:
+def test_a_file_that_could_not_have_its_length_gets_it_later(tmp_path: Path) -> None:
+    """It is not removed: another thread may have opened it meanwhile, and have been luckier."""
     with pytest.raises(OSError, match=r"\[Errno 22\]"):
         DiskFileSystem().open(tmp_path / "log", size=-1)
-    assert list(tmp_path.iterdir()) == []
+    file = DiskFileSystem().open(tmp_path / "log", size=100)
+    assert file.size == 100
+    file.close()
+
+
+def test_a_file_that_two_threads_make_is_one_file_and_keeps_what_is_written(tmp_path: Path) -> None:
+    files, begin = DiskFileSystem(), Barrier(2)
+
+    def make(number: int, path: Path) -> None:
+        begin.wait()
+        file = files.open(path, size=1000)
+        assert file.size == 1000
+        file.write_at(number * 500, b"written")
+        file.try_allocate(0, 1000)
+        file.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        for count in range(100):
+            path = tmp_path / f"{count}"
+            list(threads.map(make, range(2), [path, path]))
+            assert path.read_bytes() == (b"written" + bytes(493)) * 2
+
+
+def test_what_is_reserved_beside_the_writing_takes_blocks_and_changes_nothing(tmp_path: Path) -> None:
+    file = DiskFileSystem().open(tmp_path / "log", size=1 << 20)
+    file.write_at(5000, b"written")
+    assert file.try_allocate(0, 1 << 20)
+    assert (tmp_path / "log").stat().st_blocks * 512 >= 1 << 20
+    assert (tmp_path / "log").read_bytes() == bytes(5000) + b"written" + bytes((1 << 20) - 5007)
+    file.close()
+
+
+def test_a_system_that_cannot_reserve_beside_the_writing_says_so_and_a_full_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [errno.EINTR, errno.EOPNOTSUPP, errno.ENOSPC]
+
+    def fallocate(*_: int) -> int:
+        ctypes.set_errno(answers.pop(0))
+        return -1
+
+    monkeypatch.setattr(filesystem, "_fallocate", fallocate)
+    file = DiskFileSystem().open(tmp_path / "log", size=20)
+    assert not file.try_allocate(0, 20)
+    with pytest.raises(OSError, match=r"\[Errno 28\]"):
+        file.try_allocate(0, 20)
+    assert not answers
+    monkeypatch.setattr(filesystem, "_fallocate", None)
+    assert not file.try_allocate(0, 20)
+    file.close()
+
+
+def test_only_linux_reserves_beside_the_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert filesystem._find_fallocate() is None
 
 
 def test_short_writes_and_reads_of_the_system_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
