@@ -7,6 +7,7 @@ reads a socket of its own needs neither. Heartbeats stay on the loop: brokers kn
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import socket
 import ssl
@@ -42,6 +43,11 @@ _FRESH_S: Final = 1.0
 _SENT_AT_ONCE_BYTES: Final = 64 * 1024
 """The system takes so much without waiting for the peer."""
 _OPAQUE_MASK: Final = 2**31 - 1
+_TRIAL_CALLS: Final = 16
+"""Of so many calls that looked for their answers half must have seen them come, or looking pauses."""
+_PAUSE_S: Final = 0.1
+_PAUSE_MAX_S: Final = 10.0
+"""It pauses for the first at first, and twice as long each time, up to the second."""
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _TIMEVAL: Final = struct.Struct("ll")
 
@@ -50,15 +56,23 @@ class BlockingConnection:
     """One connection, used by one thread at a time. After any error it must be closed: its next bytes are not known."""
 
     def __init__(
-        self, address: str, *, tls: ssl.SSLContext | None, timeout_s: float, clock: Clock, serialize_type: SerializeType
+        self,
+        address: str,
+        *,
+        tls: ssl.SSLContext | None,
+        timeout_s: float,
+        clock: Clock,
+        serialize_type: SerializeType,
+        busy_wait_s: float = 0.0,
     ) -> None:
-        """Dial, and shake hands if `tls` is given. Raises `ConnectError`."""
+        """Dial, and shake hands if `tls` is given. For `busy_wait_s` see `_look`. Raises `ConnectError`."""
         host, port = parse_address(address)
         self.address = address
         self.used_s = 0.0
         """When it was last used; 0 if it is new."""
         self._clock, self._serialize_type = clock, serialize_type
         self._wait_ms = 0
+        self._lookout = Lookout(busy_wait_s)
         self._reader = frame.FrameReader()
         self._tls: TlsLayer | None = None
         try:
@@ -79,10 +93,11 @@ class BlockingConnection:
             self.close()
             raise
 
-    def ask(self, data: bytes, opaque: int, timeout_s: float, end_s: float) -> Command:
+    def ask(self, data: bytes, opaque: int, timeout_s: float, end_s: float, *, is_alone: bool = False) -> Command:
         """Send a request, the frame `data`, and wait for its answer, whatever its code.
 
-        `end_s` is when `timeout_s` will be over. Raises `TransportError` or `ProtocolError`.
+        `end_s` is when `timeout_s` will be over. A caller who `is_alone` may wait busily for a moment, see `Lookout`.
+        Raises `TransportError` or `ProtocolError`.
         """
         self._limit_waits(timeout_s)
         if self._tls is not None or len(data) > _SENT_AT_ONCE_BYTES:
@@ -92,7 +107,7 @@ class BlockingConnection:
             # The usual case without detours: after a wait the code is cold, and each call costs ten times its usual.
             try:
                 self._socket.sendall(data)
-                received = self._socket.recv(_FIRST_READ_BYTES)
+                received = (is_alone and self._lookout.watch(self._socket)) or self._socket.recv(_FIRST_READ_BYTES)
             except OSError as error:
                 raise self._failure(error, "no answer") from error
             if not received:
@@ -211,6 +226,45 @@ class BlockingConnection:
         return ConnectionLostError(self.address, f"the connection closed{reason}")
 
 
+class Lookout:
+    """Looks for an answer again and again for a moment, before the thread goes to sleep over it.
+
+    An answer from nearby comes in a tenth of a millisecond, and a processor that fell asleep takes as long to come
+    back. Where answers take longer than the moment it pauses, and tries again at times, for a few calls: the first
+    ones of a row are slower, as the other processors wake up.
+    """
+
+    def __init__(self, moment_s: float) -> None:
+        self._moment_s = moment_s
+        self._pause_s, self._pauses_until_s = _PAUSE_S, 0.0 if moment_s else math.inf
+        self._calls = self._seen = 0
+
+    def watch(self, peer: socket.socket) -> bytes:
+        """The first bytes of the answer; nothing if they did not come meanwhile, or the peer has closed."""
+        now_s = time.perf_counter()
+        if now_s < self._pauses_until_s:
+            return b""
+        end_s, data = now_s + self._moment_s, None
+        while data is None and now_s < end_s:
+            try:
+                data = peer.recv(_FIRST_READ_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                now_s = time.perf_counter()
+        self._note(data is not None, now_s)
+        return data or b""
+
+    def _note(self, was_seen: bool, now_s: float) -> None:
+        self._calls += 1
+        self._seen += was_seen
+        if self._calls == _TRIAL_CALLS:
+            if 2 * self._seen >= self._calls:
+                self._pause_s = _PAUSE_S
+            else:
+                self._pauses_until_s = now_s + self._pause_s
+                self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
+            self._calls = self._seen = 0
+
+
 def _dial(host: str, port: int, timeout_s: float) -> socket.socket:
     """A connection to the first address of `host` that accepts one, within the time for all of them together.
 
@@ -250,12 +304,17 @@ class BlockingConnections:
         connect_timeout_s: float = 3.0,
         idle_s: float = IDLE_S,
         serialize_type: SerializeType = SerializeType.JSON,
+        busy_wait_s: float = 0.0,
         clock: Clock | None = None,
     ) -> None:
+        """A busy wait needs a processor to itself: where there is but one, there is none."""
+        self._busy_wait_s = busy_wait_s if _processors() > 1 else 0.0
         self._tls, self._connect_timeout_s, self._idle_s = tls, connect_timeout_s, idle_s
         self._serialize_type, self._clock = serialize_type, clock or SystemClock()
         self._idle: dict[str, list[BlockingConnection]] = {}
         """By address; the one used last lies on top. Lists are pushed and popped without a lock, which is safe."""
+        self._busy: set[BlockingConnection] = set()
+        """Those in use; sets are changed without a lock, too."""
         self._is_closed = False
         self._forks = _forks
         self._opaques = itertools.count(1)
@@ -306,9 +365,11 @@ class BlockingConnections:
 
     def _ask(self, address: str, data: bytes, opaque: int, now_s: float, timeout_s: float) -> Command:
         connection = self._take(address, now_s, timeout_s)
+        self._busy.add(connection)
         try:
             left_s = timeout_s if connection.used_s else now_s + timeout_s - self._clock.monotonic()  # it was dialled
-            answer = connection.ask(data, opaque, left_s, now_s + timeout_s)
+            is_alone = len(self._busy) == 1 and not self._idle.get(address)  # and was so for two minutes
+            answer = connection.ask(data, opaque, left_s, now_s + timeout_s, is_alone=is_alone)
         except ConnectionLostError:
             connection.close()
             self._drop(address)  # the others of this address were lost with it, most likely
@@ -316,6 +377,8 @@ class BlockingConnections:
         except BaseException:  # also Ctrl-C: the answer would come to whoever has the connection next
             connection.close()
             raise
+        finally:
+            self._busy.discard(connection)
         self._give_back(connection)
         return answer
 
@@ -342,6 +405,7 @@ class BlockingConnections:
             timeout_s=min(timeout_s, self._connect_timeout_s),
             clock=self._clock,
             serialize_type=self._serialize_type,
+            busy_wait_s=self._busy_wait_s,
         )
 
     def _give_back(self, connection: BlockingConnection) -> None:
@@ -379,6 +443,13 @@ class BlockingConnections:
         self._is_closed = True
         for address in list(self._idle):
             self._drop(address)
+
+
+def _processors() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 _forks = 0

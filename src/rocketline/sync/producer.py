@@ -64,6 +64,7 @@ class Producer:
             tls=core.tls,
             connect_timeout_s=core.options.connect_timeout_s,
             idle_s=core.options.idle_close_s,
+            busy_wait_s=self.options.busy_wait_s,
             clock=core.clock,
         )
         self._is_plain = not (self._sending.hooks or core.preparation.is_needed or core.options.vip_channel)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trustme
@@ -22,7 +24,7 @@ from rocketline.errors import (
 )
 from rocketline.net.config import TlsConfig
 from rocketline.net.tls import ServerTls, TlsLayer, client_context
-from rocketline.sync.connections import BlockingConnections
+from rocketline.sync.connections import BlockingConnections, Lookout
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.server_process import free_port
 from rocketline.wire import frame
@@ -357,3 +359,104 @@ def test_large_request_to_a_peer_that_is_slow_ends_in_its_time(pool: BlockingCon
             is_over.set()
             thread.join()
     assert took_s < 1.0
+
+
+class Counting:
+    """A peer whose answer is there after so many looks; counts them."""
+
+    def __init__(self, looks: int) -> None:
+        self._looks, self.looked = looks, 0
+
+    def recv(self, _size: int, _flags: int) -> bytes:
+        self.looked += 1
+        if self.looked < self._looks:
+            raise BlockingIOError
+        return b"x"
+
+
+class TestLookout:
+    """Whoever is alone looks for the answer for a moment, and does not where that is in vain."""
+
+    def watch(self, lookout: Lookout, looks: int) -> tuple[bytes, int]:
+        peer = Counting(looks)
+        return lookout.watch(cast("socket.socket", peer)), peer.looked
+
+    def test_answer_that_comes_meanwhile_is_seen(self) -> None:
+        lookout = Lookout(30.0)
+        assert [self.watch(lookout, 3) for _ in range(100)] == [(b"x", 3)] * 100
+
+    def test_no_moment_is_no_look(self) -> None:
+        assert self.watch(Lookout(0.0), 1) == (b"", 0)
+
+    def test_looking_in_vain_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now_s = 100.0
+        monkeypatch.setattr(time, "perf_counter", lambda: now_s)
+
+        class Slow(Counting):
+            def recv(self, size: int, flags: int) -> bytes:
+                nonlocal now_s
+                now_s += 0.001
+                return super().recv(size, flags)
+
+        def looks_of(calls: int) -> int:
+            peer = Slow(10**9)
+            for _ in range(calls):
+                assert not lookout.watch(cast("socket.socket", peer))
+            return peer.looked
+
+        lookout = Lookout(0.0005)
+        assert looks_of(1000) == 16  # then it pauses
+        now_s += 0.11
+        assert looks_of(1000) == 16
+        now_s += 0.11
+        assert looks_of(1000) == 0  # twice as long
+        now_s += 0.11
+        assert looks_of(1000) == 16
+        now_s += 0.41
+        assert [self.watch(lookout, 1) for _ in range(100)] == [(b"x", 1)] * 100  # and goes on where it pays
+
+    @pytest.mark.parametrize(("processors", "is_watched"), [(2, True), (1, False)])
+    def test_only_caller_looks_if_a_processor_is_to_spare(
+        self, processors: int, is_watched: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        watched: list[object] = []
+
+        def watch(self: Lookout, peer: socket.socket) -> bytes:
+            watched.append(self._moment_s)
+            return b""
+
+        monkeypatch.setattr(Lookout, "watch", watch)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(processors)), raising=False)
+        pool = BlockingConnections(busy_wait_s=0.01)
+        with serving() as server:
+            pool.request(server.address, Command(1), 3)
+            pool.close()
+        assert watched == [0.01 if is_watched else 0.0]
+
+    def test_several_callers_do_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        watched: list[Lookout] = []
+
+        def watch(self: Lookout, peer: socket.socket) -> bytes:
+            watched.append(self)
+            return b""
+
+        monkeypatch.setattr(Lookout, "watch", watch)
+        together = threading.Barrier(2)
+
+        def say(request: Command) -> bytes:
+            if request.code == 1:
+                together.wait(10)
+            return answer(request)
+
+        pool = BlockingConnections(busy_wait_s=0.01)
+        with serving(say) as server:
+            threads = [threading.Thread(target=pool.request, args=(server.address, Command(1), 10)) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(watched) <= 1  # the first may have been alone when it asked
+            watched.clear()
+            pool.request(server.address, Command(2), 3)
+            assert not watched  # another one asked a moment ago
+            pool.close()
