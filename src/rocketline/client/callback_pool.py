@@ -6,8 +6,9 @@ callback computes, it holds the interpreter: its worker takes job after job, and
 a callback waits for something, the next worker runs, and wakes another, up to all of them.
 
 Only one thread has the interpreter, and to wake another that must wait for it costs both. So the loop wakes a worker
-when it has nothing else to do, and a worker tells the loop what is done when it has nothing else to do, or a
-millisecond after it was last told.
+when it has nothing else to do, and a worker tells the loop what is done when it has nothing else to do, or the loop
+was not told for a millisecond. Should the worker's next job take long, the one that is woken then tells it; if all
+are at work, each tells at once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Final, Generic, Protocol, TypeVar
 Job = TypeVar("Job")
 
 _REPORT_S: Final = 0.001
-"""Results wait for so long at most while a worker goes on to further jobs."""
+"""Results wait for so long at most while a worker goes on to further short jobs."""
 _TURN_JOBS: Final = 16
 """So many jobs a task runs before it lets others on the loop have a turn, if no callback waits by itself."""
 
@@ -97,6 +98,8 @@ class ThreadPool(_Count, Generic[Job]):
         self._is_reporting = False
         """The loop has been told that jobs are done, and has not begun to collect them."""
         self._reported_s = 0.0
+        self._sleeping: set[int] = set()
+        """Workers who wait to be woken. Any job that is taken while others wait wakes one, if there is one."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: set[int] = set()
 
@@ -157,16 +160,19 @@ class ThreadPool(_Count, Generic[Job]):
         identity = threading.get_ident()
         self._threads.add(identity)
         try:
-            while self._run_jobs():
+            while self._run_jobs(identity):
                 pass
         finally:
             self._threads.discard(identity)
 
-    def _run_jobs(self) -> bool:
+    def _run_jobs(self, identity: int) -> bool:
         """Wait for a wake-up, then run jobs until there are none. False if this thread is to end."""
-        jobs, run, done = self._jobs, self._run, self._done
+        jobs, run, done, sleeping = self._jobs, self._run, self._done, self._sleeping
+        sleeping.add(identity)
         self._wakes.get()
+        sleeping.discard(identity)
         self._is_waking = False
+        self._report()
         while True:
             try:
                 job = jobs.popleft()
@@ -180,7 +186,7 @@ class ThreadPool(_Count, Generic[Job]):
                 return False
             run(job)
             done.append(job)
-            if time.monotonic() - self._reported_s > _REPORT_S:
+            if not sleeping or time.monotonic() - self._reported_s > _REPORT_S:
                 self._report()
 
     def _report(self) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -55,6 +56,33 @@ async def test_callbacks_that_wait_run_side_by_side_up_to_the_size() -> None:
         gate.set()
         await pool.idle()
     assert len(running) == 12
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 20])
+async def test_short_jobs_come_back_though_long_ones_follow_in_the_same_thread(size: int) -> None:
+    for turn in range(30):
+        await _run_short_and_long(size, turn)
+
+
+async def _run_short_and_long(size: int, turn: int) -> None:
+    gate = threading.Event()
+    back: set[int] = set()
+    short, long = turn % 5 + 1, turn % size + 1
+
+    def run(job: int) -> None:
+        if job >= 100:
+            gate.wait()
+        else:
+            time.sleep(0.0001)  # the loop collects what is done until here
+
+    with threads(run, back.update, size=size) as pool:
+        pool.submit(range(short))
+        if turn % 2:
+            await asyncio.sleep(0)
+        pool.submit(range(100, 100 + long))
+        await wait_until(lambda: back == set(range(short)))
+        gate.set()
+        await pool.idle()
 
 
 async def test_a_job_that_is_done_comes_back_while_others_still_run() -> None:
