@@ -84,7 +84,7 @@ class ProducerOptions(ClientOptions):
     busy_wait_s: float = option(0.0004, low=0)
     """How long a blocking `send` looks for its answer before its thread goes to sleep, if no other thread sends; 0: not
     at all. A call to a broker nearby takes two thirds of the time for it, and half again as much of a processor's.
-    Where answers take longer than this, it stops looking. Java: always sleeps."""
+    Where answers take longer than this, it stops looking. Java: none."""
     send_hooks: tuple[SendHook, ...] = ()
     """See every attempt before and after. Java: SendMessageHook."""
     forbidden_hooks: tuple[ForbiddenHook, ...] = ()
