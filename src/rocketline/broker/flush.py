@@ -8,6 +8,7 @@ log, another for what has time: queues, checkpoint, space for the messages to co
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +60,6 @@ class Flusher:
     def __init__(self, store: MessageStore, config: Callable[[], StoreConfig], clock: Clock) -> None:
         self._store, self._config, self._clock = store, config, clock
         store.on_written = self.flush
-        store.log.space.on_low = self._reserve
         self._waiters: deque[_Waiter] = deque()
         self._waiting = 0
         self._log_thread = ThreadPoolExecutor(1, "flush-log")
@@ -84,6 +84,8 @@ class Flusher:
         self._timers = [Timer(action, first_s=ms / 1000, period_s=ms / 1000) for ms, action in periods]
         self._timers.append(Timer(self._clean, first_s=_CLEAN_FIRST_S, period_s=config.clean_resource_interval / 1000))
         loop = asyncio.get_running_loop()
+        # Soon, not at once: it is told in the midst of an append, which nothing here may break.
+        self._store.log.space.on_low = partial(loop.call_soon, self._reserve)
         self._loading = loop.call_later(_NUMPY_AFTER_S, self._slow_thread.submit, load_numpy)
         self._catch_up()
         self._reserve()
@@ -92,6 +94,7 @@ class Flusher:
     async def __aexit__(self, *exc_info: object) -> None:
         """Finish the running syncs; what is still to be flushed the store does when it closes."""
         self._is_closing = True
+        self._store.log.space.on_low = lambda: None
         for timer in self._timers:
             timer.cancel()
         for handle in (self._next_step, self._loading):
@@ -191,8 +194,13 @@ class Flusher:
         if self._reserving is not None or self._is_closing:
             return
         job = self._store.begin_space()
-        if job is not None:
+        if job is None:
+            return
+        try:
             self._reserving = asyncio.get_running_loop().run_in_executor(self._slow_thread, job.run)
+        except RuntimeError as error:  # the thread has not been needed before, and the system has none left
+            self._store.finish_space(job, OSError(errno.EAGAIN, str(error)))
+        else:
             self._reserving.add_done_callback(partial(self._reserved, job))
 
     def _reserved(self, job: SpaceJob, running: asyncio.Future[None]) -> None:

@@ -81,7 +81,7 @@ class ProducerOptions(ClientOptions):
     """The room in messages. Java: backPressureForAsyncSendNum."""
     back_pressure_bytes: int = option(100 * _MIB, low=_MIB)
     """The room in bytes of bodies. Java: backPressureForAsyncSendSize."""
-    busy_wait_s: float = option(0.0004, low=0)
+    busy_wait_s: float = option(0.0004, low=0, high=0.01)
     """How long a blocking `send` looks for its answer before its thread goes to sleep, if no other thread sends; 0: not
     at all. A call to a broker nearby takes two thirds of the time for it, and half again as much of a processor's.
     Where answers take longer than this, it stops looking. Java: none."""

@@ -37,8 +37,12 @@ def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
     """Linux's fallocate(2). Python has posix_fallocate only, which imitates it where the file system cannot."""
     if sys.platform != "linux":
         return None
-    library = ctypes.CDLL(None, use_errno=True)
-    found = getattr(library, "fallocate64", None) or library.fallocate  # there is no other where all offsets are long
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        # There is no other where all offsets are long.
+        found = getattr(library, "fallocate64", None) or library.fallocate
+    except (OSError, AttributeError):  # a static Python, or another C library
+        return None
     found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return found
 

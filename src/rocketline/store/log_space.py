@@ -64,7 +64,7 @@ class LogSpace:
 
     def __init__(self, fs: FileSystem, segments: Segments) -> None:
         self._fs, self._segments = fs, segments
-        self.on_low: Callable[[], None] = lambda: None
+        self.on_low: Callable[[], object] = lambda: None
         """Told when a job is due; set by whoever runs them."""
         self.reserved = 0
         """Up to here the file being written has its disk blocks."""
@@ -93,10 +93,13 @@ class LogSpace:
     def add_file(self, start: int) -> None:
         """Go on to the next file: the one that is there, or make it. Raises `OSError`."""
         made = self._next
+        if made is not None:
+            try:
+                self._segments.adopt(start)
+            except FileNotFoundError:  # somebody tidied up: it was empty
+                made = self._next = None
         if made is None:
             self._segments.add(start)
-        else:
-            self._segments.adopt(start)
         self.reserved = made.end if made is not None and made.has_reserved else start
         self._next, self._has_given_up = None, False
         self._plan()

@@ -102,11 +102,15 @@ class Segments:
             self._files.close(self.path(start))
             fs.remove(self.path(start))
         file = self._files.get(self.path(start), size=self.segment_bytes)
-        if self.starts or not self._is_derived:
-            if self._is_derived:
-                self.file_of(self.starts[-1]).sync()
-            file.sync()  # so that only the last may lack its length
-            fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
+        try:
+            if self.starts or not self._is_derived:
+                if self._is_derived:
+                    self.file_of(self.starts[-1]).sync()
+                file.sync()  # so that only the last may lack its length
+                fs.sync_folder(self.folder)  # a synced file whose name is lost is lost too
+        except BaseException:
+            self._files.close(self.path(start))  # it may be gone until the next try
+            raise
         self.starts.append(start)
 
     def adopt(self, start: int) -> None:

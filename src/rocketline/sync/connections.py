@@ -65,7 +65,7 @@ class BlockingConnection:
         serialize_type: SerializeType,
         busy_wait_s: float = 0.0,
     ) -> None:
-        """Dial, and shake hands if `tls` is given. For `busy_wait_s` see `_look`. Raises `ConnectError`."""
+        """Dial, and shake hands if `tls` is given. For `busy_wait_s` see `Lookout`. Raises `ConnectError`."""
         host, port = parse_address(address)
         self.address = address
         self.used_s = 0.0
@@ -276,16 +276,17 @@ def _dial(host: str, port: int, timeout_s: float) -> socket.socket:
         left_s = end_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        dialling = socket.socket(family, kind, protocol)
+        dialling = None
         try:
+            dialling = socket.socket(family, kind, protocol)
             dialling.settimeout(left_s)
             dialling.connect(address)
-        except OSError as error:
-            dialling.close()
+        except BaseException as error:
+            if dialling is not None:
+                dialling.close()
+            if not isinstance(error, OSError):
+                raise
             failure = error
-        except BaseException:
-            dialling.close()
-            raise
         else:
             return dialling
     raise failure
@@ -365,8 +366,8 @@ class BlockingConnections:
 
     def _ask(self, address: str, data: bytes, opaque: int, now_s: float, timeout_s: float) -> Command:
         connection = self._take(address, now_s, timeout_s)
-        self._busy.add(connection)
         try:
+            self._busy.add(connection)
             left_s = timeout_s if connection.used_s else now_s + timeout_s - self._clock.monotonic()  # it was dialled
             is_alone = len(self._busy) == 1 and not self._idle.get(address)  # and was so for two minutes
             answer = connection.ask(data, opaque, left_s, now_s + timeout_s, is_alone=is_alone)

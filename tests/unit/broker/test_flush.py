@@ -227,6 +227,7 @@ async def test_the_next_file_of_the_log_is_there_before_the_last_is_full(clock: 
     async with flushing(disk, clock) as run:
         while len(run.store.log.segments.starts) < 4:
             fill(run.store, 1, size=1000)
+            await asyncio.sleep(0)  # it begins in the next turn
             await until(lambda: run.flusher._reserving is None)
             is_due = run.store.log.room() < 65536 // 4
             assert len(disk.list(LOG)) == len(run.store.log.segments.starts) + is_due
@@ -264,6 +265,22 @@ async def test_space_that_cannot_be_made_ahead_does_no_harm(clock: FakeClock, ca
         assert run.store.is_writable
         assert len(run.readable()) == 133
     assert caplog.text.count("no space could be reserved ahead") == 1
+
+
+async def test_space_that_no_thread_can_make_does_not_break_an_append(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with flushing(FaultyFileSystem(clock), clock) as run:
+        monkeypatch.setattr(run.flusher._slow_thread, "submit", refuse)
+        fill(run.store, 400)
+        await until(lambda: "no space could be reserved ahead" in caplog.text)
+        fill(run.store, 400)
+        monkeypatch.undo()
+        await until(lambda: run.is_flushed)
+        assert [one.queue_offset for one in contents(run.store)] == list(range(800))
 
 
 async def test_space_that_the_disk_could_not_spare_is_made_when_it_can(

@@ -317,6 +317,53 @@ def test_a_file_that_cannot_be_taken_over_is_tried_again(disk: FaultyFileSystem,
     log.close()
 
 
+def test_a_file_that_somebody_removed_is_made_anew(disk: FaultyFileSystem, clock: FakeClock) -> None:
+    store = with_next_file(disk, clock)
+    disk.remove(FOLDER / SECOND)
+    while store.max_log_offset < LOG_BYTES + 500:
+        fill(store, 1)
+    assert disk.list(FOLDER) == [FIRST, SECOND]
+    assert [one.queue_offset for one in contents(store)] == list(range(store.max_offset("T", 0)))
+    store.close()
+
+
+class NoFolderSync(DiskFileSystem):
+    """Fails for as long as it is told to, after the file was made."""
+
+    is_failing = False
+
+    def sync_folder(self, folder: Path) -> None:
+        if self.is_failing:
+            raise OSError(errno.EMFILE, "too many open files")
+        super().sync_folder(folder)
+
+
+def test_a_file_that_neither_could_finish_is_made_anew(tmp_path: Path) -> None:
+    """The job and the loop fail one after the other; the file that the job then removes is not written to."""
+    fs = NoFolderSync()
+    log = CommitLog(fs, tmp_path, MIB)
+    log.load()
+    log.make_room(100)
+    log.write(b"x" * (MIB - 100_000))
+    while (job := log.space.begin(log.end, EVERYTHING)) is not None and not job.is_new:
+        job.run()
+        log.space.finish(job)
+    assert job is not None
+    fs.is_failing = True
+    with pytest.raises(OSError, match="too many open files") as caught:
+        job.run()
+    with pytest.raises(StoreFullError):
+        log.make_room(500_000)
+    log.space.finish(job, caught.value)
+    fs.is_failing = False
+
+    log.make_room(500_000)
+    log.write(b"y" * 1000)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{start:020}" for start in (0, MIB)]
+    assert (tmp_path / f"{MIB:020}").read_bytes()[:1000] == b"y" * 1000
+    log.close()
+
+
 def test_nothing_is_reserved_ahead_that_would_make_the_disk_too_full(clock: FakeClock) -> None:
     """Above diskSpaceCleanForciblyRatio files are deleted that should be kept for longer."""
     disk = FaultyFileSystem(clock, capacity=100_000)

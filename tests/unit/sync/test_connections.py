@@ -260,6 +260,16 @@ def test_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, pool: 
         assert pool.request(server.address, Command(1), 3).code == 0
 
 
+def test_address_of_a_kind_that_the_system_does_not_know_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, pool: BlockingConnections
+) -> None:
+    with serving() as server:
+        where = ("127.0.0.1", int(server.address.rpartition(":")[2]))
+        entries = [(family, socket.SOCK_STREAM, 0, "", where) for family in (9999, socket.AF_INET)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: entries)
+        assert pool.request(server.address, Command(1), 3).code == 0
+
+
 def test_peer_that_speaks_something_else_loses_its_connection(pool: BlockingConnections) -> None:
     with serving(lambda request: b"HTTP/1.1 400 Bad Request\r\n\r\n") as server, pytest.raises(RemoteProtocolError):
         pool.request(server.address, Command(1), 3)
