@@ -15,12 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.server_process import free_port
 
 _SETTLED_S = 2.0
 """A server in another thread needs a moment to see that its client has hung up."""
+
+# Hypothesis tries the same examples every time, however busy the machine. `make fuzz` looks for new ones.
+settings.register_profile("rocketline", deadline=None, derandomize=True)
+settings.load_profile("rocketline")
 
 AsyncTest = Callable[..., Coroutine[Any, Any, None]]
 
