@@ -62,7 +62,7 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff check --fix .
 
 interop: $(READY) $(SDP_READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
-	@$(BIN)/python -m pytest -q -m 'interop and not spark' tests/interop tests/scenarios
+	@$(BIN)/python -m pytest -q -m 'interop and not spark' tests/interop tests/scenarios tests/cli
 	@$(BIN)/python -m pytest -q -m 'interop and spark' tests/interop tests/spark tests/docs
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc

@@ -11,14 +11,25 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Final
 
-from rocketline import ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage, aio
+from rocketline import (
+    ConsumeFromWhere,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    ReceivedMessage,
+    aio,
+)
 from rocketline.client.options import ClientKeywords
 from rocketline.errors import RocketlineError
 from rocketline.testing import setting_up
@@ -29,7 +40,7 @@ BEHIND: Final = "127.0.0.2"
 """Brokers listen there, and tell clients the same port of 127.0.0.1, where the proxy listens."""
 QUEUES: Final = 4
 KEYS: Final = 16
-SEND_TIMEOUT_S: Final = 3.0
+TIMEOUTS_S: Final = {"send": 3.0, "pull": 1.0}
 OVERDUE_S: Final = 2.0
 """By how much a call may miss its timeout before we say that it hangs: on a machine where everything runs at once."""
 QUICK: Final[ClientKeywords] = {
@@ -85,8 +96,8 @@ class Ledger:
         self._lock = threading.Lock()
         self.acknowledged: set[str] = set()
         self.consumed: Counter[str] = Counter()
-        self.failed_sends: Counter[str] = Counter()
-        self.slowest_send_s = 0.0
+        self.failures: Counter[str] = Counter()
+        self.slowest_s = dict.fromkeys(TIMEOUTS_S, 0.0)
         self.problems: list[str] = []
         self._sent: set[str] = set()
         self._last_of_key: dict[str, int] = {}
@@ -95,11 +106,11 @@ class Ledger:
         with self._lock:
             self._sent.add(text)
 
-    def called(self, begin_s: float, error: RocketlineError | None) -> None:
+    def called(self, call: str, begin_s: float, error: RocketlineError | None) -> None:
         with self._lock:
-            self.slowest_send_s = max(self.slowest_send_s, time.monotonic() - begin_s)
+            self.slowest_s[call] = max(self.slowest_s[call], time.monotonic() - begin_s)
             if error is not None:
-                self.failed_sends[type(error).__name__] += 1
+                self.failures[f"{call}: {type(error).__name__}"] += 1
 
     def acknowledge(self, text: str) -> None:
         with self._lock:
@@ -144,6 +155,7 @@ class Chaos:
     seed: int
     ledger: Ledger = field(default_factory=Ledger)
     faults: Counter[str] = field(default_factory=Counter)
+    _is_sent: threading.Event = field(default_factory=threading.Event)
 
     async def run(self, *, patience_s: float) -> None:
         """All of it; then wait for what is missing, `patience_s` at most."""
@@ -151,10 +163,16 @@ class Chaos:
         for topic in ("plain", "ordered"):
             await asyncio.to_thread(setting_up.create_topic, self.name_server, addresses, topic, queues=QUEUES)
         async with self._consumers():
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._go_wrong())
-                group.create_task(asyncio.to_thread(self._send_plain))
-                group.create_task(self._send_ordered())
+            async with asyncio.TaskGroup() as pullers:
+                pullers.create_task(asyncio.to_thread(self._pull))
+                pullers.create_task(self._pull_async())
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(self._go_wrong())
+                        group.create_task(asyncio.to_thread(self._send_plain))
+                        group.create_task(self._send_ordered())
+                finally:
+                    self._is_sent.set()
             deadline_s = time.monotonic() + patience_s
             # Handlers in threads tell the ledger, and not this loop.
             while self.ledger.missing and time.monotonic() < deadline_s:  # noqa: ASYNC110
@@ -192,7 +210,7 @@ class Chaos:
     def _send_plain(self) -> None:
         """Four threads with one producer."""
         pace_s = self.seconds / (self.plain / 4)
-        with Producer(self.name_server, group="plain", send_timeout_s=SEND_TIMEOUT_S, **QUICK) as producer:
+        with Producer(self.name_server, group="plain", send_timeout_s=TIMEOUTS_S["send"], **QUICK) as producer:
             threads = [
                 threading.Thread(target=self._send_share, args=(producer, number, pace_s), name=f"send-{number}")
                 for number in range(4)
@@ -207,52 +225,84 @@ class Chaos:
         for position, number in enumerate(range(share, self.plain, 4)):
             text = f"p{number}"
             self.ledger.sending(text)
-            while not self._try(lambda text=text: producer.send(Message("plain", text.encode(), keys=[text]))):  # type: ignore[misc]
+            while not self._try("send", lambda text=text: producer.send(Message("plain", text.encode(), keys=[text]))):  # type: ignore[misc]
                 time.sleep(0.05)
             self.ledger.acknowledge(text)
             time.sleep(max(begin_s + position * pace_s - time.monotonic(), 0))
 
-    def _try(self, send: Callable[[], object]) -> bool:
+    def _try(self, call: str, act: Callable[[], object]) -> bool:
         begin_s = time.monotonic()
         try:
-            send()
+            act()
         except RocketlineError as error:
-            self.ledger.called(begin_s, error)
+            self.ledger.called(call, begin_s, error)
             return False
-        self.ledger.called(begin_s, None)
+        self.ledger.called(call, begin_s, None)
         return True
 
     async def _send_ordered(self) -> None:
         async with (
-            aio.Producer(self.name_server, group="ordered", send_timeout_s=SEND_TIMEOUT_S, **QUICK) as producer,
+            aio.Producer(self.name_server, group="ordered", send_timeout_s=TIMEOUTS_S["send"], **QUICK) as producer,
             asyncio.TaskGroup() as group,
         ):
             for key in range(KEYS):
                 group.create_task(self._send_key(producer, key))
 
     async def _send_key(self, producer: aio.Producer, key: int) -> None:
-        count = self.ordered // KEYS
+        share = self.ordered // KEYS
         queue = MessageQueue("ordered", ("broker-a", "broker-b")[key % 2], key // 2 % QUEUES)
-        begin_s, pace_s = time.monotonic(), self.seconds / count
-        for number in range(count):
+        begin_s, pace_s = time.monotonic(), self.seconds / share
+        for number in range(share):
             text = f"{key}/{number}"
             self.ledger.sending(text)
             while True:
-                if await self._try_async(producer.send(Message("ordered", text.encode()), queue=queue)):
+                if await self._try_async("send", producer.send(Message("ordered", text.encode()), queue=queue)):
                     break
                 await asyncio.sleep(0.05)
             self.ledger.acknowledge(text)
             await asyncio.sleep(max(begin_s + number * pace_s - time.monotonic(), 0))
 
-    async def _try_async(self, send: Awaitable[object]) -> bool:
+    async def _try_async(self, call: str, act: Awaitable[object]) -> bool:
         begin_s = time.monotonic()
         try:
-            await send
+            await act
         except RocketlineError as error:
-            self.ledger.called(begin_s, error)
+            self.ledger.called(call, begin_s, error)
             return False
-        self.ledger.called(begin_s, None)
+        self.ledger.called(call, begin_s, None)
         return True
+
+    def _pull(self) -> None:
+        """Queue after queue, held back where nothing has come yet: only how long it takes counts."""
+        offsets: Counter[MessageQueue] = Counter()
+
+        def pull(consumer: PullConsumer, queue: MessageQueue) -> None:
+            result = consumer.pull(queue, offsets[queue], waits=True, timeout_s=TIMEOUTS_S["pull"])
+            offsets[queue] = result.next_offset
+
+        with PullConsumer(self.name_server, group="looks", **QUICK) as consumer:
+            for queue in self._queues():
+                self._try("pull", partial(pull, consumer, queue))
+                time.sleep(0.01)
+
+    async def _pull_async(self) -> None:
+        offsets: Counter[MessageQueue] = Counter()
+
+        async def pull(consumer: aio.PullConsumer, queue: MessageQueue) -> None:
+            result = await consumer.pull(queue, offsets[queue], waits=True, timeout_s=TIMEOUTS_S["pull"])
+            offsets[queue] = result.next_offset
+
+        async with aio.PullConsumer(self.name_server, group="looks", **QUICK) as consumer:
+            for queue in self._queues():
+                await self._try_async("pull", pull(consumer, queue))
+                await asyncio.sleep(0.01)
+
+    def _queues(self) -> Iterator[MessageQueue]:
+        """Those of `plain`, in turn, until all is sent."""
+        for number in count():
+            if self._is_sent.is_set():
+                return
+            yield MessageQueue("plain", ("broker-a", "broker-b")[number % 2], number // 2 % QUEUES)
 
     # --- what goes wrong
 
@@ -305,11 +355,12 @@ def check(chaos: Chaos) -> None:
     """Everything that must hold of a day that is over."""
     ledger = chaos.ledger
     print(
-        f"seed {chaos.seed}: {dict(chaos.faults)}, {dict(ledger.failed_sends)} while sending, "
-        f"{ledger.repeated} came again, slowest send {ledger.slowest_send_s:.2f} s"
+        f"seed {chaos.seed}: {dict(chaos.faults)}, {dict(ledger.failures)}, "
+        f"{ledger.repeated} came again, slowest calls in seconds: {ledger.slowest_s}"
     )
     assert len(ledger.acknowledged) == chaos.plain + chaos.ordered // KEYS * KEYS
     assert not ledger.problems, ledger.problems[:10]
     assert not (missing := ledger.missing), f"{len(missing)} never came: {sorted(missing)[:10]}"
-    assert ledger.slowest_send_s < SEND_TIMEOUT_S + OVERDUE_S
+    for call, timeout_s in TIMEOUTS_S.items():
+        assert 0 < ledger.slowest_s[call] < timeout_s + OVERDUE_S, call
     assert chaos.faults["kill"] == 4

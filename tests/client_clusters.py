@@ -12,8 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from rocketline.testing import Server, setting_up
-from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release, running
+from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release, fetch, running
 from rocketline.testing.server_process import ServerProcess
 
 DELAYS_S: Final = (1, 2, 1, 1, 3, *[1] * 13)
@@ -66,3 +68,14 @@ def apache_cluster(release: Release, home: Path) -> Iterator[ClientCluster]:
         ]
         with running(*brokers):
             yield ClientCluster("apache", name_server.address, tuple(broker.address for broker in brokers))
+
+
+@pytest.fixture(scope="session", params=["ours", pytest.param("apache", marks=pytest.mark.interop)])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientCluster]:
+    """Ours in `make test`, Apache's in `make interop`. For whom it is imported."""
+    if request.param == "ours":
+        with our_cluster() as cluster:
+            yield cluster
+    else:
+        with apache_cluster(fetch(), tmp_path_factory.mktemp("apache")) as cluster:
+            yield cluster

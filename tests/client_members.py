@@ -9,6 +9,7 @@ from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.routes import PublishInfo
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumeResult, ConsumerRunningInfo
 
 
@@ -17,6 +18,17 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not is_so():  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.001)
+
+
+async def passes(clock: FakeClock, is_so: Callable[[], bool], *, within_s: float, step_s: float = 1) -> None:
+    """Turn the clock step by step until something has come about, which must be within so many seconds."""
+    for _ in range(round(within_s / step_s)):
+        for _ in range(20):
+            if is_so():
+                return
+            await asyncio.sleep(0.002 * step_s)
+        clock.advance(step_s)
+    await until(is_so)
 
 
 async def settled() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 
 from broker_questions import BrokerQuestions
 from rocketline.testing.clients import ClientProgram, Delivery, Portion, Sent
@@ -20,6 +20,7 @@ from rocketline.testing.clients import ClientProgram, Delivery, Portion, Sent
 ORDERED = Portion("ordered", 7_000, 1_500)
 AFTER_RESTART = Portion("sync", 8_500, 1_500)
 ALWAYS = 99
+QUEUES = 4
 RETRY_MAX_TIMES = 1
 
 
@@ -74,8 +75,12 @@ class Story:
     def prepare(self, place: Place) -> None:
         with BrokerQuestions(place.broker) as broker:
             for part in ("plain", "failing", "ordered"):
-                broker.create_topic(self._name(part))
+                broker.create_topic(self._name(part), queues=QUEUES)
                 broker.create_group(self._name(part), retry_max_times=RETRY_MAX_TIMES)
+            for part, queue in product(("plain", "failing"), range(QUEUES)):
+                # Messages come while these groups begin, and the C++ client cannot be told to begin at the start:
+                # where nothing is committed it asks for the queue's end, and leaves out what came until then.
+                broker.commit(self._name(part), self._name(part), queue, 0)
 
     def before_restart(self, place: Place) -> None:
         failing = failing_portions(self.client)

@@ -8,7 +8,6 @@ import inspect
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from hypothesis import settings
 
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.server_process import free_port
+from running_threads import running_threads
 
 _SETTLED_S = 2.0
 """A server in another thread needs a moment to see that its client has hung up."""
@@ -47,11 +47,6 @@ def _open_sockets() -> set[str]:
     return {name for name in names if name.startswith("socket:")}
 
 
-def _threads() -> set[threading.Thread]:
-    """Those that run; without a test server's flushing ones, which begin with its first flush and end with it."""
-    return {thread for thread in threading.enumerate() if not (thread.daemon and thread.name.startswith("flush-"))}
-
-
 def _is_spark_running() -> bool:
     """In this process. It dials its JVM whenever it likes, to tell it what Python's collector has taken away."""
     pyspark = sys.modules.get("pyspark")
@@ -66,13 +61,13 @@ def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         with leaving_nothing():
             yield
         return
-    sockets, threads = _open_sockets(), _threads()
+    sockets, threads = _open_sockets(), running_threads()
     yield
     deadline_s = time.monotonic() + _SETTLED_S
-    while (_open_sockets() - sockets or _threads() - threads) and time.monotonic() < deadline_s:
+    while (_open_sockets() - sockets or running_threads() - threads) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert not (left := _open_sockets() - sockets), f"sockets left open: {left}"
-    assert not (alive := _threads() - threads), f"threads left running: {alive}"
+    assert not (alive := running_threads() - threads), f"threads left running: {alive}"
 
 
 def _leaving_no_task(test: AsyncTest) -> AsyncTest:

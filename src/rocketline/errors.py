@@ -25,7 +25,8 @@
     │  ├─ NotStartedError · GroupInUseError · WrongLoopError · ForkedError
     │  ├─ SelectorError              the application's queue selector failed
     │  ├─ RouteError                 nobody knows where to send it
-    │  │  └─ NoNameServerError · TopicNotFoundError · BrokerNotFoundError
+    │  │  ├─ NoNameServerError · NotNameServerError · TopicNotFoundError · BrokerNotFoundError
+    │  │  └─ NameServerNotReadyError … now (retryable)
     │  ├─ SendFailedError            every attempt failed; `attempts` has them all
     │  ├─ CallTimeoutError           the time of the whole call was over before the next attempt
     │  └─ NoMessageError             a query found nothing
@@ -240,6 +241,31 @@ class NoNameServerError(RouteError):
 
     def __init__(self) -> None:
         super().__init__("no name server is known: give its address, or set NAMESRV_ADDR, as host:port;host:port")
+
+
+class NotNameServerError(RouteError):
+    """Something else than a name server, most likely a broker, has the address of one."""
+
+    def __init__(self, address: str, remark: str | None = None) -> None:
+        self.address, self.remark = address, remark
+        super().__init__(
+            f"{address} is no name server, as it does not know what clients ask one ({remark or 'code 3'}). It is "
+            "probably a broker: give the address that brokers register at, whose port is 9876 unless somebody chose "
+            "another"
+        )
+
+
+class NameServerNotReadyError(RouteError):
+    """A name server that has just started, or has too much to do, does not say where a topic is."""
+
+    retryable = True
+
+    def __init__(self, topic: str, code: int, remark: str | None = None) -> None:
+        self.topic, self.response_code, self.remark = topic, code, remark
+        super().__init__(
+            f"the name server cannot tell now where topic {topic!r} is (code {code}: {remark or 'no remark'}): it may "
+            "have just started. Ask again in a while, or look at what it logs"
+        )
 
 
 class TopicNotFoundError(RouteError):

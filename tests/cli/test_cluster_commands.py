@@ -1,4 +1,4 @@
-"""The commands that work with a cluster, as users type them, on a whole server."""
+"""The commands that work with a cluster, as users type them; on Apache's servers, too, in `make interop`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,19 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from client_clusters import ClientCluster, cluster
 from rocketline.cli.commands import rocketline
-from rocketline.testing import Server
 from server_commands import running
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(process=True, brokers=2) as server:
-        yield server
+__all__ = ["cluster"]
 
 
 @pytest.fixture
-def run(server: Server) -> Any:
+def run(cluster: ClientCluster) -> Any:
     """Run a command against the server; it must succeed."""
 
     def invoke(*arguments: str, input: str | bytes | None = None) -> Result:
-        result = CliRunner(env={"NAMESRV_ADDR": server.address}).invoke(rocketline, arguments, input=input)
+        result = CliRunner(env={"NAMESRV_ADDR": cluster.name_server}).invoke(rocketline, arguments, input=input)
         assert result.exit_code == 0, (arguments, result.output)
         assert result.exception is None
         return result
@@ -37,11 +33,11 @@ def run(server: Server) -> Any:
 
 
 @pytest.fixture
-def fails(server: Server) -> Any:
+def fails(cluster: ClientCluster) -> Any:
     """Run a command that must fail; its status and what it complains of."""
 
     def invoke(*arguments: str, input: str | None = None) -> tuple[int, str]:
-        result = CliRunner(env={"NAMESRV_ADDR": server.address}).invoke(rocketline, arguments, input=input)
+        result = CliRunner(env={"NAMESRV_ADDR": cluster.name_server}).invoke(rocketline, arguments, input=input)
         assert result.exit_code, (arguments, result.output)
         assert isinstance(result.exception, SystemExit)
         return result.exit_code, result.stderr
@@ -56,12 +52,12 @@ def rows(result: Result) -> list[dict[str, Any]]:
 # --- topics
 
 
-def test_topic_from_its_making_to_its_end(run: Any, fails: Any, server: Server) -> None:
+def test_topic_from_its_making_to_its_end(run: Any, fails: Any, cluster: ClientCluster) -> None:
     made = rows(run("topic", "create", "life", "--queues", "2", "--json"))
-    assert made == [{"topic": "life", "queues": 2, "done": list(server.broker_addresses), "failed": {}}]
+    assert made == [{"topic": "life", "queues": 2, "done": list(cluster.brokers), "failed": {}}]
 
     assert run("topic", "show", "life").stdout.splitlines()[1].split() == [
-        "broker-a", server.broker_addresses[0], "2", "2", "rw", "no", "–",
+        "broker-a", cluster.brokers[0], "2", "2", "rw", "no", "–",
     ]  # fmt: skip
     (shown,) = rows(run("topic", "show", "life", "--json"))
     assert (shown["topic"], shown["groups"], [each["permission"] for each in shown["brokers"]]) == (
@@ -79,8 +75,8 @@ def test_topic_from_its_making_to_its_end(run: Any, fails: Any, server: Server) 
     assert told.startswith("rocketline: topic 'life' has no route")
 
 
-def test_topics_of_rocketmq_itself_are_listed_only_when_asked_for(run: Any, server: Server) -> None:
-    server.create_topic("mine")
+def test_topics_of_rocketmq_itself_are_listed_only_when_asked_for(run: Any, cluster: ClientCluster) -> None:
+    cluster.make_topic("mine")
     few = {row["topic"] for row in rows(run("topic", "list", "--json"))}
     all_of_them = {row["topic"] for row in rows(run("topic", "list", "--all", "--json"))}
     assert "mine" in few
@@ -136,8 +132,8 @@ def test_wrong_use_has_status_2_and_says_what_is_wrong(fails: Any, arguments: tu
 # --- groups
 
 
-def test_group_from_its_making_to_its_end(run: Any, fails: Any, server: Server) -> None:
-    server.create_topic("consumed", queues=1)
+def test_group_from_its_making_to_its_end(run: Any, fails: Any, cluster: ClientCluster) -> None:
+    cluster.make_topic("consumed", queues=1, brokers=2)
     run("send", "consumed", "x", "--queue", "broker-a:0", "--count", "3")
     run("group", "create", "readers", "--retry-max", "3")
     assert "readers" in [row["group"] for row in rows(run("group", "list", "--json"))]
@@ -176,10 +172,10 @@ def test_group_without_members_says_so(run: Any) -> None:
     assert run("group", "producers", "nobody").stderr == "no producer is online\n"
 
 
-def test_consumer_that_runs_is_shown(run: Any, server: Server, tmp_path: Path) -> None:
-    server.create_topic("watched", queues=1)
+def test_consumer_that_runs_is_shown(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
+    cluster.make_topic("watched", queues=1, brokers=2)
     run("send", "watched", "x", "--queue", "broker-a:0")
-    arguments = ("consume", "watched", "--group", "watchers", "--from", "first", "--body", "-n", server.address)
+    arguments = ("consume", "watched", "--group", "watchers", "--from", "first", "--body", "-n", cluster.name_server)
     with running(tmp_path, *arguments) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "x\n"
@@ -208,8 +204,8 @@ def test_consumer_that_is_not_there_is_told(fails: Any) -> None:
 # --- messages
 
 
-def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, server: Server) -> None:
-    server.create_topic("orders", queues=2)
+def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, cluster: ClientCluster) -> None:
+    cluster.make_topic("orders", queues=2, brokers=2)
     (sent,) = rows(run("send", "orders", "two teapots", "--tag", "new", "--key", "42", "--property", "a=b", "--json"))
     place = f"{sent['broker']}:{sent['queue']}"
 
@@ -236,10 +232,10 @@ def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, serv
     assert (status, told.startswith("rocketline: topic 'orders' has no message with the key '43'")) == (1, True)
 
 
-def test_follower_shows_what_comes_until_it_is_interrupted(run: Any, server: Server, tmp_path: Path) -> None:
-    server.create_topic("followed", queues=1)
+def test_follower_shows_what_comes_until_it_is_interrupted(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
+    cluster.make_topic("followed", queues=1, brokers=2)
     run("send", "followed", "old")
-    arguments = ("tail", "followed", "--follow", "--body", "-n", server.address)
+    arguments = ("tail", "followed", "--follow", "--body", "-n", cluster.name_server)
     with running(tmp_path, *arguments) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "old\n"
@@ -250,10 +246,10 @@ def test_follower_shows_what_comes_until_it_is_interrupted(run: Any, server: Ser
     assert (process.returncode, output, errors) == (0, "", "")
 
 
-def test_follower_ends_quietly_when_nobody_reads_on(run: Any, server: Server, tmp_path: Path) -> None:
-    server.create_topic("piped", queues=1)
+def test_follower_ends_quietly_when_nobody_reads_on(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
+    cluster.make_topic("piped", queues=1, brokers=2)
     run("send", "piped", "old")
-    with running(tmp_path, "tail", "piped", "--follow", "--body", "-n", server.address) as process:
+    with running(tmp_path, "tail", "piped", "--follow", "--body", "-n", cluster.name_server) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "old\n"
@@ -263,15 +259,15 @@ def test_follower_ends_quietly_when_nobody_reads_on(run: Any, server: Server, tm
         assert process.wait() == 1
 
 
-def test_lines_of_a_pipe_are_messages_and_empty_ones_are_none(run: Any, server: Server) -> None:
-    server.create_topic("logs", queues=1)
+def test_lines_of_a_pipe_are_messages_and_empty_ones_are_none(run: Any, cluster: ClientCluster) -> None:
+    cluster.make_topic("logs", queues=1, brokers=2)
     assert len(rows(run("send", "logs", "-", "--lines", "--json", input="one\r\n\ntwo\nthree"))) == 3
     bodies = run("tail", "logs", "--body").stdout.splitlines()
     assert sorted(bodies) == ["one", "three", "two"]
 
 
-def test_body_of_a_file_is_sent_byte_by_byte(run: Any, server: Server, tmp_path: Path) -> None:
-    server.create_topic("files", queues=1)
+def test_body_of_a_file_is_sent_byte_by_byte(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
+    cluster.make_topic("files", queues=1, brokers=2)
     file = tmp_path / "body"
     file.write_bytes(bytes(range(256)))
     (sent,) = rows(run("send", "files", "--file", str(file), "--json"))
@@ -283,15 +279,17 @@ def test_body_of_a_file_is_sent_byte_by_byte(run: Any, server: Server, tmp_path:
     assert run("tail", "files").stdout.rstrip().endswith("<256 bytes>")
 
 
-def test_sum_of_many_messages_is_told_in_one_line(run: Any, server: Server) -> None:
-    server.create_topic("many", queues=1)
+def test_sum_of_many_messages_is_told_in_one_line(run: Any, cluster: ClientCluster) -> None:
+    cluster.make_topic("many", queues=1, brokers=2)
     (line,) = run("send", "many", "x", "--count", "25").stdout.splitlines()
     assert line.startswith("25 messages in ")
     assert sum(row["messages"] for row in rows(run("topic", "queues", "many", "--json"))) == 25
 
 
-def test_what_was_shown_is_consumed_for_the_group_and_nothing_else_is(run: Any, fails: Any, server: Server) -> None:
-    server.create_topic("queue", queues=1)
+def test_what_was_shown_is_consumed_for_the_group_and_nothing_else_is(
+    run: Any, fails: Any, cluster: ClientCluster
+) -> None:
+    cluster.make_topic("queue", queues=1, brokers=2)
     run("send", "queue", "-", "--lines", "--queue", "broker-a:0", input="\n".join(map(str, range(25))))
 
     first = run("consume", "queue", "--group", "audit", "--from", "first", "--limit", "13", "--body").stdout
@@ -313,7 +311,7 @@ def test_failed_send_is_one_clear_line(fails: Any) -> None:
 # --- brokers and name servers
 
 
-def test_cluster_is_shown_and_set_up(run: Any, fails: Any, server: Server) -> None:
+def test_cluster_is_shown_and_set_up(run: Any, fails: Any, cluster: ClientCluster) -> None:
     shown = rows(run("cluster", "show", "--json"))
     assert [(row["broker"], row["version"], row["problem"]) for row in shown] == [
         ("broker-a", "V5_5_0", None), ("broker-b", "V5_5_0", None),
@@ -323,19 +321,19 @@ def test_cluster_is_shown_and_set_up(run: Any, fails: Any, server: Server) -> No
     assert rows(run("cluster", "stats", "broker-a", "--json"))[0]["brokerVersionDesc"] == "V5_5_0"
 
     assert run("cluster", "set", "broker-b", "maxMessageSize", "4000000").stdout == (
-        f"maxMessageSize is 4000000 on {server.broker_addresses[1]}\n"
+        f"maxMessageSize is 4000000 on {cluster.brokers[1]}\n"
     )
     (config,) = rows(run("cluster", "config", "broker-b", "maxMessageSize", "--json"))
-    assert config == {"address": server.broker_addresses[1], "maxMessageSize": "4000000"}
+    assert config == {"address": cluster.brokers[1], "maxMessageSize": "4000000"}
     assert fails("cluster", "config", "broker-b", "nothing") == (1, "Error: broker broker-b has no setting nothing\n")
     status, told = fails("cluster", "set", "broker-b", "brokerConfigPath", "/x")
     assert (status, "code 16" in told) == (1, True)
     assert run("cluster", "clean", "expired-logs").stdout.startswith("expired-logs cleaned on ")
 
 
-def test_name_servers_are_shown_and_keep_texts(run: Any, server: Server) -> None:
+def test_name_servers_are_shown_and_keep_texts(run: Any, cluster: ClientCluster) -> None:
     assert rows(run("cluster", "name-servers", "productEnvName", "--json")) == [
-        {"address": server.address, "productEnvName": "center"}
+        {"address": cluster.name_server, "productEnvName": "center"}
     ]
     run("cluster", "kv", "tests", "key", "a value")
     assert rows(run("cluster", "kv", "tests", "--json")) == [{"key": "key", "value": "a value"}]

@@ -61,6 +61,18 @@ async def test_level_beyond_the_last_is_two_hours(clock: FakeClock) -> None:
         assert bodies(await waiting_pull(peer)) == [b"late"]
 
 
+async def test_level_three_is_ten_seconds(clock: FakeClock) -> None:
+    """client.md 9.6 119: with the levels as they are; not after 9.9 s, but after 10.2 s."""
+    async with scene(clock=clock) as (_, peer):
+        await send(peer, b"late", DELAY="3")
+        await send(peer, b"less late", DELAY="1")
+        clock.advance(9.9)
+        assert bodies(await waiting_pull(peer)) == [b"less late"]  # so by then the broker has looked at all levels
+        assert bodies(await peer.request(pull(0), 5)) == [b"less late"]
+        clock.advance(0.3)
+        assert bodies(await waiting_pull(peer, offset=1)) == [b"late"]
+
+
 @pytest.mark.parametrize("level", ["0", "-1"])
 async def test_level_zero_and_below_do_not_delay(level: str) -> None:
     """H.10 148"""

@@ -118,7 +118,7 @@ def test_only_the_tags_that_are_wanted_come(cluster: ClientCluster) -> None:
         assert consumer.poll(0.5) == []
 
 
-def test_members_share_and_assigned_queues_are_not_shared(cluster: ClientCluster) -> None:
+def test_members_share_the_queues_of_a_topic(cluster: ClientCluster) -> None:
     """9.13 213"""
     topic, group = cluster.topic(queues=4), cluster.group()
     with consuming(cluster, group, topic) as one, consuming(cluster, group, topic) as other:
@@ -129,11 +129,26 @@ def test_members_share_and_assigned_queues_are_not_shared(cluster: ClientCluster
         send(cluster, topic, numbered(40))
         first, second = take(one, 20), take(other, 20)
         assert bodies_of(first + second) == numbered(40)
-    queue = min(one_queue for one_queue in _queues_of(cluster, topic))
-    for _ in range(2):
-        with LitePullConsumer(cluster.name_server, group=cluster.group(), consume_from=FIRST) as alone:
-            alone.assign([queue])
-            assert len(take(alone, 10)) == 10
+
+
+def test_members_that_assign_the_same_queue_both_get_its_messages(cluster: ClientCluster) -> None:
+    """9.13 213: in one group and at one time; neither commits, so where the other is matters to none of them."""
+    topic, group = cluster.topic(queues=4), cluster.group()
+    queue = min(_queues_of(cluster, topic))
+    with _assigned(cluster, group, queue) as one, _assigned(cluster, group, queue) as other:
+        send(cluster, topic, numbered(40))
+        for consumer in (one, other):
+            messages = take(consumer, 10)
+            assert [message.queue_offset for message in messages] == list(range(10))
+            assert {message.queue for message in messages} == {queue}
+        assert one.poll(0.5) == other.poll(0.5) == []
+
+
+@contextmanager
+def _assigned(cluster: ClientCluster, group: str, queue: MessageQueue) -> Iterator[LitePullConsumer]:
+    with LitePullConsumer(cluster.name_server, group=group, consume_from=FIRST, auto_commit=False) as consumer:
+        consumer.assign([queue])
+        yield consumer
 
 
 def _queues_of(cluster: ClientCluster, topic: str) -> set[MessageQueue]:

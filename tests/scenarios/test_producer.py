@@ -20,6 +20,8 @@ from rocketline.model.queue import MessageQueue
 from rocketline.model.sys_flags import CompressionType
 
 SLOW_MACHINE_S = 30.0
+LATE_MS_MAX = 5000
+"""So much after its time a delayed message may come on a busy machine; the next level by default is 57 s later."""
 
 
 @pytest.fixture(params=list(FLAVOURS))
@@ -107,7 +109,8 @@ async def test_delayed_message_comes_later(cluster: ClientCluster, make: MakePro
         await producer.send(Message(topic, b"later", delay_level=5))
     (message,) = await asyncio.to_thread(read, cluster, queue, 1, waits=True)
     assert message.body == b"later"
-    assert message.store_ms - message.born_ms >= DELAYS_S[4] * 1000 - 1000
+    late_ms = message.store_ms - message.born_ms - DELAYS_S[4] * 1000
+    assert 0 <= late_ms < LATE_MS_MAX
 
 
 async def test_key_keeps_its_queue_and_order(cluster: ClientCluster, make: MakeProducer) -> None:

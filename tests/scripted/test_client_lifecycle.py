@@ -23,10 +23,12 @@ from rocketline.errors import (
 )
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.names import AUTO_CREATE_TOPIC, INNER_PRODUCER_GROUP
+from rocketline.model.subscription import ConsumeFromWhere
 from rocketline.net.local_address import free_port
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
+from running_threads import running_threads
 
 HEART_BEAT, UNREGISTER = RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT
 ROUTE, SEND = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2
@@ -134,7 +136,7 @@ async def test_one_of_two_that_share_closes_and_the_other_works_on(peer: Scripte
 
 async def test_last_close_leaves_no_connection_task_or_thread(peer: ScriptedPeer, clock: FakeClock) -> None:
     """9.1 13: of a producer and a consumer."""
-    tasks, threads = asyncio.all_tasks(), threading.active_count()
+    tasks, threads = asyncio.all_tasks(), running_threads()
     consumer = PushConsumer(peer.address, group="C", clock=clock)
     consumer.subscribe("T", "*", take)
     async with Producer(peer.address, group="P", clock=clock) as producer, consumer:
@@ -142,7 +144,35 @@ async def test_last_close_leaves_no_connection_task_or_thread(peer: ScriptedPeer
     await until(lambda: not peer.connections)
     await settled()
     assert asyncio.all_tasks() == tasks
-    assert threading.active_count() == threads
+    assert not running_threads() - threads
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_last_close_ends_the_threads_of_handlers(peer: ScriptedPeer, clock: FakeClock, orderly: bool) -> None:
+    """9.1 13: each of four messages has a thread of its own when the consumer closes, and none is left after it."""
+    before = running_threads()
+    in_handlers: set[threading.Thread] = set()
+    together = threading.Barrier(4)
+
+    def handle(message: object) -> None:
+        in_handlers.add(threading.current_thread())
+        together.wait(30)
+
+    for number in range(4):
+        peer.broker.put("T", b"x", queue_id=number)
+    first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    consumer = PushConsumer(peer.address, group="C", clock=clock, consume_from=first, orderly=orderly)
+    consumer.subscribe("T", "*", handle)
+    async with consumer:
+        await until(lambda: len(consumer.queues) == 4)
+        clock.advance(0.5)
+        await until(lambda: sorted(consumer.offsets().values()) == [1, 1, 1, 1])
+        assert len(in_handlers - before) == 4
+        assert all(thread.is_alive() for thread in in_handlers)
+    # The clock stands still, so nothing here waits for a time to pass. `_no_leaks` grants 2 s of real time after this.
+    await until(lambda: not peer.connections)
+    # The pool has more threads than ran a message, and they end one after the other.
+    await until(lambda: not running_threads() - before)
 
 
 async def test_closed_producer_sends_nothing(peer: ScriptedPeer, clock: FakeClock) -> None:
@@ -241,6 +271,17 @@ async def test_messages_follow_a_route_that_changes(peer: ScriptedPeer, clock: F
         other.forget()
         assert await used() == {"broker-b"}
         assert (len(other.requests(SEND)), len(moved.requests(SEND))) == (0, 8)
+
+
+async def test_broker_without_a_master_is_never_sent_to(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.2 30: of two brokers the one with a master gets every message."""
+    async with ScriptedPeer(clock=clock) as slave, ScriptedPeer(clock=clock, broker_name="broker-b") as master:
+        peer.route("T", {"broker-a": {1: slave}, "broker-b": master})
+        async with Producer(peer.address, group="P", clock=clock) as producer:
+            assert {queue.broker_name for queue in await producer.queues("T")} == {"broker-b"}
+            receipts = [await producer.send(Message("T", b"x")) for _ in range(16)]
+        assert {receipt.queue.broker_name for receipt in receipts} == {"broker-b"}
+        assert (len(slave.requests(SEND)), len(master.requests(SEND))) == (0, 16)
 
 
 async def test_consumer_is_known_at_every_broker_when_its_start_returns(peer: ScriptedPeer, clock: FakeClock) -> None:

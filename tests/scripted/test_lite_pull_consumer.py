@@ -30,6 +30,7 @@ from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.scripted_broker import Received
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire import bodies
 from rocketline.wire.bodies.running import ConsumerRunningInfo
@@ -558,6 +559,43 @@ async def test_members_of_a_group_share_queues(peer: ScriptedPeer, clock: FakeCl
     async with consumer:
         await until(lambda: consumer.assignment() == {Q0, Q1})
         await until(lambda: told == [("T", 4, 2)])
+
+
+async def test_members_of_a_group_that_assign_the_same_queue_both_get_its_messages(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """9.13 213: also after the time of a rebalance."""
+    async with assigned(peer, clock, Q0) as one, assigned(peer, clock, Q0) as other:
+        assert one.client_id != other.client_id
+        await waiting_pulls(peer, 2)
+        for round_ in range(2):
+            peer.broker.put("T", b"a%d" % round_, b"b%d" % round_)
+            for consumer in (one, other):
+                assert [message.body for message in await consumer.poll(5)] == [b"a%d" % round_, b"b%d" % round_]
+            for _ in range(21):
+                clock.advance(1)
+                await asyncio.sleep(0.002)
+            assert one.assignment() == other.assignment() == {Q0}
+            await waiting_pulls(peer, 2)
+
+
+@pytest.mark.parametrize("selector", [None, "", "*"])
+async def test_everything_is_asked_for_by_a_star(peer: ScriptedPeer, clock: FakeClock, selector: str | None) -> None:
+    """9.9 164"""
+    async with LitePullConsumer(peer.address, group="g", clock=clock) as consumer:
+        consumer.subscribe("T", selector)
+        (pull,) = (await _first_pull(peer, clock, consumer))[:1]
+        assert pull.header.subscription == "*"
+        beat = peer.requests(RequestCode.HEART_BEAT)[-1].decoded(HeartbeatData)
+        ((data,),) = (group.subscription_data_set for group in beat.consumer_data_set)
+        assert (data.sub_string, data.tags_set, data.code_set) == ("*", [], [])
+
+
+async def _first_pull(peer: ScriptedPeer, clock: FakeClock, consumer: LitePullConsumer) -> list[Received]:
+    await until(lambda: len(consumer.assignment()) == 4)
+    await settled()
+    clock.advance(0.5)
+    return await peer.wait_for(PULL)
 
 
 async def test_topic_without_a_route_has_no_queues(peer: ScriptedPeer, clock: FakeClock) -> None:

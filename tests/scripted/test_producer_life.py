@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,6 +32,7 @@ from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.acl import is_signed_with
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from running_threads import running_threads
 
 SEND, UNREGISTER, HEARTBEAT = RequestCode.SEND_MESSAGE_V2, RequestCode.UNREGISTER_CLIENT, RequestCode.HEART_BEAT
 MESSAGE = Message("T", b"body")
@@ -128,12 +128,12 @@ class TestLife:
 
     async def test_nothing_is_left_after_the_last_one(self, make: MakeProducer, peer: ScriptedPeer) -> None:
         """9.1 13."""
-        threads = set(threading.enumerate())
+        threads = running_threads()
         async with make(peer.address) as producer:
             await producer.send(MESSAGE)
             await producer.send_soon(MESSAGE)
         await until(lambda: not peer.connections)
-        assert not [left for left in set(threading.enumerate()) - threads if "asyncio" not in left.name]
+        assert not [left for left in running_threads() - threads if "asyncio" not in left.name]
 
     async def test_closed_one_sends_nothing(self, make: MakeProducer, peer: ScriptedPeer) -> None:
         """9.1 14."""

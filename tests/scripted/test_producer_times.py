@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from client_members import settled, until
-from rocketline.aio import Producer
-from rocketline.client.receipts import SendReceipt
-from rocketline.errors import CallTimeoutError, RocketlineError
+from rocketline import Producer as BlockingProducer
+from rocketline import PullConsumer as BlockingPullConsumer
+from rocketline.aio import Producer, PullConsumer
+from rocketline.errors import CallTimeoutError, RequestTimeoutError, RocketlineError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.fake_clock import FakeClock
@@ -19,6 +21,7 @@ from rocketline.wire.codes import RequestCode
 
 SEND, PROBE = RequestCode.SEND_MESSAGE_V2, RequestCode.GET_MAX_OFFSET
 MESSAGE = Message("T", b"body")
+QUEUE = MessageQueue("T", "broker-a", 0)
 
 
 @pytest.fixture
@@ -62,6 +65,71 @@ async def test_time_of_a_call_counts_while_a_name_server_is_silent(peer: Scripte
         error = await sending
     assert isinstance(error, CallTimeoutError)
     assert peer.address in str(error)
+
+
+@pytest.mark.parametrize("way", ["send", "send_soon", "send_oneway", "pull"])
+async def test_time_of_a_call_counts_while_a_name_server_is_asked_for_a_given_queue(
+    peer: ScriptedPeer, clock: FakeClock, way: str
+) -> None:
+    """The broker's address is asked for too, and the question would wait for three seconds."""
+    peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).never()
+    async with (
+        Producer(peer.address, group="P", clock=clock, send_timeout_s=0.5) as producer,
+        PullConsumer(peer.address, group="G", clock=clock) as consumer,
+        asyncio.TaskGroup() as tasks,
+    ):
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "send": lambda: producer.send(MESSAGE, queue=QUEUE),
+            "send_soon": lambda: producer.send_soon(MESSAGE, queue=QUEUE),
+            "send_oneway": lambda: producer.send_oneway(MESSAGE, queue=QUEUE),
+            "pull": lambda: consumer.pull(QUEUE, 0, timeout_s=0.5),
+        }
+        calling = tasks.create_task(_outcome(calls[way]()))
+        await peer.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        clock.advance(0.51)
+        async with asyncio.timeout(5):
+            assert isinstance(await calling, CallTimeoutError)
+
+
+async def test_time_that_a_name_server_took_is_not_the_brokers(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """A pull has its time once, not once for each of those it asks."""
+    route, pull = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.PULL_MESSAGE
+    script = peer.on(route).hold(times=1)
+    peer.on(pull).never()
+    async with PullConsumer(peer.address, group="G", clock=clock) as consumer, asyncio.TaskGroup() as tasks:
+        calling = tasks.create_task(_outcome(consumer.pull(QUEUE, 0, timeout_s=2)))
+        await peer.wait_for(route)
+        clock.advance(1.5)
+        script.release()
+        await peer.wait_for(pull)
+        clock.advance(0.51)
+        async with asyncio.timeout(5):
+            assert isinstance(await calling, RequestTimeoutError)
+
+
+@pytest.mark.parametrize("way", ["send", "send_oneway", "pull"])
+async def test_blocking_call_for_a_given_queue_has_its_own_time(way: str) -> None:
+    async with ScriptedPeer() as peer:
+        peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).never()
+        elapsed_s = await asyncio.to_thread(_seconds_of, way, peer.address)
+    assert 0.2 <= elapsed_s < 10
+
+
+def _seconds_of(way: str, address: str) -> float:
+    """How long a blocking call takes that may take 0.2 s, where a question for a route may take 30 s."""
+    with (
+        BlockingProducer(address, group="P", send_timeout_s=0.2, api_timeout_s=30) as producer,
+        BlockingPullConsumer(address, group="G", api_timeout_s=30) as consumer,
+    ):
+        calls: dict[str, Callable[[], object]] = {
+            "send": lambda: producer.send(MESSAGE, queue=QUEUE),
+            "send_oneway": lambda: producer.send_oneway(MESSAGE, queue=QUEUE),
+            "pull": lambda: consumer.pull(QUEUE, 0, timeout_s=0.2),
+        }
+        started_s = time.monotonic()
+        with pytest.raises(CallTimeoutError):
+            calls[way]()
+        return time.monotonic() - started_s
 
 
 async def test_time_that_a_message_waited_for_room_is_its_own(peer: ScriptedPeer, clock: FakeClock) -> None:
@@ -151,6 +219,31 @@ class TestSlowBrokers:
         assert not peer.requests(PROBE)
         assert all(received.header.queue_id == 0 for received in other.requests(PROBE))
 
+    @pytest.mark.parametrize(("seconds", "is_in_time"), [(0.19, True), (0.21, False)])
+    async def test_probe_is_waited_for_200_ms(
+        self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock, seconds: float, is_in_time: bool
+    ) -> None:
+        """9.5 97: an answer after them is none, and the broker stays unreachable until the next probe."""
+        async with _cautious(peer, clock) as producer:
+            faults = producer.sending.faults
+            assert faults is not None
+            other.on(SEND).drop().default()
+            await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-b")))
+            assert not faults.is_reachable("broker-b")
+            script = other.on(PROBE).hold(times=1).default()
+            clock.advance(3.01)
+            await other.wait_for(PROBE)
+            await settled()
+            clock.advance(seconds)
+            await settled()
+            script.release()
+            if not is_in_time:
+                await asyncio.sleep(0.05)
+                assert not faults.is_reachable("broker-b")
+                clock.advance(3.01)
+                await other.wait_for(PROBE, 2)
+            await until(lambda: faults.is_reachable("broker-b"))
+
     async def test_one_that_cannot_be_reached_comes_last(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
@@ -195,7 +288,7 @@ def _cautious(peer: ScriptedPeer, clock: FakeClock) -> Producer:
     return Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True, probes_brokers=True)
 
 
-async def _outcome(sending: Awaitable[SendReceipt]) -> object:
+async def _outcome(sending: Awaitable[object]) -> object:
     try:
         return await sending
     except RocketlineError as error:

@@ -10,8 +10,9 @@ from typing import Any, Unpack
 
 import pytest
 
-from client_members import settled, until
+from client_members import passes, settled, until
 from consuming import received
+from rocketline.client.consume_hooks import ConsumeHookContext
 from rocketline.client.consume_result import ConsumeContext, ConsumeResult
 from rocketline.client.push_consumer import PushConsumer
 from rocketline.client.push_options import PushKeywords
@@ -73,16 +74,6 @@ async def consuming(
         yield consumer
 
 
-async def passes(clock: FakeClock, is_so: Callable[[], bool], *, within_s: float) -> None:
-    """Turn the clock little by little until something has come about, which must be within so many seconds."""
-    for _ in range(round(within_s / 0.05)):
-        if is_so():
-            return
-        clock.advance(0.05)
-        await asyncio.sleep(0.005)
-    await until(is_so)
-
-
 def pulls(peer: ScriptedPeer, queue_id: int = 0) -> list[Any]:
     """The headers of the pulls of one queue."""
     return [one.header for one in peer.requests(PULL) if one.header.topic == "T" and one.header.queue_id == queue_id]
@@ -139,7 +130,7 @@ async def test_an_offset_outside_of_the_queue_is_replaced_and_pulling_begins_ane
     async with consuming(peer, clock):
         (saved,) = await peer.wait_for(UPDATE)
         assert (saved.header.queue_id, saved.header.commit_offset) == (0, 500)
-        await passes(clock, lambda: len(pulls(peer)) == 2, within_s=3)
+        await passes(clock, lambda: len(pulls(peer)) == 2, within_s=3, step_s=0.05)
         assert pulls(peer)[-1].queue_offset == 500
 
 
@@ -222,6 +213,35 @@ async def test_a_wide_span_pauses_pulling_unless_it_is_in_order(
         await peer.wait_for(PULL, 2)
 
 
+async def test_threshold_of_a_topic_is_shared_out_among_the_queues(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.8 147: 1,000 are 100 for each of ten queues, and 200 for each of five once another member has the rest."""
+    gate = Gate()
+    peer.broker.put("T", *[b"x"] * 300)
+    options = PushKeywords(pull_topic_count_max=1000, pull_batch_max=1, client_ip="0.0.0.0")  # sorts first
+    async with consuming(peer, clock, gate, queues=10, **options) as consumer:
+        try:
+            await _is_pulled_until(peer, 101)  # 100 messages are not too many yet
+            peer.broker.members["g"].append("127.0.0.1@another")
+            clock.advance(1)
+            await peer.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+            await passes(clock, lambda: len(pulls(peer)) > 200, within_s=3, step_s=0.05)
+            assert len(consumer.queues) == 5
+            await _is_pulled_until(peer, 201)
+        finally:
+            gate.open(2000)
+
+
+async def _is_pulled_until(peer: ScriptedPeer, offset: int) -> None:
+    """Queue 0 is pulled message by message until so many wait, and no further."""
+    await until(lambda: len(pulls(peer)) >= offset)
+    for _ in range(3):
+        header = GetConsumerRunningInfoRequestHeader(consumer_group="g", client_id="any")
+        answer = await peer.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+        await asyncio.sleep(0.02)
+    assert [header.queue_offset for header in pulls(peer)] == list(range(offset))
+    assert bodies.decode(ConsumerRunningInfo, answer.body).mq_table[Q0].cached_msg_count == offset
+
+
 def _record(offset: int, topic: str = "T", **properties: str) -> bytes:
     message = received([offset], queue=MessageQueue(topic, "broker-a", 0))[0]
     return encode_record(
@@ -258,6 +278,23 @@ async def test_the_node_that_a_broker_suggests_is_pulled_next_and_gets_no_offset
             assert (pull.header.queue_offset, pull.header.commit_offset, pull.header.sys_flag) == (9, 9, 0b10)
 
 
+async def test_a_broker_without_a_master_is_pulled(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """9.2 30: the only broker of the topic has but a slave, and its messages are consumed."""
+    seen: list[bytes] = []
+    async with ScriptedPeer(clock=clock) as slave:
+        slave.broker.put("T", b"from the slave")
+        peer.route("T", {"broker-a": {1: slave}}, queues=1)
+        consumer = PushConsumer(
+            peer.address, group="g", clock=clock, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        )
+        consumer.subscribe("T", "*", lambda message: seen.append(message.body))
+        async with consumer:
+            await until(lambda: consumer.queues == (Q0,))
+            clock.advance(0.5)
+            await until(lambda: seen == [b"from the slave"])
+        assert not peer.requests(PULL)
+
+
 async def test_the_usual_pull_says_what_java_says(peer: ScriptedPeer, clock: FakeClock) -> None:
     """Seen of Java 5.5: 32 messages, 15 s, no subscription text, no commit bit before there is an offset."""
     async with consuming(peer, clock):
@@ -283,9 +320,9 @@ async def test_only_the_exact_tags_are_delivered(peer: ScriptedPeer, clock: Fake
     assert seen == ["Aa"]
 
 
-@pytest.mark.parametrize("expression", ["", "*"])
+@pytest.mark.parametrize("expression", [None, "", "*"])
 async def test_everything_is_asked_for_by_a_star(peer: ScriptedPeer, clock: FakeClock, expression: str) -> None:
-    """9.9 164"""
+    """9.9 164: also by None, which the type of `subscribe` does not name."""
     async with consuming(peer, clock, expression=expression):
         subscription = _subscriptions(peer)["T"]
         assert (subscription.sub_string, subscription.tags_set, subscription.code_set) == ("*", [], [])
@@ -522,14 +559,14 @@ async def test_a_new_subscription_is_told_and_pulled_at_once(peer: ScriptedPeer,
         consumer.subscribe("U", "*", lambda message: seen.append(message.body))
         # One of the start's own heartbeats, which do not know of it, may be on its way still.
         await until(lambda: bool(peer.requests(RequestCode.HEART_BEAT)) and "U" in _subscriptions(peer))
-        await passes(clock, lambda: seen == [b"x"], within_s=3)
+        await passes(clock, lambda: seen == [b"x"], within_s=3, step_s=0.05)
 
 
 async def test_a_topic_that_is_unsubscribed_is_no_longer_pulled(peer: ScriptedPeer, clock: FakeClock) -> None:
     """9.8 148"""
     async with consuming(peer, clock) as consumer:
         consumer.unsubscribe("T")
-        await passes(clock, lambda: not consumer.queues, within_s=20)
+        await passes(clock, lambda: not consumer.queues, within_s=20, step_s=0.05)
         count = len(pulls(peer))
         peer.broker.release_pulls()
         clock.advance(20)
@@ -691,7 +728,7 @@ async def test_a_reset_moves_the_queues_that_it_names(peer: ScriptedPeer, clock:
         assert not peer.requests(PULL)
         clock.advance(0.1)
         await until(lambda: peer.broker.offsets == {("g", "T", 0): 3, ("g", "T", 1): 4})
-        await passes(clock, lambda: bool(pulls(peer, 0) and pulls(peer, 1)), within_s=3)
+        await passes(clock, lambda: bool(pulls(peer, 0) and pulls(peer, 1)), within_s=3, step_s=0.05)
         assert {queue_id: pulls(peer, queue_id)[0].queue_offset for queue_id in (0, 1)} == {0: 3, 1: 4}
 
 
@@ -716,7 +753,58 @@ async def test_the_status_of_a_topic_is_its_offsets(peer: ScriptedPeer, clock: F
     peer.broker.put("U", b"x")
     async with consuming(peer, clock) as consumer:
         consumer.subscribe("U", "*", accept)
-        await passes(clock, lambda: sorted(consumer.offsets().values()) == [1, 1], within_s=3)
+        await passes(clock, lambda: sorted(consumer.offsets().values()) == [1, 1], within_s=3, step_s=0.05)
         header = GetConsumerStatusRequestHeader(topic="T", group="g")
         answer = await peer.ask(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, header)
         assert bodies.decode(ConsumerStatus, answer.body).message_queue_table == {Q0: 1}
+
+
+# --- what applications see
+
+
+class QueueHook:
+    """Notes the queues that it sees."""
+
+    def __init__(self) -> None:
+        self.queues: list[MessageQueue] = []
+
+    def before_consume(self, context: ConsumeHookContext) -> None:
+        self.queues.append(context.queue)
+
+    def after_consume(self, context: ConsumeHookContext) -> None: ...
+
+
+async def test_a_namespace_is_on_the_wire_and_nowhere_else(clock: FakeClock) -> None:
+    """9.14 225: of messages that are new, and of one that comes again."""
+    seen: list[tuple[str, MessageQueue, MessageQueue]] = []
+    hook = QueueHook()
+
+    def handle(message: ReceivedMessage, context: ConsumeContext) -> ConsumeResult:
+        seen.append((message.topic, message.queue, context.queue))
+        return ConsumeResult.RETRY_LATER if context.queue == Q0 else ConsumeResult.SUCCESS
+
+    async with ScriptedPeer(clock=clock) as peer:
+        peer.route("N%T", queues=1)
+        peer.route("%RETRY%N%g", queues=1)
+        peer.broker.put("N%T", b"new")
+        peer.broker.put("%RETRY%N%g", b"again", properties={"RETRY_TOPIC": "N%T"})
+        consumer = PushConsumer(
+            peer.address,
+            group="g",
+            clock=clock,
+            namespace="N",
+            consume_hooks=(hook,),
+            consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        )
+        consumer.subscribe("T", "*", handle)
+        again = MessageQueue(RETRY, "broker-a", 0)
+        async with consumer:
+            await passes(clock, lambda: len(seen) == 2, within_s=3, step_s=0.05)
+            assert set(consumer.queues) == {Q0, again}
+            (back,) = await peer.wait_for(BACK)
+            assert (back.header.group, back.header.origin_topic) == ("N%g", "N%T")
+        assert {(topic, in_context) for topic, _, in_context in seen} == {("T", Q0), ("T", again)}
+        assert (("T", Q0, Q0)) in seen
+        assert set(hook.queues) == {Q0, again}
+        pulled_topics = {(one.header.consumer_group, one.header.topic) for one in peer.requests(PULL)}
+        assert pulled_topics == {("N%g", "N%T"), ("N%g", "%RETRY%N%g")}

@@ -8,18 +8,21 @@ from typing import Unpack
 
 import pytest
 
-from client_members import settled, until
+from client_members import passes, settled, until
 from rocketline.client.push_consumer import PushConsumer
 from rocketline.client.push_options import PushKeywords
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.subscription import ConsumeFromWhere
+from rocketline.net.channel import Channel
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire import headers
 from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.bodies.locks import LockBatchRequestBody
 from rocketline.wire.codes import RequestCode
-from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader
+from rocketline.wire.command import Command
+from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader, NotifyConsumerIdsChangedRequestHeader
 
 MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 PULL = RequestCode.PULL_MESSAGE
@@ -139,6 +142,109 @@ async def test_notice_of_a_new_member_is_acted_on_at_once(peer: ScriptedPeer, cl
         peer.broker.members["g"].append("127.0.0.1@zz")
         await peer.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
         await owns(consumer, 2)
+
+
+async def test_members_share_all_queues_soon_after_they_are_told_of_a_new_one(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """9.8 137: within 3 s of the clock."""
+    async with sharing(peer, clock) as first:
+        await is_alone(peer, first)
+        joined_s = clock.monotonic()
+        async with sharing(peer, clock) as second:
+            await until(lambda: len(queue_ids(second)) == 2)
+            assert is_shared(first), "nobody has told it yet"
+            await tell_of_change(channel_of(peer, first))
+            await passes(clock, lambda: is_shared(first, second), within_s=3)
+            assert clock.monotonic() - joined_s <= 3
+
+
+async def test_members_share_all_queues_within_21_s_though_they_are_not_told_of_a_new_one(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """9.8 137: without notices."""
+    async with sharing(peer, clock) as first:
+        await is_alone(peer, first)
+        joined_s = clock.monotonic()
+        async with sharing(peer, clock) as second:
+            await until(lambda: len(queue_ids(second)) == 2)
+            assert is_shared(first)
+            await passes(clock, lambda: is_shared(first, second), within_s=21)
+            assert clock.monotonic() - joined_s <= 21
+
+
+@pytest.mark.parametrize(("is_told", "within_s"), [(True, 3), (False, 21)])
+async def test_queues_of_a_member_that_leaves_are_taken_over_where_it_ended(
+    peer: ScriptedPeer, clock: FakeClock, is_told: bool, within_s: float
+) -> None:
+    """9.8 138: within 3 s, or 21 s without notices, and pulled from the offsets that it saved as its last."""
+    async with sharing(peer, clock) as first:
+        await is_alone(peer, first)
+        channel = channel_of(peer, first)
+        async with sharing(peer, clock) as second:
+            await until(lambda: len(queue_ids(second)) == 2)
+            clock.advance(1)
+            await tell_of_change(channel)
+            await until(lambda: is_shared(first, second))
+            ends = {queue_id: 5 + queue_id for queue_id in queue_ids(second)}
+            for queue_id, count in ends.items():
+                peer.broker.put("T", *[b"x"] * count, queue_id=queue_id)
+            clock.advance(1)
+            await until(lambda: {one.queue_id: at for one, at in second.offsets().items() if one.topic == "T"} == ends)
+            await settled()
+        left_s = clock.monotonic()
+        assert {queue_id: peer.broker.offsets.get(("g", "T", queue_id)) for queue_id in ends} == ends
+        assert len(queue_ids(first)) == 2
+        peer.forget()
+        if is_told:
+            await tell_of_change(channel)
+        await passes(clock, lambda: is_shared(first), within_s=within_s)
+        assert clock.monotonic() - left_s <= within_s
+        await settled()
+        clock.advance(0.5)
+        await until(lambda: ends.keys() <= pulled(peer).keys())
+        assert {queue_id: pulled(peer)[queue_id] for queue_id in ends} == ends
+
+
+@asynccontextmanager
+async def sharing(peer: ScriptedPeer, clock: FakeClock) -> AsyncIterator[PushConsumer]:
+    """A member that has no reason of its own to look at its queues again: the group's retry topic is known too."""
+    peer.route(RETRY, queues=1)
+    async with consuming(peer, clock, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET) as consumer:
+        yield consumer
+
+
+async def is_alone(peer: ScriptedPeer, member: PushConsumer) -> None:
+    """The first member has all queues, and no answer is due that a turn of the clock would make late."""
+    await until(lambda: is_shared(member))
+    await peer.wait_for(RequestCode.HEART_BEAT, 2)
+    await heard(peer)
+
+
+def queue_ids(member: PushConsumer) -> list[int]:
+    return [queue.queue_id for queue in member.queues if queue.topic == "T"]
+
+
+def is_shared(*members: PushConsumer) -> bool:
+    """Each of the four queues has one owner, and each member has as many."""
+    shares = [queue_ids(member) for member in members]
+    of_all = [queue_id for share in shares for queue_id in share]
+    return sorted(of_all) == [0, 1, 2, 3] and {*map(len, shares)} == {4 // len(shares)}
+
+
+def channel_of(peer: ScriptedPeer, member: PushConsumer) -> Channel:
+    """The connection over which a member has told the peer that it is there."""
+    return next(
+        beat.channel
+        for beat in reversed(peer.requests(RequestCode.HEART_BEAT))
+        if beat.decoded(HeartbeatData).client_id == member.client_id
+    )
+
+
+async def tell_of_change(channel: Channel) -> None:
+    """Tell one member that there are others than before, as a broker does."""
+    header = NotifyConsumerIdsChangedRequestHeader(consumer_group="g")
+    await channel.send_oneway(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.encode(header)), 10)
 
 
 async def test_first_pull_is_at_the_stored_offset(peer: ScriptedPeer, clock: FakeClock) -> None:

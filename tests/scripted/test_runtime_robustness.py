@@ -8,11 +8,14 @@ import threading
 
 import pytest
 
-from client_members import ConsumerDouble, ProducerDouble, settled, until
+from client_members import ConsumerDouble, ProducerDouble, passes, settled, until
+from rocketline.aio import Message, Producer, PushConsumer
 from rocketline.client.options import ClientOptions, Credentials
+from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime import ClientRuntime
-from rocketline.errors import ConnectionLostError, ForkedError, ResponseError, WrongLoopError
+from rocketline.errors import ConnectionLostError, ForkedError, ResponseError, RocketlineError, WrongLoopError
 from rocketline.model.heartbeat import HeartbeatData
+from rocketline.model.subscription import ConsumeFromWhere
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire import frame
@@ -66,7 +69,7 @@ async def test_idle_connection_is_closed_and_made_again_on_demand(peer: Scripted
 
 
 async def test_broker_that_restarts_is_found_again(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 224 (runtime's part): the next heartbeat and the next request go through."""
+    """9.14 224 (heartbeats): the next one and the next request go through."""
     async with ScriptedPeer(clock=clock) as broker, runtime_at(peer, clock) as runtime:
         peer.route("T", {"broker-a": broker})
         runtime.register_producer("P", ProducerDouble("P", "T"))
@@ -78,6 +81,56 @@ async def test_broker_that_restarts_is_found_again(peer: ScriptedPeer, clock: Fa
         broker.forget()
         clock.advance(31)
         await broker.wait_for(RequestCode.HEART_BEAT)
+        await runtime.ask(broker.address, Command(ASK), timeout_s=3)
+
+
+@pytest.mark.parametrize(("down_s", "is_forgotten"), [(1, False), (45, False), (45, True)])
+async def test_sends_and_pulls_recover_after_a_brokers_restart(
+    peer: ScriptedPeer, clock: FakeClock, down_s: int, is_forgotten: bool
+) -> None:
+    """9.14 224: within 35 s of the clock, with the options as they are. It was down for a moment, or for longer than
+    from one look at routes to the next, and the name server went on naming it or did not."""
+    consumed: list[bytes] = []
+
+    async def take(message: ReceivedMessage) -> None:
+        consumed.append(message.body)
+
+    async with ScriptedPeer(clock=clock) as broker:
+        peer.route("T", {"broker-a": broker}, queues=1)
+        consumer = PushConsumer(
+            peer.address, group="C", clock=clock, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        )
+        consumer.subscribe("T", "*", take)
+        async with Producer(peer.address, group="P", clock=clock) as producer, consumer:
+            broker.broker.put("T", b"before")
+            await producer.send(Message("T", b"x"))
+            await passes(clock, lambda: consumed == [b"before"] and bool(broker.broker.pulls_waiting), within_s=2)
+            await broker.stop()
+            if is_forgotten:
+                del peer.broker.routes["T"]
+            assert not await _has_sent(producer)
+            for _ in range(down_s):
+                clock.advance(1)
+                await asyncio.sleep(0.005)
+            assert not await _has_sent(producer)
+
+            peer.route("T", {"broker-a": broker}, queues=1)
+            broker.broker.put("T", b"after")
+            await broker.start()
+            begin_s = clock.monotonic()
+            while not await _has_sent(producer):
+                clock.advance(1)
+                assert clock.monotonic() - begin_s <= 35
+            left_s = 35 - (clock.monotonic() - begin_s)
+            await passes(clock, lambda: consumed == [b"before", b"after"], within_s=left_s)
+            assert clock.monotonic() - begin_s <= 35
+
+
+async def _has_sent(producer: Producer) -> bool:
+    try:
+        return (await producer.send(Message("T", b"x"))).is_ok
+    except RocketlineError:
+        return False
 
 
 async def test_silent_connection_is_given_up_with_the_first_request_that_times_out(

@@ -12,7 +12,8 @@ from rocketline.testing import Server
 from soak.load import Load
 from soak.sampling import Sample, growth, take_sample
 
-_LOOKS = 60
+_LOOKS, _LINES = 600, 60
+"""How often we look, and how often we say so. Connections are cut every three seconds: some looks come right after."""
 
 
 def main() -> None:
@@ -32,14 +33,19 @@ async def soak(server: Server, seconds: float) -> list[Sample]:
     async with load.running():
         for number in range(1, _LOOKS + 1):
             await asyncio.sleep(begin_s + number * seconds / _LOOKS - time.monotonic())
-            sample = take_sample(time.monotonic() - begin_s, [asyncio.get_running_loop()])
+            sample = take_sample(time.monotonic() - begin_s)
             samples.append(sample)
-            print(
-                f"{sample.second:5.0f} {sample.memory_mib:7.1f} {sample.tasks:6} {sample.threads:8} "
-                f"{sample.descriptors:5}  {dict(load.counts)}",
-                flush=True,
-            )
+            if number % (_LOOKS // _LINES) == 0:
+                show(sample, load)
     return samples
+
+
+def show(sample: Sample, load: Load) -> None:
+    print(
+        f"{sample.second:5.0f} {sample.memory_mib:7.1f} {sample.tasks:6} {sample.threads:8} "
+        f"{sample.descriptors:5}  {dict(load.counts)}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from soak.sampling import Sample, growth, take_sample
+from rocketline.sync.portal import Portal
+from soak.sampling import Sample, growth, take_sample, unfinished_tasks
 
 
 def samples(count: int, **per_sample: float) -> list[Sample]:
@@ -29,10 +32,23 @@ def test_whatever_grows_is_named() -> None:
 
 
 async def test_a_look_counts_tasks_and_threads() -> None:
-    loop = asyncio.get_running_loop()
-    before = take_sample(0, [loop])
+    before = take_sample(0)
     async with asyncio.TaskGroup() as group:
-        group.create_task(asyncio.sleep(0.01))
-        assert take_sample(1, [loop]).tasks == before.tasks + 1
+        task = group.create_task(asyncio.sleep(0.01))
+        assert {task, asyncio.current_task()} <= set(unfinished_tasks())
+    assert task not in unfinished_tasks()
+    assert before.tasks > 0
+    assert before.threads > 0
     assert before.memory_mib > 1
     assert before.descriptors > 0
+
+
+def test_tasks_of_loops_in_other_threads_count() -> None:
+    async def look() -> tuple[asyncio.Task[Any] | None, Sample]:
+        return asyncio.current_task(), await asyncio.wrap_future(elsewhere.submit(take_sample, 0))
+
+    with ThreadPoolExecutor(1) as elsewhere, Portal("soak") as portal:
+        before = take_sample(0)
+        task, during = portal.call(look())
+        assert during.tasks > before.tasks
+    assert task not in unfinished_tasks()

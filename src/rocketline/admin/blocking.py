@@ -156,9 +156,11 @@ class NameServers(Waiting[AsyncNameServers]):
 class Admin:
     """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `clients`, `brokers`, `name_servers`.
 
-        with Admin("127.0.0.1:9876") as admin:
-            admin.topics.create("orders", queue_count=8)
-            print(admin.groups.lag("billing").lag)
+    >>> from rocketline.testing import Server
+    >>> with Server() as server, Admin(server.address) as admin:
+    ...     _ = admin.topics.create("orders", queue_count=8)
+    ...     print("orders" in admin.topics.names(), len(admin.topics.writable_queues("orders")))
+    True 8
 
     Names are those that brokers have, namespaces included. Any thread may use it. Java: DefaultMQAdminExt.
     """

@@ -13,6 +13,7 @@ from rocketline.admin.messages import Messages
 from rocketline.admin.name_servers import NameServers
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.topics import Topics
+from rocketline.client.lifecycle import Lifecycle
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime import ClientRuntime
 from rocketline.clock import Clock
@@ -22,9 +23,15 @@ from rocketline.errors import ClientError
 class Admin:
     """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `clients`, `brokers`, `name_servers`.
 
-        async with Admin("127.0.0.1:9876") as admin:
-            await admin.topics.create("orders", queue_count=8)
-            print((await admin.groups.lag("billing")).lag)
+    >>> async def main(address: str) -> None:
+    ...     async with Admin(address) as admin:
+    ...         await admin.topics.create("orders", queue_count=8)
+    ...         print("orders" in await admin.topics.names(), len(await admin.topics.writable_queues("orders")))
+    >>> import asyncio
+    >>> from rocketline.testing import Server
+    >>> with Server() as server:
+    ...     asyncio.run(main(server.address))
+    True 8
 
     Names are those that brokers have, namespaces included. Java: DefaultMQAdminExt.
     """
@@ -40,7 +47,7 @@ class Admin:
     ) -> None:
         """`timeout_s` is for each request. With a `runtime`, its options and connections are used."""
         self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options), clock=clock)
-        self._is_open = False
+        self._life = Lifecycle("this Admin", self._runtime.check)
         calls = Calls(self._runtime, timeout_s)
         self.topics = Topics(calls)
         self.groups = Groups(calls)
@@ -52,15 +59,17 @@ class Admin:
 
     async def start(self) -> None:
         """Begin; `async with` does it. Nobody is asked yet. Raises `ClientError` if started."""
-        if self._is_open:
-            raise ClientError("this Admin is started already")
+        self._life.check_new()
         await self._runtime.lease()
-        self._is_open = True
+        try:
+            self._life.start()
+        except ClientError:  # closed, or started by somebody else, while we waited
+            await self._runtime.release()
+            raise
 
     async def close(self) -> None:
         """Close the connections, unless others use the runtime too. Closing again does nothing."""
-        if self._is_open:
-            self._is_open = False
+        if self._life.close():
             await self.messages.close()
             await self._runtime.release()
 

@@ -17,7 +17,7 @@ from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.sending import Sending
-from rocketline.errors import CallTimeoutError, ResponseError, RocketlineError
+from rocketline.errors import ResponseError, RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Waiter
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -67,14 +67,8 @@ class Delivery:
 
     async def find_queues(self, topic: str, timeout_s: float) -> None:
         """Have `publish_info` know the topic, in the time of a call. Raises what it raises, and `CallTimeoutError`."""
-        try:
-            async with self._runtime.limit(timeout_s):
-                await self.publish_info(topic)
-        except TimeoutError as error:
-            if isinstance(error, RocketlineError):
-                raise
-            asked = ", ".join(self._runtime.name_servers)
-            raise CallTimeoutError(f"asking {asked} where topic {topic!r} is", timeout_s) from None
+        async with self._runtime.limit_search(topic, timeout_s):
+            await self.publish_info(topic)
 
     async def send(
         self,
@@ -152,15 +146,17 @@ class Delivery:
     async def tell(self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None) -> None:
         """Send without an answer to come, in one attempt."""
         sending = self._sending
+        due_s = self._clock.monotonic() + sending.options.send_timeout_s
         first = sending.first_queue(request, self.positions, queue, selector)
         if first is None:
             await self.find_queues(request.topic, sending.options.send_timeout_s)
             first = sending.first_queue(request, self.positions, queue, selector)
             assert first is not None
-        address, command = await self.address(request, first), self._command(request, first)
+        address = await self.address(request, first, self._left_s(due_s))
+        command = self._command(request, first)
         context = sending.context(request, first, address, SendMode.ONEWAY)
         with sending.hooks.around(context):
-            await self._connections.send_oneway(address, command, sending.options.send_timeout_s)
+            await self._connections.send_oneway(address, command, self._left_s(due_s))
 
     # --- one attempt
 
@@ -187,26 +183,30 @@ class Delivery:
     ) -> SendReceipt:
         """The whole of an attempt: find the broker, dial, ask the hooks, sign, go elsewhere when sent away."""
         sending = self._sending
-        address = await self.address(request, queue)
+        address = await self.address(request, queue, self._left_s(attempts.due_s))
         command, context = self._command(request, queue), sending.context(request, queue, address, mode)
         with sending.hooks.around(context):
-            left_s = max(attempts.due_s - self._clock.monotonic(), 0.0)
-            answer = await self._connections.ask(address, command, left_s)
+            answer = await self._connections.ask(address, command, self._left_s(attempts.due_s))
             context.receipt = receipt = sending.receipt(answer, request, queue, address)
         return receipt
 
-    async def address(self, request: SendRequest, queue: MessageQueue) -> str:
-        """Where the queue's master is; the route is asked for once if nobody knows."""
+    async def address(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> str:
+        """Where the queue's master is; the route is asked for once if nobody knows. Raises `RouteError`, what asking
+        raises, and `CallTimeoutError`."""
         broker_name = self._routes.broker_of(queue)
         address = self._routes.master(broker_name)
         if address is None:
             self._sending.topics.add(request.topic)
-            await self._runtime.update_route(request.topic)
+            async with self._runtime.limit_search(request.topic, timeout_s):
+                await self._runtime.update_route(request.topic)
             broker_name = self._routes.broker_of(queue)
             address = self._routes.master(broker_name)
         if address is None:
             raise self._sending.no_address(broker_name)
         return self._runtime.target(address, vip=True)
+
+    def _left_s(self, due_s: float) -> float:
+        return max(due_s - self._clock.monotonic(), 0.0)
 
     def _command(self, request: SendRequest, queue: MessageQueue) -> Command:
         return self._sending.requests.command(request, queue, self._routes.broker_of(queue), self._clock.wall_ms())

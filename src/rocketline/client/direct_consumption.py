@@ -47,7 +47,8 @@ class DirectConsumption:
         """Give the message to its handler, and tell what came of it."""
         self._handlers.restore_topics([message])
         process_queue: ProcessQueue[ReceivedMessage] = ProcessQueue(self._clock.monotonic())
-        part = Slice(message.queue, process_queue, (message,), self._handlers.of(message))
+        queue = message.queue  # nothing that this is for needs its name on the wire
+        part = Slice(queue, queue, process_queue, (message,), self._handlers.of(message))
         if part.handler.is_async:
             await self._calls.call_async(part)
         else:

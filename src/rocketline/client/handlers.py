@@ -56,11 +56,17 @@ class Handlers:
     def _cut(
         self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage], handler: Handler
     ) -> list[Slice]:
+        seen = self._as_seen(queue)
         if not handler.is_batch or self._batch_max == 1:
-            return [Slice(queue, process_queue, (message,), handler) for message in messages]
+            return [Slice(queue, seen, process_queue, (message,), handler) for message in messages]
         size = self._batch_max
         starts = range(0, len(messages), size)
-        return [Slice(queue, process_queue, tuple(messages[at : at + size]), handler) for at in starts]
+        return [Slice(queue, seen, process_queue, tuple(messages[at : at + size]), handler) for at in starts]
+
+    def _as_seen(self, queue: MessageQueue) -> MessageQueue:
+        if not self._namespace:
+            return queue
+        return MessageQueue(self._plain(queue.topic), queue.broker_name, queue.queue_id)
 
     def _plain(self, topic: str) -> str:
         return without_namespace(topic, self._namespace) if self._namespace else topic

@@ -67,13 +67,31 @@ def _takes_context(function: Callable[..., Any]) -> bool:
 class Slice:
     """Messages of one queue that a handler gets in one call, and what came of it."""
 
-    __slots__ = ("context", "ended_s", "error", "handler", "messages", "process_queue", "queue", "result", "started_s")
+    __slots__ = (
+        "context",
+        "ended_s",
+        "error",
+        "handler",
+        "messages",
+        "process_queue",
+        "queue",
+        "result",
+        "seen",
+        "started_s",
+    )
 
     def __init__(
-        self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage], handler: Handler
+        self,
+        queue: MessageQueue,
+        seen: MessageQueue,
+        process_queue: Queue,
+        messages: Sequence[ReceivedMessage],
+        handler: Handler,
     ) -> None:
-        self.queue, self.process_queue, self.messages, self.handler = queue, process_queue, messages, handler
-        self.context: ConsumeContext | None = ConsumeContext(queue) if handler.takes_context else None
+        """`queue` is as on the wire, `seen` the same as the application knows it."""
+        self.queue, self.seen, self.process_queue = queue, seen, process_queue
+        self.messages, self.handler = messages, handler
+        self.context: ConsumeContext | None = ConsumeContext(seen) if handler.takes_context else None
         self.started_s: float | None = None
         """None: the handler has not been called, and if the slice is finished never will be."""
         self.ended_s = 0.0
@@ -131,7 +149,7 @@ class Calls:
             self._after(part, hooked)
 
     def _before(self, part: Slice) -> ConsumeHookContext:
-        context = ConsumeHookContext(self._group, self._namespace, part.queue, part.messages)
+        context = ConsumeHookContext(self._group, self._namespace, part.seen, part.messages)
         self._hooks.before(context)
         return context
 

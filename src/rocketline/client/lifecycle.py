@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
-from rocketline.errors import ClientError, ClosedError, NotStartedError
+from rocketline.errors import ClientError, ClosedError, ForkedError, NotStartedError
 
 
 class _Stage(Enum):
-    NEW = "new"
+    NEW = "not started"
     RUNNING = "running"
     CLOSED = "closed"
 
 
 class Lifecycle:
-    """Where a client is in its life. Any thread may ask. Java: ServiceState."""
+    """Where a client is in its life, and whether it may be used where the caller is. Java: ServiceState."""
 
-    def __init__(self, thing: str) -> None:
-        """`thing` is what errors call the client."""
-        self._thing, self._stage = thing, _Stage.NEW
+    def __init__(self, thing: str, check_place: Callable[[str], None]) -> None:
+        """`thing` is what errors call the client.
+
+        `check_place` gets it and raises unless a client that runs can be used here: in this process, on this loop.
+        """
+        self._thing, self._check_place, self._stage = thing, check_place, _Stage.NEW
+
+    def __str__(self) -> str:
+        return self._stage.value
+
+    @property
+    def is_new(self) -> bool:
+        return self._stage is _Stage.NEW
 
     @property
     def is_running(self) -> bool:
@@ -29,23 +40,52 @@ class Lifecycle:
         return self._stage is _Stage.CLOSED
 
     def start(self) -> None:
-        """It runs from now on. Raises `ClientError` if it does already, `ClosedError` if it did."""
-        self._check_open()
-        if self._stage is _Stage.RUNNING:
-            raise ClientError(f"{self._thing} is started already")
+        """It runs from now on. Raises like `check_new`."""
+        self.check_new()
         self._stage = _Stage.RUNNING
 
+    def check_new(self) -> None:
+        """Raise `ClientError` if it runs already, `ClosedError` if it did."""
+        self.check_open()
+        if self._stage is _Stage.RUNNING:
+            raise ClientError(f"{self._thing} is started already")
+
     def check(self) -> None:
-        """Raise `NotStartedError` or `ClosedError` unless it runs."""
-        self._check_open()
+        """Raise the error that tells why it cannot be used here and now: `NotStartedError`, `ClosedError`,
+        `ForkedError` or `WrongLoopError`."""
+        if self._stage is not _Stage.RUNNING:
+            self.check_running()
+        self._check_place(self._thing)
+
+    def check_running(self) -> None:
+        """Raise `NotStartedError` or `ClosedError` unless it runs. From any thread."""
+        self.check_open()
         if self._stage is _Stage.NEW:
             raise NotStartedError(self._thing)
 
+    def check_if_running(self) -> None:
+        """For what may be done before the start, too, and then anywhere: once it runs, raise unless it can be here."""
+        if self._stage is _Stage.RUNNING:
+            self._check_place(self._thing)
+
     def close(self) -> bool:
-        """It is closed from now on; whether it was running."""
-        was_running, self._stage = self.is_running, _Stage.CLOSED
+        """It is closed from now on; whether there is anything to end. Raises `WrongLoopError`, and then it runs on."""
+        was_running = self.is_running
+        if was_running:
+            try:
+                self._check_place(self._thing)
+            except ForkedError:
+                was_running = False  # its connections are the parent's, who goes on using them
+            except ClosedError:
+                pass  # what it shared with others is closed, what it has of its own is not
+        self._stage = _Stage.CLOSED
         return was_running
 
-    def _check_open(self) -> None:
+    def abandon(self) -> None:
+        """It is closed from now on: it could not start, and has nothing to end."""
+        self._stage = _Stage.CLOSED
+
+    def check_open(self) -> None:
+        """Raise `ClosedError` if it was closed."""
         if self._stage is _Stage.CLOSED:
             raise ClosedError(f"{self._thing} is closed: make a new one")

@@ -1,10 +1,5 @@
 """The asyncio lite pull consumer: the application asks for messages. Java: DefaultLitePullConsumer.
 
-    async with LitePullConsumer("127.0.0.1:9876", group="audit") as consumer:
-        consumer.subscribe("orders")
-        async for message in consumer:
-            print(message.body)
-
 With `auto_commit`, the default, asking for more commits what was handed on before: a message counts as consumed when
 the next one is asked for. So finish with one before that, or commit by hand.
 """
@@ -27,6 +22,7 @@ from rocketline.client.subscriptions import MessageSelector
 from rocketline.client.topic_watch import TopicListener
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
+from rocketline.errors import ClosedError, GroupInUseError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 
@@ -35,6 +31,20 @@ class LitePullConsumer:
     """Hands messages on when asked. Use it as `async with`, or between `start` and `close`, on one event loop.
 
     Choose queues by `subscribe` or by `assign`, before or after the start; one consumer cannot do both.
+
+    >>> async def main(address: str) -> None:
+    ...     async with Producer(address, group="shop") as producer:
+    ...         await producer.send(Message("orders", b"42"))
+    ...     async with LitePullConsumer(address, group="audit") as consumer:
+    ...         consumer.subscribe("orders")
+    ...         async for message in consumer:
+    ...             print(message.body, message.queue_offset)
+    ...             break  # here after one; elsewhere until `close`
+    >>> from rocketline.aio import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server:
+    ...     asyncio.run(main(server.address))
+    b'42' 0
     """
 
     def __init__(
@@ -66,7 +76,7 @@ class LitePullConsumer:
             namespace=self.runtime.namespace,
             commit=self._core.commit_positions,
         )
-        self._life = Lifecycle(repr(self))
+        self._life = Lifecycle(repr(self), self.runtime.check)
 
     def __repr__(self) -> str:
         return f"<LitePullConsumer {self.group!r}>"
@@ -86,12 +96,19 @@ class LitePullConsumer:
 
     async def start(self) -> None:
         """Join the group. Raises `ClientError` if started, `GroupInUseError`, and `TransportError` or
-        `NoNameServerError` if topics are subscribed and no name server answers. After a failure it is closed."""
-        self._life.start()
+        `NoNameServerError` if topics are subscribed and no name server answers: then it is closed."""
+        self._life.check_new()
         try:
             await self._core.start()
+        except GroupInUseError:  # before anything began; it may be our own other start that has the place
+            raise
         except BaseException:
-            self._life.close()
+            self._life.abandon()
+            raise
+        try:
+            self._life.start()
+        except ClosedError:  # while we waited
+            await self._core.close()
             raise
 
     async def close(self) -> None:
@@ -112,12 +129,12 @@ class LitePullConsumer:
         `selector` chooses among its messages: tags as in `"new || paid"`, or `by_sql(…)`; none takes all. Subscribing
         again replaces it. Raises `ClientError` after `assign`, `InvalidNameError`.
         """
-        self._check_if_running()
+        self._life.check_if_running()
         self._core.subscribe(topic, selector)
 
     def unsubscribe(self, topic: str) -> None:
         """Give the topic's queues up. What was pulled of them is forgotten."""
-        self._check_if_running()
+        self._life.check_if_running()
         self._core.unsubscribe(topic)
 
     def assign(self, queues: Collection[MessageQueue], selector: MessageSelector | str | None = None) -> None:
@@ -125,7 +142,7 @@ class LitePullConsumer:
 
         A queue that stays goes on where it was. Raises `ClientError` after `subscribe`.
         """
-        self._check_if_running()
+        self._life.check_if_running()
         self._core.assign(queues, selector)
 
     def assignment(self) -> set[MessageQueue]:
@@ -140,6 +157,7 @@ class LitePullConsumer:
     def watch_queues(self, topic: str, listener: TopicListener) -> None:
         """Call `listener(topic, queues)`, or await it, whenever the topic has other queues than before; looked at
         every 30 s (`topic_check_period_s`). Java: registerTopicMessageQueueChangeListener."""
+        self._life.check_if_running()
         self._core.watch(topic, listener)
 
     # --- messages
@@ -150,7 +168,7 @@ class LitePullConsumer:
         With `auto_commit`, what earlier calls returned is committed first, every five seconds. Raises `ValueError`
         for a time below zero, `NotStartedError` and `ClosedError`.
         """
-        self._check()
+        self._life.check()
         deadline_s = self.runtime.clock.monotonic() + self._core.checked_timeout_s(timeout_s)
         while not (messages := self._polling.take()):
             left_s = deadline_s - self.runtime.clock.monotonic()
@@ -164,21 +182,11 @@ class LitePullConsumer:
     async def __anext__(self) -> ReceivedMessage:
         """The next message of any queue, whenever it comes. Ends when the consumer is closed."""
         if not self._life.is_closed:
-            self._check()
+            self._life.check()
         while (message := self._polling.take_one()) is None:
             if not await self._wait(None):
                 raise StopAsyncIteration
         return message
-
-    def _check_if_running(self) -> None:
-        """Queues are chosen before the start, too, and then anywhere."""
-        if self._life.is_running:
-            self.runtime.check(repr(self))
-
-    def _check(self) -> None:
-        """Raise unless it runs, here: in this process and on this loop."""
-        self._life.check()
-        self.runtime.check(repr(self))
 
     async def _wait(self, timeout_s: float | None) -> bool:
         """Until there may be something to take; False once it is closed."""
@@ -217,10 +225,12 @@ class LitePullConsumer:
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pull no more of these queues; what was pulled is still handed on."""
+        self._life.check_if_running()
         self._core.set_paused(queues, True)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Go on where `pause` stopped, within a second."""
+        self._life.check_if_running()
         self._core.set_paused(queues, False)
 
     # --- offsets
@@ -261,4 +271,5 @@ class LitePullConsumer:
 
     async def replace_name_servers(self, name_servers: str | Sequence[str]) -> None:
         """Ask these from now on. Java: updateNameServerAddress."""
+        self._life.check()
         await self.runtime.replace_name_servers(parse_name_servers(name_servers))

@@ -7,7 +7,6 @@ into `AssignedQueues`, where `poll` takes from. Java: DefaultLitePullConsumerImp
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -20,8 +19,8 @@ from rocketline.client.lite_pull_options import LitePullOptions
 from rocketline.client.offset_store import ReadFrom
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.pulling import PullPlan, Pulls
-from rocketline.client.push_options import QueueListener
 from rocketline.client.queue_bounds import QueueBounds
+from rocketline.client.queue_listening import tell_listener
 from rocketline.client.queue_names import as_seen, find_queues, on_wire
 from rocketline.client.rebalance import Rebalancer
 from rocketline.client.received_message import ReceivedMessage
@@ -116,7 +115,7 @@ class LitePullCore:
         self._is_running = True
         try:
             for topic in self._subscriptions:
-                await self._runtime.update_route(topic)
+                await self._runtime.look_for_route(topic)
             await self._watch.start(self._options.topic_check_period_s)
             await self._settle_in()
         except BaseException:
@@ -302,21 +301,8 @@ class LitePullCore:
         self, topic: str, queues: Collection[MessageQueue], assigned: Collection[MessageQueue]
     ) -> None:
         self._take_over_share()  # before the listener looks at the assignment, or seeks
-        listener, runtime = self._options.queue_listener, self._runtime
-        if listener is not None:
-            seen = runtime.without_namespace(topic), as_seen(runtime, queues), as_seen(runtime, assigned)
-            # In a task of its own: one that closes the consumer goes on when the rebalance that called it is cancelled.
-            await asyncio.shield(runtime.spawn(self._tell(listener, *seen), name="queue listener"))
-
-    async def _tell(
-        self, listener: QueueListener, topic: str, queues: Collection[MessageQueue], assigned: Collection[MessageQueue]
-    ) -> None:
-        try:
-            outcome = listener(topic, queues, assigned)
-            if inspect.isawaitable(outcome):
-                await outcome
-        except Exception as error:  # noqa: BLE001  # the application's listener may raise anything
-            self._throttle.error("queue listener failed", "queues are read all the same", error=error, topic=topic)
+        if self._options.queue_listener is not None:
+            await tell_listener(self._runtime, self._throttle, self._options.queue_listener, topic, queues, assigned)
 
     # --- what the runtime asks (`ConsumerMember`)
 

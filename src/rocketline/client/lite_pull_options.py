@@ -50,8 +50,8 @@ class LitePullOptions(ConsumerOptions):
     topic_check_period_s: float = option(30.0, above=0)
     """How often topics that are watched are looked at. Java: topicMetadataCheckIntervalMillis."""
     queue_listener: QueueListener | None = None
-    """Told when other queues are this consumer's. It is called on the loop and must not block.
-    Java: messageQueueListener."""
+    """Told when other queues are this consumer's: awaited or called on the loop, where it must not block; of a blocking
+    consumer, called in a thread. The next rebalance waits until it has ended. Java: messageQueueListener."""
     consume_hooks: tuple[ConsumeHook, ...] = ()
     """See what `poll` returns. Java: ConsumeMessageHook."""
     filter_hooks: tuple[FilterHook, ...] = ()

@@ -15,12 +15,16 @@ from rocketline.errors import (
     ConnectError,
     ConnectionLostError,
     NoNameServerError,
+    NotNameServerError,
     RequestTimeoutError,
     TransportError,
 )
 from rocketline.net.address import parse_address
+from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
+_EVERY_NAME_SERVER_KNOWS: Final = frozenset({RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO})
+"""And no broker does. Other requests may be too new for a name server."""
 _DISCOVERY_PORT: Final = 8080
 _DISCOVERY_S: Final = 3.0
 _DISCOVERY_BYTES_MAX: Final = 64 * 1024
@@ -83,17 +87,19 @@ class NameServers:
         await self._connections.drop(self._choice.replace(addresses))
 
     async def ask(self, command: Command, timeout_s: float) -> Command:
-        """The answer, whatever its code. Raises `NoNameServerError` or the last `TransportError`."""
+        """The answer, whatever its code. Raises `NoNameServerError`, or what was wrong with the last one asked:
+        a `TransportError` or `NotNameServerError`."""
         deadline_s = self._clock.monotonic() + timeout_s
         order = self._choice.order()
-        problem: TransportError | None = None
+        problem: TransportError | NotNameServerError | None = None
         for tried, address in enumerate(order):
             try:
                 # An address that nobody answers at must leave time for the others.
                 left_s = max(deadline_s - self._clock.monotonic(), 0.0)
                 await self._connections.connect(address, left_s / (len(order) - tried))
                 answer = await self._connections.ask(address, command, deadline_s - self._clock.monotonic())
-            except (ConnectError, ConnectionLostError, RequestTimeoutError) as error:
+                check_name_server(address, command, answer)
+            except (ConnectError, ConnectionLostError, RequestTimeoutError, NotNameServerError) as error:
                 self._choice.failed(address)
                 problem = error
                 if isinstance(error, RequestTimeoutError):
@@ -105,6 +111,12 @@ class NameServers:
             advice = "no name server can be reached: look whether the address is right and the server runs"
             raise ConnectError(problem.address, f"{problem.problem}; {advice}") from problem
         raise problem or NoNameServerError()
+
+
+def check_name_server(address: str, command: Command, answer: Command) -> None:
+    """Raise `NotNameServerError` if whoever answered at `address` cannot be a name server."""
+    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and command.code in _EVERY_NAME_SERVER_KNOWS:
+        raise NotNameServerError(address, answer.remark)
 
 
 def discovery_url(options: ClientOptions) -> str:

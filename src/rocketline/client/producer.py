@@ -1,8 +1,5 @@
 """The asyncio producer. Java: DefaultMQProducer.
 
-    async with Producer("127.0.0.1:9876", group="orders") as producer:
-        receipt = await producer.send(Message("orders", b"{}", tags="new", keys=["42"]))
-
 What to send, where and how often is decided by `Sending` and `SendAttempts`, and carried out by `Delivery`.
 """
 
@@ -14,6 +11,7 @@ from contextlib import suppress
 from typing import Final, NoReturn, Self, Unpack
 
 from rocketline.client.delivery import Delivery
+from rocketline.client.lifecycle import Lifecycle
 from rocketline.client.options import make_options
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
 from rocketline.client.queue_choice import BrokerFaults, QueueSelector
@@ -27,7 +25,7 @@ from rocketline.client.sending import Sending
 from rocketline.client.soon import SoonReceipts
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
-from rocketline.errors import ClientError, ClosedError, NotStartedError, RocketlineError
+from rocketline.errors import ClosedError, RocketlineError
 from rocketline.logs import Log
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
@@ -35,11 +33,20 @@ from rocketline.wire.headers import GetMaxOffsetRequestHeader
 
 _log = Log(__name__)
 _PROBE_ROUND_S: Final = 3.0
-_NEW, _RUNNING, _CLOSED = "new", "running", "closed"
 
 
 class Producer:
-    """Sends messages. Use it as `async with`, or between `start` and `close`, on one event loop."""
+    """Sends messages. Use it as `async with`, or between `start` and `close`, on one event loop.
+
+    >>> async def main(address: str) -> None:
+    ...     async with Producer(address, group="shop") as producer:
+    ...         receipt = await producer.send(Message("orders", b"{}", tags="new", keys=["42"]))
+    ...         print(receipt.status.name, receipt.queue.topic, receipt.queue_offset)
+    >>> from rocketline.testing import Server
+    >>> with Server() as server:
+    ...     asyncio.run(main(server.address))
+    SEND_OK orders 0
+    """
 
     def __init__(
         self,
@@ -74,7 +81,7 @@ class Producer:
             room = SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes)
         self.soon = SoonReceipts(self.runtime, self.sending, self.delivery, room)
         self._probing: Stoppable | None = None
-        self._state = _NEW
+        self._life = Lifecycle(repr(self), self.runtime.check)
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it runs; None before and after. One comparison tells whether it can be used."""
 
@@ -96,12 +103,7 @@ class Producer:
 
     async def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `GroupInUseError`, or `ClientError` if started."""
-        if self._state != _NEW:
-            raise (
-                ClosedError(f"{self!r} is closed: make a new one")
-                if self._state == _CLOSED
-                else ClientError(f"{self!r} is started already")
-            )
+        self._life.check_new()
         runtime = self.runtime
         await runtime.lease()
         try:
@@ -109,7 +111,11 @@ class Producer:
         except BaseException:
             await runtime.release()
             raise
-        self._state = _RUNNING
+        try:
+            self._life.start()
+        except ClosedError:  # while we waited
+            await self._leave()
+            raise
         self._loop = self.delivery.loop = asyncio.get_running_loop()
         for topic in self.options.topics:
             try:
@@ -122,34 +128,31 @@ class Producer:
 
     async def close(self) -> None:
         """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
-        if self._state != _RUNNING:
-            self._state = _CLOSED
+        if not self._life.close():
             return
-        self._state = _CLOSED
         self._loop = None
         await self.soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()
+        await self._leave()
+
+    async def _leave(self) -> None:
         await self.runtime.unregister_producer(self.runtime.with_namespace(self.group))
         await self.runtime.release()
 
     @property
     def is_running(self) -> bool:
-        return self._state == _RUNNING
+        return self._life.is_running
 
     def check_running(self) -> None:
         """Raise `ClosedError` or `NotStartedError` unless it and its runtime run. From any thread."""
-        if self._state != _RUNNING or self.runtime.is_closed:
-            raise (
-                NotStartedError(repr(self))
-                if self._state == _NEW
-                else ClosedError(f"{self!r} is closed: make a new one")
-            )
+        self._life.check_running()
+        if self.runtime.is_closed:
+            raise ClosedError(f"{self!r} is closed: make a new one")
 
     def _refuse(self) -> NoReturn:
         """Raise the error that tells why it cannot be used here and now."""
-        self.check_running()
-        self.runtime.check(repr(self))
+        self._life.check()
         raise AssertionError("a producer that runs has the loop of its runtime")
 
     # --- sending

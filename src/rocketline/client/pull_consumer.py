@@ -1,11 +1,5 @@
 """The asyncio pull consumer: queues, offsets and pulls are the application's business. Java: DefaultMQPullConsumer.
 
-    async with PullConsumer("127.0.0.1:9876", group="copy") as consumer:
-        for queue in await consumer.queues("orders"):
-            offset = max(await consumer.fetch_offset(queue), await consumer.min_offset(queue))
-            result = await consumer.pull(queue, offset)
-            await consumer.update_offset(queue, result.next_offset)
-
 It is no member of its group: others do not make room for it. The group's name is where its offsets are kept.
 """
 
@@ -27,6 +21,7 @@ from rocketline.client.runtime import ClientRuntime
 from rocketline.client.subscriptions import MessageSelector, parse_subscription
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
+from rocketline.errors import ClientError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
 
@@ -40,6 +35,23 @@ class PullConsumer:
     """Pulls when told. Use it as `async with`, or between `start` and `close`, on one event loop.
 
     Any number of pulls may be under way at once; those to one broker share a connection.
+
+    >>> async def main(address: str) -> None:
+    ...     async with Producer(address, group="shop") as producer:
+    ...         await producer.send(Message("orders", b"42"))
+    ...     async with PullConsumer(address, group="copy") as consumer:
+    ...         for queue in await consumer.queues("orders"):
+    ...             offset = max(await consumer.fetch_offset(queue), await consumer.min_offset(queue))
+    ...             result = await consumer.pull(queue, offset)
+    ...             for message in result.messages:
+    ...                 print(message.body, message.queue_offset)
+    ...             await consumer.update_offset(queue, result.next_offset)
+    >>> import asyncio
+    >>> from rocketline.aio import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server:
+    ...     asyncio.run(main(server.address))
+    b'42' 0
     """
 
     def __init__(
@@ -71,7 +83,7 @@ class PullConsumer:
         self._offsets = BrokerOffsets(self.runtime, name)
         self._bounds = QueueBounds(self.runtime)
         self._subscription = lru_cache(_SUBSCRIPTIONS_MAX)(self._parse)
-        self._life = Lifecycle(repr(self))
+        self._life = Lifecycle(repr(self), self.runtime.check)
 
     def __repr__(self) -> str:
         return f"<PullConsumer {self.group!r}>"
@@ -91,11 +103,12 @@ class PullConsumer:
 
     async def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `ClientError` if started already."""
-        self._life.start()
+        self._life.check_new()
+        await self.runtime.lease()
         try:
-            await self.runtime.lease()
-        except BaseException:
-            self._life.close()
+            self._life.start()
+        except ClientError:  # closed, or started by somebody else, while we waited
+            await self.runtime.release()
             raise
 
     async def close(self) -> None:
@@ -107,9 +120,9 @@ class PullConsumer:
     def is_running(self) -> bool:
         return self._life.is_running
 
-    def check(self) -> None:
-        """Raise `NotStartedError` or `ClosedError` unless it runs."""
-        self._life.check()
+    def check_running(self) -> None:
+        """Raise `NotStartedError` or `ClosedError` unless it runs. From any thread."""
+        self._life.check_running()
 
     # --- pulling
 
@@ -129,6 +142,7 @@ class PullConsumer:
         pull back at the end of the queue until a message comes, for 20 s (`suspend_s`). Raises `ValueError` for an
         offset or a count that cannot be, `ResponseError`, `TransportError`, `BrokerNotFoundError`.
         """
+        self._life.check()
         query = self.query(queue, offset, count_max, selector, waits=waits)
         return await self.pulls.pull(query, self.timeout_s(timeout_s, waits=waits))
 
@@ -143,6 +157,7 @@ class PullConsumer:
         timeout_s: float | None = None,
     ) -> RawPull:
         """The same, with the messages as the bytes of their records; tags are filtered by their hashes alone."""
+        self._life.check()
         query = self.query(queue, offset, count_max, selector, waits=waits)
         return await self.pulls.pull_raw(query, self.timeout_s(timeout_s, waits=waits))
 
@@ -155,8 +170,7 @@ class PullConsumer:
         *,
         waits: bool,
     ) -> PullQuery:
-        """What a pull asks. For the blocking consumer, which has connections of its own."""
-        self._life.check()
+        """What a pull asks. From any thread, for the blocking consumer, which has connections of its own."""
         if offset < 0 or count_max <= 0:
             raise ValueError(f"pull of {count_max} messages at offset {offset}: at least one, at 0 or above")
         wanted = on_wire(self.runtime, queue)

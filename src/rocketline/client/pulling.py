@@ -227,13 +227,16 @@ class Pulls:
         for a refusal (`FlowControlError`: later), `ClientError` for an expression that the broker does not know.
         """
         plan, queue, answer = self.plan, query.queue, None
+        monotonic = self._runtime.clock.monotonic
+        due_s = monotonic() + timeout_s
         begun = begun or self.begin(query, timeout_s)
-        node = begun.node if begun is not None else plan.node(queue) or await self.search(queue)
+        node = begun.node if begun is not None else plan.node(queue) or await self.search(queue, timeout_s)
         try:
             if begun is not None:
                 answer = await begun.answer
             if answer is None or answer.code == ResponseCode.GO_AWAY:
-                answer = await self._runtime.ask(node.address, plan.requests.command(query, node), timeout_s=timeout_s)
+                command, left_s = plan.requests.command(query, node), max(due_s - monotonic(), 0.0)
+                answer = await self._runtime.ask(node.address, command, timeout_s=left_s)
         except TransportError:
             plan.forget_suggestion(queue)
             raise
@@ -258,9 +261,11 @@ class Pulls:
         channel.send_frame(requests.frame(template, query, node, opaque))
         return PullBegun(node, answer)
 
-    async def search(self, queue: MessageQueue) -> PullNode:
-        """Whom to ask, by a new route. Raises `BrokerNotFoundError`, and what asking for the route raises."""
-        await self._runtime.update_route(queue.topic)
+    async def search(self, queue: MessageQueue, timeout_s: float) -> PullNode:
+        """Whom to ask, by a new route. Raises `BrokerNotFoundError`, what asking for the route raises, and
+        `CallTimeoutError`."""
+        async with self._runtime.limit_search(queue.topic, timeout_s):
+            await self._runtime.update_route(queue.topic)
         node = self.plan.node(queue)
         if node is None:
             raise BrokerNotFoundError(queue.broker_name, f"the newest route of {queue.topic!r} does not name it")

@@ -1,12 +1,5 @@
 """The asyncio push consumer. Java: DefaultMQPushConsumer.
 
-    async def handle(message: ReceivedMessage) -> None:
-        print(message.body)
-
-    async with PushConsumer("127.0.0.1:9876", group="billing") as consumer:
-        consumer.subscribe("orders", "new || paid", handle)
-        await consumer.run()
-
 "Push" is pulling that the client does by itself: a rebalance finds the queues, a pull loop for each brings messages,
 and a way of consuming calls handlers with them. All that is in `push_member`.
 """
@@ -15,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from enum import Enum
 from typing import Self, TypeAlias, Unpack
 
 from rocketline.client.handling import AsyncBatchHandler, AsyncMessageHandler, BatchHandler, Handler, MessageHandler
+from rocketline.client.lifecycle import Lifecycle
 from rocketline.client.options import make_options
 from rocketline.client.push_member import PushMember
 from rocketline.client.push_options import PushKeywords, PushOptions
@@ -28,21 +21,32 @@ from rocketline.client.runtime import ClientRuntime
 from rocketline.client.subscriptions import MessageSelector, parse_subscription
 from rocketline.client.validation import check_group, check_topic
 from rocketline.clock import Clock
-from rocketline.errors import ClientError, ClosedError, NotStartedError
+from rocketline.errors import ClientError, ClosedError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 
 AnyHandler: TypeAlias = MessageHandler | BatchHandler | AsyncMessageHandler | AsyncBatchHandler
 
 
-class _State(Enum):
-    NEW = "not started"
-    RUNNING = "running"
-    CLOSED = "closed"
-
-
 class PushConsumer:
-    """Has messages brought to handlers. Use it as `async with`, or between `start` and `close`, on one event loop."""
+    """Has messages brought to handlers. Use it as `async with`, or between `start` and `close`, on one event loop.
+
+    >>> async def main(address: str) -> None:
+    ...     async with Producer(address, group="shop") as producer:
+    ...         await producer.send(Message("orders", b"42", tags="new"))
+    ...     consumed = asyncio.Event()
+    ...     async def handle(message: ReceivedMessage) -> None:  # None is success, an exception is a retry
+    ...         print(message.tags, message.body)
+    ...         consumed.set()
+    ...     async with PushConsumer(address, group="billing") as consumer:
+    ...         consumer.subscribe("orders", "new || paid", handle)
+    ...         await consumed.wait()  # here until one has come; elsewhere `await consumer.run()`
+    >>> from rocketline.aio import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server:
+    ...     asyncio.run(main(server.address))
+    new b'42'
+    """
 
     def __init__(
         self,
@@ -64,12 +68,12 @@ class PushConsumer:
         is_name_stable = self.options.message_model is MessageModel.BROADCASTING
         self.runtime = runtime or ClientRuntime(self.options, clock=clock, is_name_stable=is_name_stable)
         self._member = PushMember(self.runtime, self.runtime.with_namespace(group), self.options)
-        self._state = _State.NEW
+        self._life = Lifecycle(f"<PushConsumer {group!r}>", self.runtime.check)
         self._closing: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<PushConsumer {self.group!r}, {self._state.value}>"
+        return f"<PushConsumer {self.group!r}, {self._life}>"
 
     @property
     def client_id(self) -> str:
@@ -89,19 +93,18 @@ class PushConsumer:
 
         Raises `GroupInUseError`, or `TransportError` if no name server can be reached; then nothing is left running.
         """
-        if self._state is not _State.NEW:
-            raise (
-                ClosedError(f"{self!r}: make a new one")
-                if self.is_closed
-                else ClientError(f"{self!r} was started already")
-            )
+        self._life.check_new()
         await self.runtime.lease()
         try:
             await self._member.join()
         except BaseException:
             await self.runtime.release()
             raise
-        self._state = _State.RUNNING
+        try:
+            self._life.start()
+        except ClosedError:  # while we waited
+            await self._close()
+            raise
         try:
             await self._member.begin()
         except BaseException:
@@ -111,7 +114,7 @@ class PushConsumer:
     async def close(self) -> None:
         """Stop pulling, wait up to `close_wait_s` for handlers that run, unlock and save offsets, leave the group.
 
-        From inside a handler it begins all this and returns, since it cannot wait for the handler that calls it.
+        From inside a handler or a queue listener it begins all this and returns, since it cannot wait for its caller.
         Closing again waits for the first.
         """
         closing = self.begin_close()
@@ -120,10 +123,9 @@ class PushConsumer:
 
     def begin_close(self) -> asyncio.Task[None] | None:
         """Close without waiting. The task ends when it is done; None if nothing had been started."""
-        if self._state is _State.RUNNING:
+        if self._life.close():
             # Not one of the runtime's tasks: those are cancelled by what this one does last.
             self._closing = asyncio.get_running_loop().create_task(self._close(), name=f"close {self!r}")
-        self._state = _State.CLOSED
         return self._closing
 
     async def _close(self) -> None:
@@ -136,28 +138,25 @@ class PushConsumer:
     async def run(self) -> None:
         """Wait until the consumer is closed, by a handler say."""
         if self._closing is None:
-            self.check()
+            self._life.check()
         await self._closed.wait()
 
     @property
     def is_closed(self) -> bool:
-        return self._state is _State.CLOSED
+        return self._life.is_closed
 
     def is_inside_handler(self) -> bool:
-        """The caller is a handler of this consumer, in its thread or task."""
+        """The caller is a handler of this consumer, in its thread or task, or its listener in its task."""
         return self._member.is_inside_handler()
+
+    @property
+    def is_new(self) -> bool:
+        """It was never started."""
+        return self._life.is_new
 
     def check_running(self) -> None:
         """Raise `NotStartedError` or `ClosedError` if it does not run. From any thread."""
-        if self._state is _State.NEW:
-            raise NotStartedError(repr(self))
-        if self._state is _State.CLOSED:
-            raise ClosedError(f"{self!r}: make a new one")
-
-    def check(self) -> None:
-        """Raise the error that tells why it cannot be used here and now."""
-        self.check_running()
-        self.runtime.check(repr(self))
+        self._life.check_running()
 
     # --- what to consume
 
@@ -173,36 +172,36 @@ class PushConsumer:
         All members of a group must have the same subscriptions. Subscribing again replaces the former one. Raises
         `InvalidNameError`, `ClientError` for an expression that means nothing, `ClosedError`.
         """
-        if self.is_closed:
-            raise ClosedError(f"{self!r}: make a new one")
+        self._life.check_open()
+        self._life.check_if_running()
         check_topic(topic)
         on_wire = self.runtime.with_namespace(topic)
         parse_subscription(on_wire, expression, sub_version=0)  # what is wrong with it, before anything changes
         is_batch = self.options.consume_batch_max > 1 if is_batch is None else is_batch
         self._member.handlers.put(topic, Handler(handler, is_batch=is_batch))
         self._member.topics.put(on_wire, expression)
-        if self._state is _State.RUNNING:
-            self.check()
+        if self._life.is_running:
             self.runtime.spawn(self._member.announce(on_wire), name=f"subscribe to {on_wire}")
 
     def unsubscribe(self, topic: str) -> None:
         """Have no further messages of `topic` brought. Those that failed before may still come again."""
+        self._life.check_if_running()
         on_wire = self.runtime.with_namespace(topic)
         self._member.topics.remove(on_wire)
         self._member.stats.forget(on_wire)
-        if self._state is _State.RUNNING:
+        if self._life.is_running:
             self.runtime.wake_rebalance()
 
     # --- how to consume
 
     def suspend(self) -> None:
         """Pull no more until `resume`. Messages that are here already are consumed."""
-        self.check()
+        self._life.check()
         self._member.suspend()
 
     def resume(self) -> None:
         """Pull again."""
-        self.check()
+        self._life.check()
         self._member.resume()
 
     @property
@@ -212,7 +211,7 @@ class PushConsumer:
 
     def resize(self, consume_threads: int) -> None:
         """Run so many handlers at once from now on. Raises `ConfigError`. Java: updateCorePoolSize."""
-        self.check()
+        self._life.check()
         PushOptions(consume_threads=consume_threads)  # raises if that is out of range
         self._member.resize(consume_threads)
 
@@ -221,7 +220,7 @@ class PushConsumer:
 
         Java: sendMessageBack.
         """
-        self.check()
+        self._life.check()
         seen = message.queue
         queue = MessageQueue(self.runtime.with_namespace(seen.topic), seen.broker_name, seen.queue_id)
         if not await self._member.send_back.send(message, queue, delay_level):
@@ -232,7 +231,7 @@ class PushConsumer:
 
         Java: resetOffsetByTimeStamp.
         """
-        self.check()
+        self._life.check()
         bounds, owned = QueueBounds(self.runtime), list(self._member.rebalancer.queues)
         offsets = {queue: await bounds.search_offset(queue, time_ms) for queue in owned}
         await asyncio.gather(

@@ -24,6 +24,7 @@ from rocketline.client.pull_loop import PullDesk, PullLimits, PullLoop
 from rocketline.client.pulling import PullPlan, Pulls
 from rocketline.client.push_options import PushOptions
 from rocketline.client.queue_bounds import QueueBounds
+from rocketline.client.queue_listening import is_inside_listener, tell_listener
 from rocketline.client.queue_locks import LOCK_PERIOD_S
 from rocketline.client.rebalance import Rebalancer
 from rocketline.client.received_message import ReceivedMessage
@@ -147,7 +148,7 @@ class PushMember:
         self._started_ms = self._runtime.clock.wall_ms()
         self._begin_periodic_work()
         for topic in list(self.topics):
-            await self._runtime.update_route(topic)
+            await self._runtime.look_for_route(topic)
         if await self._runtime.heartbeat_all(is_forced_full=True):
             self._runtime.wake_rebalance()
 
@@ -227,8 +228,8 @@ class PushMember:
         self.consumption.resize(threads)
 
     def is_inside_handler(self) -> bool:
-        """The caller is a handler of this consumer."""
-        return self.consumption.is_inside() or self._direct.is_inside()
+        """The caller is a handler of this consumer, or its listener on the loop."""
+        return self.consumption.is_inside() or self._direct.is_inside() or is_inside_listener(self.throttle)
 
     # --- queues that come and go
 
@@ -259,8 +260,7 @@ class PushMember:
         """Share limits for all queues out anew, and tell the application."""
         self._desk.limits = PullLimits.of(self.options, len(self.rebalancer.queues))
         if self.options.queue_listener is not None:
-            seen = self._runtime.without_namespace(topic)
-            self.options.queue_listener(seen, list(map(self.as_seen, queues)), list(map(self.as_seen, assigned)))
+            await tell_listener(self._runtime, self.throttle, self.options.queue_listener, topic, queues, assigned)
 
     def as_seen(self, queue: MessageQueue) -> MessageQueue:
         """The queue as the application knows it."""

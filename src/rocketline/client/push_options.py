@@ -58,8 +58,8 @@ class PushOptions(ConsumerOptions):
     """How long `close` waits for handlers that run. What they have done by then counts; what they do later does not,
     and the messages are delivered again. Java: awaitTerminationMillisWhenShutdown, which is 0."""
     queue_listener: QueueListener | None = None
-    """Told when other queues are this consumer's. It is called on the loop and must not block.
-    Java: messageQueueListener."""
+    """Told when other queues are this consumer's: awaited or called on the loop, where it must not block; of a blocking
+    consumer, called in a thread. The next rebalance waits until it has ended. Java: messageQueueListener."""
     consume_hooks: tuple[ConsumeHook, ...] = ()
     """See every call of a handler before and after. Java: ConsumeMessageHook."""
     filter_hooks: tuple[FilterHook, ...] = ()

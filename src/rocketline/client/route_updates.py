@@ -7,23 +7,24 @@ from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
 from rocketline.client.members import Members
+from rocketline.client.requests import checked, command_of
 from rocketline.client.routes import RouteTable, limit_queues
-from rocketline.errors import ClosedError, RocketlineError
+from rocketline.errors import ClosedError, NameServerNotReadyError, RocketlineError
 from rocketline.logs import Log
 from rocketline.model.names import AUTO_CREATE_TOPIC
 from rocketline.model.route import TopicRouteData
 from rocketline.wire import bodies, headers
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
-from rocketline.wire.headers import Header
 
 _log = Log(__name__)
+_NOT_NOW: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY)
 _AT_ONCE_MAX: Final = 16
 """Routes that are asked for at the same time, of the topics whose turn it is."""
 
 
 class AskNameServer(Protocol):
-    def __call__(self, header: Header, /) -> Coroutine[Any, Any, Command]: ...
+    def __call__(self, command: Command, /) -> Coroutine[Any, Any, Command]: ...
 
 
 class Spawn(Protocol):
@@ -80,12 +81,19 @@ class RouteUpdates:
 
     async def _route(self, topic: str, default_topic_queue_nums: int | None) -> TopicRouteData | None:
         asked = topic if default_topic_queue_nums is None else AUTO_CREATE_TOPIC
-        answer = await self._ask(headers.GetRouteInfoRequestHeader(topic=asked, accept_standard_json_only=True))
-        if answer.code != ResponseCode.SUCCESS:
+        question = command_of(headers.GetRouteInfoRequestHeader(topic=asked, accept_standard_json_only=True))
+        answer = await self._ask(question)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             # Whoever cannot go on without it says so; a topic's first message makes the topic.
-            _log.info("topic has no route", topic=asked, code=answer.code, remark=answer.remark)
+            _log.info("topic has no route", topic=asked, remark=answer.remark)
             return None
-        route = bodies.decode(TopicRouteData, answer.body)
+        if answer.code in _NOT_NOW:
+            refusal = NameServerNotReadyError(topic, answer.code, answer.remark)
+            if self._routes.route(topic) is None:
+                raise refusal
+            _log.warning("the route that is known stays", topic=topic, problem=refusal)
+            return None
+        route = bodies.decode(TopicRouteData, checked(answer, question, "the name server").body)
         return route if default_topic_queue_nums is None else limit_queues(route, default_topic_queue_nums)
 
     def _take(self, topic: str, route: TopicRouteData) -> bool:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from rocketline.client.connections import Connections, Preparation, tls_context, vip_address
@@ -32,9 +32,11 @@ from rocketline.client.routes import RouteTable
 from rocketline.client.scheduling import Alarm, OwnedTasks, Stoppable, Timers, repeat, running_loop
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import (
+    CallTimeoutError,
     ClosedError,
     ConnectionLostError,
     ForkedError,
+    NameServerNotReadyError,
     NotStartedError,
     RocketlineError,
     WrongLoopError,
@@ -136,8 +138,10 @@ class ClientRuntime:
 
     async def close(self) -> None:
         """Say farewell for all members, end all work, close all connections. Calls that wait fail with `ClosedError` or
-        `ConnectionLostError`. Closing again does nothing."""
-        was_running = self._loop is not None and not self.is_closed
+        `ConnectionLostError`. Closing again, or in a forked child, does nothing. Raises `WrongLoopError`."""
+        was_running = self._loop is not None and not self.is_closed and os.getpid() == self._pid
+        if was_running:
+            self.check()
         self.is_closed = True
         if not was_running:
             return
@@ -197,6 +201,27 @@ class ClientRuntime:
     def limit(self, timeout_s: float) -> AbstractAsyncContextManager[None]:
         """Raise `TimeoutError` if the block takes longer than `timeout_s` on the runtime's clock."""
         return self._timers.limit(timeout_s)
+
+    @asynccontextmanager
+    async def limit_search(self, topic: str, timeout_s: float) -> AsyncIterator[None]:
+        """Raise `CallTimeoutError` if the block, which has name servers asked for `topic`, takes longer than that.
+
+        For calls whose own time may be over before that of the question, which others may wait for.
+        """
+        try:
+            async with self.limit(timeout_s):
+                yield
+        except TimeoutError as error:
+            if isinstance(error, RocketlineError):
+                raise
+            raise CallTimeoutError(f"asking {', '.join(self.name_servers)} where {topic!r} is", timeout_s) from None
+
+    async def look_for_route(self, topic: str) -> None:
+        """`update_route` for a consumer that begins: it can wait for a name server that is not ready."""
+        try:
+            await self.update_route(topic)
+        except NameServerNotReadyError as error:
+            _log.warning("route not known yet", topic=topic, problem=error)
 
     # --- members
 
@@ -329,7 +354,9 @@ class ClientRuntime:
         """Ask a name server for the route of `topic`, take it in, and tell the members; whether anything is new.
 
         With `default_topic_queue_nums` the route is that of topics that brokers make by themselves, with at most so
-        many queues on each. An unknown topic is False. Raises `TransportError` and `NoNameServerError`.
+        many queues on each. An unknown topic is False. Raises `TransportError`, `NoNameServerError`,
+        `NotNameServerError`, `NameServerNotReadyError` if no route is known from before, and `ResponseError` for any
+        other refusal.
         """
         self.check()
         return await self._updates.update(topic, default_topic_queue_nums)

@@ -331,7 +331,7 @@ class BlockingConnections:
     def request(self, address: str, command: Command, timeout_s: float) -> Command:
         """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
 
-        Raises `TransportError`, `ProtocolError`, or `ResponseError` if the server sends us away twice.
+        Raises `TransportError`, or `ResponseError` if the server sends us away twice.
         """
         opaque = self.next_opaque()
         data = frame.encode(replace(command, opaque=opaque, serialize_type=self._serialize_type))
@@ -375,6 +375,9 @@ class BlockingConnections:
             connection.close()
             self._drop(address)  # the others of this address were lost with it, most likely
             raise
+        except ProtocolError as error:  # a frame that is none, or TLS that ends, as where a certificate is missing
+            connection.close()
+            raise ConnectionLostError(address, f"the connection closed: {error}") from error
         except BaseException:  # also Ctrl-C: the answer would come to whoever has the connection next
             connection.close()
             raise

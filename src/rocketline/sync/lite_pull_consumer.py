@@ -1,10 +1,5 @@
 """The blocking lite pull consumer: the application asks for messages. Java: DefaultLitePullConsumer.
 
-    with LitePullConsumer("127.0.0.1:9876", group="audit") as consumer:
-        consumer.subscribe("orders")
-        for message in consumer:
-            print(message.body)
-
 With `auto_commit`, the default, asking for more commits what was handed on before: a message counts as consumed when
 the next one is asked for. So finish with one before that, or commit by hand.
 
@@ -13,7 +8,6 @@ Queues are pulled on the runtime's background thread. `poll` takes what that has
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
@@ -29,8 +23,10 @@ from rocketline.client.subscriptions import MessageSelector
 from rocketline.client.topic_watch import TopicListener
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
+from rocketline.errors import ClosedError, GroupInUseError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
+from rocketline.sync.listeners import in_thread
 from rocketline.sync.portal import CTRL_C_S
 from rocketline.sync.runtime import ClientRuntime
 
@@ -42,6 +38,17 @@ class LitePullConsumer:
     """Hands messages on when asked, to any number of threads. Use it as `with`, or between `start` and `close`.
 
     Choose queues by `subscribe` or by `assign`, before or after the start; one consumer cannot do both.
+
+    >>> from rocketline import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server, LitePullConsumer(server.address, group="audit") as consumer:
+    ...     with Producer(server.address, group="shop") as producer:
+    ...         _ = producer.send(Message("orders", b"42"))
+    ...     consumer.subscribe("orders")
+    ...     for message in consumer:
+    ...         print(message.body, message.queue_offset)
+    ...         break  # here after one; elsewhere until `close`
+    b'42' 0
     """
 
     def __init__(
@@ -67,7 +74,7 @@ class LitePullConsumer:
         core_runtime = self.runtime.core
         self._clock = core_runtime.clock
         self._queues = AssignedQueues(self.options.limits())
-        listener = self.options.queue_listener and _in_thread(self.options.queue_listener)
+        listener = self.options.queue_listener and in_thread(self.options.queue_listener)
         self._core = LitePullCore(core_runtime, group, replace(self.options, queue_listener=listener), self._queues)
         self._polling = Polling(
             self._queues,
@@ -77,7 +84,7 @@ class LitePullConsumer:
             namespace=core_runtime.namespace,
             commit=self._commit_soon,
         )
-        self._life = Lifecycle(repr(self))
+        self._life = Lifecycle(repr(self), self._portal.check_process)
 
     def __repr__(self) -> str:
         return f"<LitePullConsumer {self.group!r}>"
@@ -97,23 +104,33 @@ class LitePullConsumer:
 
     def start(self) -> None:
         """Join the group. Raises `ClientError` if started, `GroupInUseError`, and `TransportError` or
-        `NoNameServerError` if topics are subscribed and no name server answers. After a failure it is closed."""
-        self._life.start()
+        `NoNameServerError` if topics are subscribed and no name server answers: then it is closed."""
+        self._life.check_new()
         try:
             self._portal.call(self._core.start())
+        except GroupInUseError:  # before anything began; it may be our own other start that has the place
+            raise
         except BaseException:
-            self._life.close()
+            self._life.abandon()
             self._end_thread()
+            raise
+        try:
+            self._life.start()
+        except ClosedError:  # while we waited
+            self._end()
             raise
 
     def close(self) -> None:
         """Save what was committed and leave the group. What was handed on and not committed comes again. Iterations
         and `poll` end. Again: does nothing."""
         if self._life.close():
-            try:
-                self._portal.call_closing(self._core.close())
-            finally:
-                self._end_thread()
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            self._portal.call_closing(self._core.close())
+        finally:
+            self._end_thread()
 
     def _end_thread(self) -> None:
         if self.runtime.core.is_closed:  # we were the last to use it
@@ -155,7 +172,7 @@ class LitePullConsumer:
     def watch_queues(self, topic: str, listener: TopicListener) -> None:
         """Call `listener(topic, queues)`, in a thread of its own, whenever the topic has other queues than before;
         looked at every 30 s (`topic_check_period_s`). Java: registerTopicMessageQueueChangeListener."""
-        self._do(self._core.watch, topic, _in_thread(listener))
+        self._do(self._core.watch, topic, in_thread(listener))
 
     # --- messages
 
@@ -165,7 +182,7 @@ class LitePullConsumer:
         With `auto_commit`, what earlier calls returned is committed first, every five seconds. Raises `ValueError`
         for a time below zero, `NotStartedError` and `ClosedError`.
         """
-        self._check()
+        self._life.check()
         deadline_s = self._clock.monotonic() + self._core.checked_timeout_s(timeout_s)
         while not (messages := self._polling.take()):
             left_s = deadline_s - self._clock.monotonic()
@@ -179,16 +196,11 @@ class LitePullConsumer:
     def __next__(self) -> ReceivedMessage:
         """The next message of any queue, whenever it comes. Ends when the consumer is closed."""
         if not self._life.is_closed:
-            self._check()
+            self._life.check()
         while (message := self._polling.take_one()) is None:
             if not self._wait(CTRL_C_S):
                 raise StopIteration
         return message
-
-    def _check(self) -> None:
-        """Raise unless it runs, here: what was pulled before a fork is the parent's, who consumes it."""
-        self._life.check()
-        self._portal.check_process()
 
     def _wait(self, timeout_s: float) -> bool:
         """Until there may be something to take; False once it is closed."""
@@ -219,10 +231,12 @@ class LitePullConsumer:
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pull no more of these queues; what was pulled is still handed on."""
+        self._life.check_if_running()
         self._core.set_paused(queues, True)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Go on where `pause` stopped, within a second."""
+        self._life.check_if_running()
         self._core.set_paused(queues, False)
 
     # --- offsets
@@ -281,12 +295,3 @@ class LitePullConsumer:
 
     def _commit_soon(self, positions: Mapping[MessageQueue, int]) -> None:
         self._portal.post(self._core.commit_positions, positions)
-
-
-def _in_thread(listener: Callable[..., object]) -> Callable[..., object]:
-    """The application's listener may block, and call the consumer: the loop must not wait for it."""
-
-    async def call(*arguments: object) -> None:
-        await asyncio.to_thread(listener, *arguments)
-
-    return call

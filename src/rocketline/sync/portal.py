@@ -98,10 +98,11 @@ class Portal:
         with suppress(ClosedError, RuntimeError):  # the latter is what a loop that was just closed gives
             self.loop.call_soon_threadsafe(action, *arguments)
 
-    def check_process(self) -> None:
-        """Raise `ForkedError` in a forked child, where no loop runs and nothing would ever come of waiting."""
+    def check_process(self, thing: str = "") -> None:
+        """Raise `ForkedError`, of a `thing` that needs the loop, in a forked child, where no loop runs and nothing
+        would ever come of waiting."""
         if os.getpid() != self._pid:
-            raise ForkedError(self._thing)
+            raise ForkedError(thing or self._thing)
 
     def close(self) -> None:
         """Cancel what runs, end the thread and wait for it. Closing again, or in a forked child, does nothing."""

@@ -1,8 +1,5 @@
 """The blocking producer. Java: DefaultMQProducer.
 
-    with Producer("127.0.0.1:9876", group="orders") as producer:
-        receipt = producer.send(Message("orders", b"{}", tags="new", keys=["42"]))
-
 Routes and heartbeats are kept on the runtime's background thread. `send` writes to a socket that the calling thread has
 to itself; messages that nobody waits for go by the background thread.
 """
@@ -38,7 +35,14 @@ ReceiptCallback: TypeAlias = "Callable[[Future[SendReceipt]], object]"
 
 
 class Producer:
-    """Sends messages, from any number of threads. Use it as `with`, or between `start` and `close`."""
+    """Sends messages, from any number of threads. Use it as `with`, or between `start` and `close`.
+
+    >>> from rocketline.testing import Server
+    >>> with Server() as server, Producer(server.address, group="shop") as producer:
+    ...     receipt = producer.send(Message("orders", b"{}", tags="new", keys=["42"]))
+    ...     print(receipt.status.name, receipt.queue.topic, receipt.queue_offset)
+    SEND_OK orders 0
+    """
 
     def __init__(
         self,
@@ -211,12 +215,13 @@ class Producer:
         self._core.check_running()
         request = self._sending.prepare(message)
         timeout_s = self.options.send_timeout_s
+        due_s = self._clock.monotonic() + timeout_s
         chosen = self._first_queue(request, queue, selector, timeout_s)
-        address, command = self._address(request, chosen), self._command(request, chosen)
+        address, command = self._address(request, chosen, due_s), self._command(request, chosen)
         context = self._sending.context(request, chosen, address, SendMode.ONEWAY)
         with self._sending.hooks.around(context):
             self.runtime.core.prepare(command, address)
-            self._connections.send_oneway(address, command, timeout_s)
+            self._connections.send_oneway(address, command, self._left_s(due_s))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""
@@ -252,23 +257,27 @@ class Producer:
 
     def _try(self, request: SendRequest, queue: MessageQueue, timeout_s: float) -> SendReceipt:
         """The whole of an attempt: find the broker, ask the hooks, sign."""
-        address = self._address(request, queue)
+        due_s = self._clock.monotonic() + timeout_s
+        address = self._address(request, queue, due_s)
         sending, core = self._sending, self.runtime.core
         command = self._command(request, queue)
         context = sending.context(request, queue, address, SendMode.SYNC)
         with sending.hooks.around(context):
             core.prepare(command, address)
-            answer = self._connections.request(address, command, timeout_s)
+            answer = self._connections.request(address, command, self._left_s(due_s))
             core.preparation.finish(command, address, answer)
             context.receipt = receipt = sending.receipt(answer, request, queue, address)
         return receipt
 
-    def _address(self, request: SendRequest, queue: MessageQueue) -> str:
+    def _address(self, request: SendRequest, queue: MessageQueue, due_s: float) -> str:
         routes = self._sending.routes
         address = routes.master(routes.broker_of(queue))
         if address is None:
-            return self.runtime.portal.call(self._delivery.address(request, queue))
+            return self.runtime.portal.call(self._delivery.address(request, queue, self._left_s(due_s)))
         return self.runtime.core.target(address, vip=True)
+
+    def _left_s(self, due_s: float) -> float:
+        return max(due_s - self._clock.monotonic(), 0.0)
 
     def _command(self, request: SendRequest, queue: MessageQueue) -> Command:
         sending = self._sending

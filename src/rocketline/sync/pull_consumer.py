@@ -1,11 +1,5 @@
 """The blocking pull consumer: queues, offsets and pulls are the application's business. Java: DefaultMQPullConsumer.
 
-    with PullConsumer("127.0.0.1:9876", group="copy") as consumer:
-        for queue in consumer.queues("orders"):
-            offset = max(consumer.fetch_offset(queue), consumer.min_offset(queue))
-            result = consumer.pull(queue, offset)
-            consumer.update_offset(queue, result.next_offset)
-
 It is no member of its group: others do not make room for it. The group's name is where its offsets are kept.
 
 `pull` and `pull_raw` write to a socket that the calling thread has to itself. `pull_raw_soon` goes by the background
@@ -39,7 +33,21 @@ Result = TypeVar("Result")
 
 
 class PullConsumer:
-    """Pulls when told, for any number of threads. Use it as `with`, or between `start` and `close`."""
+    """Pulls when told, for any number of threads. Use it as `with`, or between `start` and `close`.
+
+    >>> from rocketline import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server, PullConsumer(server.address, group="copy") as consumer:
+    ...     with Producer(server.address, group="shop") as producer:
+    ...         _ = producer.send(Message("orders", b"42"))
+    ...     for queue in consumer.queues("orders"):
+    ...         offset = max(consumer.fetch_offset(queue), consumer.min_offset(queue))
+    ...         result = consumer.pull(queue, offset)
+    ...         for message in result.messages:
+    ...             print(message.body, message.queue_offset)
+    ...         consumer.update_offset(queue, result.next_offset)
+    b'42' 0
+    """
 
     def __init__(
         self,
@@ -131,6 +139,7 @@ class PullConsumer:
         pull back at the end of the queue until a message comes, for 20 s (`suspend_s`). Raises `ValueError` for an
         offset or a count that cannot be, `ResponseError`, `TransportError`, `BrokerNotFoundError`.
         """
+        self._core.check_running()
         query = self._core.query(queue, offset, count_max, selector, waits=waits)
         return self._core.pulls.plan.result(query, self._pull(query, self._core.timeout_s(timeout_s, waits=waits)))
 
@@ -145,6 +154,7 @@ class PullConsumer:
         timeout_s: float | None = None,
     ) -> RawPull:
         """The same, with the messages as the bytes of their records; tags are filtered by their hashes alone."""
+        self._core.check_running()
         query = self._core.query(queue, offset, count_max, selector, waits=waits)
         return self._pull(query, self._core.timeout_s(timeout_s, waits=waits))
 
@@ -159,18 +169,20 @@ class PullConsumer:
         timeout_s: float | None = None,
     ) -> Future[RawPull]:
         """The same without waiting: several may be under way, also of one queue, on one connection to each broker."""
-        self._core.check()
+        self._core.check_running()
+        loop = self.runtime.portal.loop
         work = self._core.pull_raw(queue, offset, count_max, selector, waits=waits, timeout_s=timeout_s)
-        return asyncio.run_coroutine_threadsafe(work, self.runtime.portal.loop)
+        return asyncio.run_coroutine_threadsafe(work, loop)
 
     def _pull(self, query: PullQuery, timeout_s: float) -> RawPull:
         pulls, core = self._core.pulls, self.runtime.core
-        plan = pulls.plan
-        node = plan.node(query.queue) or self.runtime.portal.call(pulls.search(query.queue))
+        plan, due_s = pulls.plan, core.clock.monotonic() + timeout_s
+        node = plan.node(query.queue) or self.runtime.portal.call(pulls.search(query.queue, timeout_s))
         command = plan.requests.command(query, node)
         core.prepare(command, node.address)
         try:
-            answer = self._connections.request(node.address, command, timeout_s)
+            left_s = max(due_s - core.clock.monotonic(), 0.0)
+            answer = self._connections.request(node.address, command, left_s)
         except TransportError:
             plan.forget_suggestion(query.queue)
             raise
@@ -216,5 +228,5 @@ class PullConsumer:
     def _ask(
         self, work: Callable[Arguments, Coroutine[Any, Any, Result]], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        self._core.check()
+        self._core.check_running()
         return self.runtime.portal.call(work(*args, **kwargs))

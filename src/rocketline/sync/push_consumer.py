@@ -1,12 +1,5 @@
 """The blocking push consumer. Java: DefaultMQPushConsumer.
 
-    def handle(message: ReceivedMessage) -> None:
-        print(message.body)
-
-    with PushConsumer("127.0.0.1:9876", group="billing") as consumer:
-        consumer.subscribe("orders", "new || paid", handle)
-        consumer.run()
-
 Pulling, rebalancing and heartbeats run on the runtime's background thread, handlers in threads of their own.
 """
 
@@ -26,6 +19,7 @@ from rocketline.client.subscriptions import MessageSelector
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
+from rocketline.sync.listeners import in_thread
 from rocketline.sync.portal import CTRL_C_S
 from rocketline.sync.runtime import ClientRuntime
 
@@ -33,7 +27,20 @@ Result = TypeVar("Result")
 
 
 class PushConsumer:
-    """Has messages brought to handlers. Use it as `with`, or between `start` and `close`, from any thread."""
+    """Has messages brought to handlers. Use it as `with`, or between `start` and `close`, from any thread.
+
+    >>> from rocketline import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server, PushConsumer(server.address, group="billing") as consumer:
+    ...     with Producer(server.address, group="shop") as producer:
+    ...         _ = producer.send(Message("orders", b"42", tags="new"))
+    ...     def handle(message: ReceivedMessage) -> None:  # None is success, an exception is a retry
+    ...         print(message.tags, message.body)
+    ...         threading.Thread(target=consumer.close).start()  # here after one; elsewhere until Ctrl-C
+    ...     consumer.subscribe("orders", "new || paid", handle)
+    ...     consumer.run()
+    new b'42'
+    """
 
     def __init__(
         self,
@@ -47,9 +54,12 @@ class PushConsumer:
         """Nothing is opened or sent yet. Raises `InvalidNameError`, `ConfigError` or `TypeError`.
 
         Clients that are given the same `runtime` share its connections; its options count for what they share.
+        `queue_listener` is called in a thread of its own, and may call the consumer.
         """
         self.group = group
         self.options = make_options(PushOptions, name_servers, options)
+        if self.options.queue_listener is not None:
+            options["queue_listener"] = in_thread(self.options.queue_listener)
         is_name_stable = self.options.message_model is MessageModel.BROADCASTING
         self.runtime = runtime or ClientRuntime(self.options, clock=clock, is_name_stable=is_name_stable)
         self._core = AsyncPushConsumer(name_servers, group=group, runtime=self.runtime.core, **options)
@@ -190,7 +200,7 @@ class PushConsumer:
 
     def _do(self, action: Callable[[], Result]) -> Result:
         """Do it where everything of the consumer happens: on the loop, once there is one."""
-        if not self._is_started or self._closed.is_set():
+        if self._core.is_new or self._closed.is_set():
             return action()
         return self.runtime.portal.call(_awaited(action))
 

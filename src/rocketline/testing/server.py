@@ -1,11 +1,5 @@
 """A whole server for tests: a name server and brokers, on free loopback ports, in memory, in a fraction of a second.
 
-    with Server() as server:
-        server.create_topic("orders")
-        with Producer(server.address, group="shop") as producer: ...
-        server.advance(3600)                       # an hour passes: delayed messages and retries are delivered
-        server.faults.drop_after(RequestCode.SEND_MESSAGE_V2)
-
 It lives in a thread of this process. With `Server(process=True)` it is a child process, to be paused and killed.
 """
 
@@ -31,6 +25,17 @@ class Server:
 
     `settings` are lines of Apache's `broker.conf`. `folder` keeps what brokers store, where a next `Server` finds it;
     without it everything is in memory.
+
+    >>> from rocketline import Message, LitePullConsumer, Producer
+    >>> with Server() as server:
+    ...     server.create_topic("orders")
+    ...     with Producer(server.address, group="shop") as producer:
+    ...         _ = producer.send(Message("orders", b"42", delay_level=18))
+    ...     server.advance(2 * 3600)  # two hours pass: what was delayed is delivered, retries are due
+    ...     with LitePullConsumer(server.address, group="audit") as consumer:
+    ...         consumer.subscribe("orders")
+    ...         print(next(iter(consumer)).body)
+    b'42'
     """
 
     def __init__(

@@ -69,7 +69,8 @@ def calls(clock: FakeClock, *hooks: Any) -> Calls:
 
 def part_of(function: Callable[..., Any], clock: FakeClock, *, is_batch: bool = False) -> Slice:
     messages = received([0, 1] if is_batch else [0])
-    return Slice(QUEUE, ProcessQueue(clock.monotonic()), tuple(messages), Handler(function, is_batch=is_batch))
+    handler = Handler(function, is_batch=is_batch)
+    return Slice(QUEUE, QUEUE, ProcessQueue(clock.monotonic()), tuple(messages), handler)
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,11 @@ def test_address_of_a_kind_that_the_system_does_not_know_is_passed_over(
 
 
 def test_peer_that_speaks_something_else_loses_its_connection(pool: BlockingConnections) -> None:
-    with serving(lambda request: b"HTTP/1.1 400 Bad Request\r\n\r\n") as server, pytest.raises(RemoteProtocolError):
-        pool.request(server.address, Command(1), 3)
+    """As on asyncio: an error that names the peer."""
+    with serving(lambda request: b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:
+        with pytest.raises(ConnectionLostError, match="frame of 1213486164 bytes announced") as lost:
+            pool.request(server.address, Command(1), 3)
+        assert lost.value.address == server.address
     assert not any(pool._idle.values())
 
 
