@@ -239,7 +239,7 @@ class Campaign:
         production.allow(share // 2)
         with ended(Supervised(self.file, "--trigger", "200 milliseconds")) as run:
             run.wait_until(lambda: self._batches() > before, "landed a batch")
-            if number % 3 == 2:
+            if number % 3 == 0:
                 self.cluster.restart_broker()
                 self.killed["broker"] += 1
             kind = PLANNER if number % 5 == 4 else TASK

@@ -29,7 +29,7 @@ def test_every_message_is_in_each_table_once_after_ten_kills(release: Release, t
     finally:
         cluster.close()
 
-    assert campaign.killed == {"driver": KILLS, "worker": KILLS, "broker": 3}
+    assert campaign.killed == {"driver": KILLS, "worker": KILLS, "broker": 4}
     for table, verdict in found.items():
         assert verdict["is_clean"]
         assert verdict["offsets"] == verdict["rows"] == sum(keys[table].values()) >= MESSAGES

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +17,7 @@ from pipeline_runs import command, send
 from rocketline.testing import Server
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
-SETTINGS = ("spark.sql.catalogImplementation=hive", "spark.sql.shuffle.partitions=2")
+SETTINGS = ("spark.sql.catalogImplementation=hive",)
 SPARK_PIPELINES = Path(sys.executable).with_name("spark-pipelines")
 
 
@@ -30,10 +31,12 @@ def test_exported_project_passes_the_dry_run_of_spark_pipelines_and_runs(server:
     topic, out = "orders", "revenue"
     server.create_topic(topic)
     server.create_topic(out)
-    orders = [{"id": str(number), "price": 1.0, "at": "2026-11-16T08:00:00Z"} for number in range(20)]
+    # Times without a zone are times of the session's zone.
+    orders = [{"id": str(number), "price": 1.0, "at": "2026-11-16T08:00:00"} for number in range(20)]
     send(server.address, topic, [*orders, b"no order"])
     # A word of Python's is a name like any other.
     text = CHAIN.replace("clean", "class") + f'topic = {{{{ name = "{out}", keys = "revenue" }}}}\n'
+    text += '[spark]\n"spark.driver.memory" = "1g"\n"spark.sql.shuffle.partitions" = "2"\n'
     result = command("export-sdp", written(tmp_path, text, address=server.address, topic=topic), tmp_path / "project")
     assert result.exit_code == 0
 
@@ -41,19 +44,22 @@ def test_exported_project_passes_the_dry_run_of_spark_pipelines_and_runs(server:
         done = spark_pipelines(what, tmp_path / "project")
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
-    tables = {name: rows(tmp_path / "project" / "spark-warehouse" / name) for name in ("raw", "class")}
-    assert tables == {"raw": 21, "class": 20}
+    raw, clean = (table(tmp_path / "project" / "spark-warehouse" / name) for name in ("raw", "class"))
+    assert (len(raw), len(clean)) == (21, 20)
+    assert {at.isoformat() for at in clean["at"].cast(pa.timestamp("us", "UTC")).to_pylist()} == {
+        "2026-11-16T08:00:00+00:00"
+    }
 
 
-def rows(folder: Path) -> int:
-    return sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet"))
+def table(folder: Path) -> pa.Table:
+    return pa.concat_tables(pq.read_table(path) for path in folder.glob("*.parquet"))
 
 
 def spark_pipelines(what: str, project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [SPARK_PIPELINES, what, *(word for setting in SETTINGS for word in ("--conf", setting))],
         cwd=project,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "TZ": "Europe/Berlin"},
         capture_output=True,
         text=True,
         timeout=150,

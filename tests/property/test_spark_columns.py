@@ -29,12 +29,15 @@ hosts = st.builds(
     st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16)),
     st.integers(0, 65535),
 )
+REFUSED = {"WAIT", "DELAY", "TRAN_MSG"}
+"""What members of a batch must have alike or must not have, of names as short as those below."""
 names = st.one_of(
     st.sampled_from(("TAGS", "KEYS", "UNIQ_KEY", "CLUSTER", "TRACE_ON", "shop", "name-that-is-rather-long-1")),
     st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=12),
 )
 values = st.text(st.characters(codec="utf-8", exclude_characters="\x02"), max_size=20)
 properties = st.dictionaries(names, values, max_size=6)
+member_properties = properties.map(lambda given: {name: given[name] for name in given.keys() - REFUSED})
 bodies = st.binary(max_size=40)
 kinds = st.sampled_from(CompressionType)
 
@@ -67,7 +70,9 @@ def stored_messages(draw: st.DrawFn) -> StoredMessage:
     elif how == 1:
         members = draw(
             st.lists(
-                st.builds(lambda body, props: Message.of("", body, props), bodies, properties), min_size=1, max_size=4
+                st.builds(lambda body, props: Message.of("", body, props), bodies, member_properties),
+                min_size=1,
+                max_size=4,
             )
         )
         message.body, message.sys_flag = encode_batch(members), NEED_UNWRAP | INNER_BATCH

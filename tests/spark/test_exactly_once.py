@@ -20,7 +20,7 @@ KILLS = 1
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("spark")
-def test_every_message_is_in_each_table_once_after_kills_of_worker_and_driver(tmp_path: Path) -> None:
+def test_every_message_is_in_each_table_once_after_kills_of_broker_worker_and_driver(tmp_path: Path) -> None:
     cluster = our_cluster(tmp_path)
     try:
         campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, batch=50_000)
@@ -29,7 +29,7 @@ def test_every_message_is_in_each_table_once_after_kills_of_worker_and_driver(tm
     finally:
         cluster.close()
 
-    assert campaign.killed == {"driver": KILLS, "worker": KILLS}
+    assert campaign.killed == {"driver": KILLS, "worker": KILLS, "broker": 1}
     assert list(found) == ["parquet", "delta", "iceberg"]
     for table, verdict in found.items():
         assert verdict["is_clean"]

@@ -36,14 +36,27 @@ def step(name: str, reads: str, format: str, path: str, more: str = "") -> str:
     return f'[steps.{name}]\nfrom = {reads}\ntable = {{{{ format = "{format}", path = "{path}" }}}}\n{more}\n'
 
 
-@pytest.mark.parametrize("format", ["delta", "parquet"])
+@pytest.mark.parametrize(
+    ("format", "is_elsewhere"),
+    [("delta", False), ("parquet", False), ("parquet", True)],
+    ids=["delta", "parquet", "parquet on another file system"],
+)
 def test_table_and_checkpoint_of_different_times_are_refused(
-    server: Server, topic: str, trial: Callable[..., Trial], format: str
+    spark: SparkSession,
+    server: Server,
+    topic: str,
+    trial: Callable[..., Trial],
+    tmp_path: Path,
+    format: str,
+    is_elsewhere: bool,
 ) -> None:
     """With an old checkpoint, the next batch would have a number that the table has, and be left out without a word.
     Without its table, a checkpoint would go on in the middle."""
-    pipeline = trial(LANDING, format)
-    state, table = pipeline.pipeline.state, pipeline.file.parent / "raw"
+    # A file system that Hadoop alone knows, of the test's own: it remembers those that were opened once.
+    spark.conf.set(f"fs.viewfs.mounttable.{topic}.link./lake", tmp_path.as_uri())
+    path = f"viewfs://{topic}/lake/raw" if is_elsewhere else "raw"
+    pipeline = trial(LANDING.replace('path = "raw"', f'path = "{path}"'), format)
+    state, table = pipeline.pipeline.state, tmp_path / "raw"
     send(server.address, topic, [b"1"])
     pipeline.run()
     shutil.copytree(state, state.with_name("old"))
@@ -54,6 +67,9 @@ def test_table_and_checkpoint_of_different_times_are_refused(
     with pytest.raises(PipelineError, match=r"has batch 1, and checkpoint .* knows those until 0 only"):
         pipeline.run()
     assert pipeline.rows("raw").count() == 2
+    shutil.rmtree(state)
+    with pytest.raises(PipelineError, match="was written under another checkpoint"):
+        pipeline.run()
 
     shutil.rmtree(state)
     state.with_name("new").rename(state)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from pipeline_files import CHAIN, LANDING, written
 from pipeline_runs import Trial, command, messages, send
+from rocketline import Message, Producer
 from rocketline.testing import Server
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
@@ -47,6 +48,26 @@ def test_replay_of_a_table_sends_messages_as_they_were_and_in_order(landed: Tria
     for queue in {queue for queue, _ in order}:
         offsets = [row.queueOffset for at, row in order if at == queue]
         assert offsets == sorted(offsets)
+
+
+def test_replay_keeps_flags_where_the_table_has_them(
+    spark: SparkSession, server: Server, topic: str, tmp_path: Path
+) -> None:
+    module, again = f"flags_{topic.replace('-', '_')}", f"{topic}-again"
+    server.create_topic(again, queues=1)
+    (tmp_path / f"{module}.py").write_text("def without(rows):\n    return rows.drop('flag')\n")
+    bare = (
+        f'[steps.bare]\nfrom = "orders"\ntransform = "{module}:without"\n'
+        'table = {{ format = "delta", path = "bare" }}\n'
+    )
+    trial = Trial(spark, written(tmp_path, LANDING + bare, address=server.address, topic=topic))
+    with Producer(server.address, group="flags") as producer:
+        producer.send(Message(topic, b"x", flag=7))
+    trial.run()
+    for origin in (("--step", "raw"), ("--topic", topic), ("--step", "bare")):
+        assert command("replay", trial.file, *origin, "--to", again).exit_code == 0
+
+    assert [row.flag for row in messages(spark, server.address, again)] == [7, 7, 0]
 
 
 def test_replay_of_a_time_range_of_a_topic_leaves_out_the_rest(landed: Trial, server: Server, topic: str) -> None:

@@ -106,6 +106,27 @@ def test_rows_in_quarantine_become_dead_letters_and_results_become_messages(
     assert result.properties["SPARK_ID"]
 
 
+def test_batch_of_a_parquet_table_that_is_sent_again_has_the_same_ids_with_more_cores(
+    spark: SparkSession, server: Server, topic: str, trial: Callable[..., Trial], request: pytest.FixtureRequest
+) -> None:
+    out = f"{topic}-out"
+    server.create_topic(out)
+    for number in range(4):  # a file each
+        send(server.address, topic, [b"%d" % number])
+        trial(LANDING, "parquet").run()
+    pipeline = trial(LANDING + f'topic = "{out}"\n', "parquet")
+    request.addfinalizer(lambda: spark.conf.unset("spark.sql.leafNodeDefaultParallelism"))
+    for cores in (1, 4):
+        spark.conf.set("spark.sql.leafNodeDefaultParallelism", cores)
+        pipeline.run()
+        for done in (pipeline.pipeline.state / "checkpoints" / f"raw-to-{out}" / "commits").glob("*0*"):
+            done.unlink()
+
+    sent = [(bytes(row.body), row.properties["SPARK_ID"]) for row in messages(spark, server.address, out)]
+    assert len(sent) == 8
+    assert len(set(sent)) == len({name for _, name in sent}) == 4
+
+
 @pytest.mark.parametrize("moment", ["before the second table's commit", "after the second table's commit"])
 def test_batch_that_fails_between_its_tables_is_in_each_once_after_the_next_run(
     server: Server, topic: str, trial: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch, moment: str

@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline_checkpoints import altered
 from pipeline_files import LANDING, written
 from pipeline_runs import Trial, _iceberg_threads_end, command, send
 from rocketline.errors import ConfigError, PipelineError
@@ -212,18 +213,6 @@ def test_messages_that_a_tag_filter_left_out_are_told_from_lost_ones(
     found = trial.verdict(asks_broker=True)
     assert not found.is_clean
     assert [queue.gaps for queue in found.queues if queue.gaps] == [(Span(row.queueOffset, row.queueOffset + 1),)]
-
-
-def altered(checkpoint: Path, batch: int, source: int, **more: dict[int, int]) -> None:
-    """Write what a batch was to read as it was in another one, with other numbers for some queues."""
-    *lines, last = (checkpoint / "offsets" / str(source)).read_text().splitlines()
-    offset = json.loads(last)
-    for key, numbers in more.items():
-        ((queues,),) = (brokers.values() for brokers in offset[key].values())
-        queues.update({str(queue): number for queue, number in numbers.items()})
-    (checkpoint / "offsets" / f".{batch}.crc").unlink(missing_ok=True)
-    (checkpoint / "offsets" / str(batch)).write_text("\n".join([*lines, json.dumps(offset)]))
-    (checkpoint / "rocketline-coverage.json").unlink(missing_ok=True)
 
 
 def test_queue_that_began_anew_is_told_and_not_called_clean(copy: Trial) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,53 +10,24 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from client_clusters import ClientCluster
-from rocketline import Message, Producer, PullConsumer
+from forgetful_brokers import SMALL_LOG_FILES, Forgetful
 from rocketline.admin.blocking import Admin
 from rocketline.model.queue import MessageQueue
 from rocketline.testing import Server
 from spark_clusters import source_cluster
 from spark_reading import BROKER, available_now, fill, span, stream, told
 
-_LOG_FILE_BYTES = 256 * 1024
-
 LONG = pytest.mark.interop  # for the time that it takes: it needs nothing but Python
-
-
-@dataclass(frozen=True, slots=True)
-class Forgetful:
-    """A broker with small log files, which can be told to delete all but the last."""
-
-    cluster: ClientCluster
-    pass_time: Callable[[], None]
-    """So that the broker looks for files to delete."""
-
-    def forget(self, topic: str) -> int:
-        """Fill log files until the first ones can be deleted, and delete them; the first offset that is left."""
-        queue, address = MessageQueue(topic, BROKER, 0), self.cluster.name_server
-        with Producer(address, group="fill") as producer:
-            for _ in range(3 * _LOG_FILE_BYTES // 30_000):
-                producer.send(Message(topic, os.urandom(30_000)), queue=queue)
-        deadline_s = time.monotonic() + 120
-        with Admin(address) as admin, PullConsumer(address, group="TOOLS_CONSUMER") as consumer:
-            consumer.queues(topic)
-            admin.brokers.set_config({"fileReservedTime": "0"})
-            admin.brokers.delete_expired_logs()
-            while not (low := consumer.min_offset(queue)):
-                assert time.monotonic() < deadline_s, "nothing was deleted"
-                self.pass_time()  # what is not on disk yet is not deleted
-                time.sleep(0.05)
-        return low
 
 
 @pytest.fixture
 def forgetful(cluster: ClientCluster, tmp_path: Path) -> Iterator[Forgetful]:
-    settings = {"mappedFileSizeCommitLog": str(_LOG_FILE_BYTES)}
     if cluster.whose == "ours":
-        with Server(settings=settings) as server:
+        with Server(settings=SMALL_LOG_FILES) as server:
             ours = ClientCluster("ours", server.address, server.broker_addresses)
             yield Forgetful(ours, lambda: server.advance(1))
     else:  # it takes its first look a minute after its start
-        with source_cluster("apache", tmp_path, settings=settings) as apache:
+        with source_cluster("apache", tmp_path, settings=SMALL_LOG_FILES) as apache:
             yield Forgetful(apache, lambda: None)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row
 
 from rocketline import Message, MessageQueue, Producer
+from rocketline.spark.queue_units import queues_of
 from rocketline.spark.schema import COLUMNS
 from rocketline.testing import Server
 from rocketline.testing.fake_clock import FakeClock
@@ -67,8 +68,18 @@ def test_the_store_of_a_running_broker_has_the_rows_that_the_broker_gives(
     assert rows(found) == expected
 
 
+def units_on_disk(root: Path) -> int:
+    count = 0
+    for queue in queues_of(root):
+        with queue:
+            count += queue.count
+    return count
+
+
 def test_tasks_share_the_log_and_a_schema_takes_some_columns(spark: SparkSession, live: tuple[Server, Path]) -> None:
-    _, root = live
+    server, root = live
+    # The broker writes queues every second, and a log is cut where units say that records begin.
+    server.process.wait_until(lambda: units_on_disk(root) == MESSAGES, "the queues to be written")
     reader = spark.read.format("rocketmq-store").schema("queueOffset bigint, queueId int")
     frame = reader.options(subscribe=TOPIC, maxBytesPerPartition=100_000).load(str(root))
     assert frame.rdd.getNumPartitions() > 5
@@ -80,7 +91,6 @@ def test_options_choose_topics_tags_and_times(spark: SparkSession, live: tuple[S
     _, root = live
     everything = table(spark, root)
     assert {row.topic for row in everything.select("topic").distinct().collect()} == {TOPIC}
-    assert table(spark, root, topic="nowhere").count() == 0
     assert table(spark, root, startingTimestamp=2**42).count() == 0
     assert table(spark, root, subscribePattern="ord.*", tags="t1 || t2").count() == sum(
         1 for n in range(MESSAGES) if n % 3
@@ -144,6 +154,14 @@ def test_what_is_broken_fails_the_read_or_is_left_out(spark: SparkSession, tmp_p
     assert f"record at byte {at % LOG_BYTES}" in found
     assert "failOnDataLoss=false" in found
     assert table(spark, root, failOnDataLoss=False).count() == 999
+
+
+def test_an_unknown_topic_is_one_clear_error_before_any_task(spark: SparkSession, live: tuple[Server, Path]) -> None:
+    _, root = live
+    found = problem(table(spark, root, topic="odrers"))
+    assert "Failed to generate Python data source read partitions" in found
+    assert f"knows no topic 'odrers', but DefaultCluster, broker-a, {TOPIC}. Set failOnDataLoss=false" in found
+    assert table(spark, root, topic="odrers", failOnDataLoss=False).count() == 0
 
 
 def test_a_wrong_path_option_or_column_is_one_clear_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,12 @@ _PROBLEMS = (
     ("unknown", "missing, and the broker does not tell why"),
     ("begun_anew", "begun anew: cannot be proved"),
 )
-_REMARKS = (("filtered", "left out by the filter"), ("skipped", "gone before they were read (failOnDataLoss=false)"))
+_REMARKS = (
+    ("filtered", "left out by the filter"),
+    ("skipped", "expired before they were read (failOnDataLoss=false)"),
+    ("gone", "missing, and gone from the broker by now"),
+)
+_ASK_BROKER = "what is missing may have expired, or a filter left it out: --ask-broker tells what the broker still has"
 
 
 @click.command()
@@ -87,6 +92,13 @@ def status(pipeline: Pipeline, is_json: bool, is_queues: bool, offline: bool) ->
 @pipeline_argument
 @click.option("--step", "steps", multiple=True, help="Only this step; may be given again.")
 @click.option("--ask-broker", "asks_broker", is_flag=True, help="Have brokers explain what is missing.")
+@click.option(
+    "--allow-expired",
+    "allows_expired",
+    is_flag=True,
+    help="Put up with messages that had expired before they were read (failOnDataLoss=false), and with missing ones "
+    "that --ask-broker finds gone from the broker by now; they are told still.",
+)
 @spark_options
 @output_options
 @click.pass_context
@@ -97,26 +109,30 @@ def verify(
     is_json: bool,
     steps: tuple[str, ...],
     asks_broker: bool,
+    allows_expired: bool,
 ) -> None:
     """Prove that each landed table has every offset that was read exactly once.
 
     What was read is known from the checkpoint, what is there from the table. Each gap and each double is listed, and
-    the exit status is 1 if there is any.
+    what had expired before it was read; the exit status is 1 if there is any.
     """
     from rocketline.pipelines.verify import verify as verify_pipeline
 
     with choice.session(pipeline) as spark:
-        found = verify_pipeline(pipeline, spark, steps=steps, asks_broker=asks_broker)
+        found = verify_pipeline(pipeline, spark, steps=steps, asks_broker=asks_broker, allows_expired=allows_expired)
     output = Output(is_json=is_json)
     if is_json:
         output.table(
-            ("table", "is_clean", "batches", "offsets", "rows", "queues"), [_machine_row(each) for each in found]
+            ("table", "is_clean", "since", "batches", "offsets", "rows", "expired", "queues"),
+            [_machine_row(each) for each in found],
         )
     else:
         for each in found:
             click.echo(f"{each.table}: {verdict(each)}")
             for line in _problems(each):
                 click.echo(f"  {line}")
+            if not asks_broker and any(queue.gaps for queue in each.queues):
+                click.echo(f"  {_ASK_BROKER}")
     if not all(each.is_clean for each in found):
         context.exit(1)
 
@@ -124,11 +140,16 @@ def verify(
 def verdict(found: Findings) -> str:
     """One line that tells it all."""
     range_text = f"{found.offsets:,} offsets of {len(found.queues)} queues, read in {found.batches:,} batches"
+    if found.since:
+        range_text += f" from batch {found.since:,} on, when it was added"
+    expired = f"; {found.expired:,} messages had expired before they were read" if found.expired else ""
+    if found.gone:
+        expired += f", or are missing and gone from the broker by now ({found.gone:,})"
     if found.is_clean:
         left_out = sum(span.length for queue in found.queues for span in queue.filtered)
         remark = f" ({left_out:,} left out by the filter)" if left_out else ""
-        return f"clean: {range_text}, are each there once{remark}"
-    return f"NOT clean: {range_text}; {found.rows:,} rows are there"
+        return f"clean: {range_text}, are each there once{remark}{expired}"
+    return f"NOT clean: {range_text}; {found.rows:,} rows are there{expired}"
 
 
 def _problems(found: Findings) -> Iterator[str]:
@@ -148,12 +169,12 @@ def _listed(spans: tuple[Span, ...]) -> str:
 
 
 def _machine_row(found: Findings) -> tuple[object, ...]:
-    queues = [_machine_queue(queue) for queue in found.queues]
-    return found.table, found.is_clean, found.batches, found.offsets, found.rows, queues
+    counts = found.since, found.batches, found.offsets, found.rows, found.expired
+    return found.table, found.is_clean, *counts, [_machine_queue(queue) for queue in found.queues]
 
 
 def _machine_queue(queue: QueueFindings) -> dict[str, object]:
-    names = ("read", "gaps", "doubles", "strangers", "skipped", "filtered", "unknown", "begun_anew")
+    names = ("read", "gaps", "doubles", "strangers", "skipped", "filtered", "unknown", "gone", "begun_anew")
     spans = {name: [list(span) for span in getattr(queue, name)] for name in names}
     place = {"topic": queue.queue.topic, "broker": queue.queue.broker_name, "queue": queue.queue.queue_id}
     return {**place, "rows": queue.rows, "doubled_rows": queue.doubled_rows, **spans}

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 from rocketline.client.pulling import PullStatus
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.definition import Source
-from rocketline.pipelines.spans import Span, common, joined, merged, spans_of, without
+from rocketline.pipelines.spans import Span, before, common, joined, spans_of, without
 from rocketline.pipelines.verification import QueueFindings
 from rocketline.spark.options import source_options
 from rocketline.sync.pull_consumer import PullConsumer
@@ -45,12 +45,13 @@ class BrokerAnswers:
         self._consumer.close()
 
     def explained(self, findings: QueueFindings) -> QueueFindings:
-        """The same with each gap where it belongs: lost (still a gap), filtered on purpose, or unknown."""
+        """The same with each gap where it belongs: lost (still a gap), filtered on purpose, gone or unknown."""
         if not findings.gaps:
             return findings
         queue = findings.queue
-        kept = [Span(self._consumer.min_offset(queue), self._consumer.max_offset(queue))]
-        known, unknown = common(findings.gaps, kept), without(findings.gaps, kept)
+        low, high = self._consumer.min_offset(queue), self._consumer.max_offset(queue)
+        gone = before(findings.gaps, low)
+        known = common(findings.gaps, [Span(low, high)])
         wanted: list[Span] = []
         seen: list[Span] = []
         # A filter makes as many gaps as it lets messages through: asking for each by itself would take for ever.
@@ -60,8 +61,8 @@ class BrokerAnswers:
                 seen.append(looked.span)
         lost = common(known, wanted)
         filtered = without(common(known, seen), lost)
-        unknown += without(known, [*lost, *filtered])
-        return replace(findings, gaps=tuple(lost), filtered=tuple(filtered), unknown=tuple(merged(unknown)))
+        unknown = without(findings.gaps, [*gone, *lost, *filtered])
+        return replace(findings, gaps=tuple(lost), filtered=tuple(filtered), gone=tuple(gone), unknown=tuple(unknown))
 
     def _looks(self, queue: MessageQueue, span: Span) -> Iterator[_Look]:
         """What the broker shows of a span, from its start to where it shows no more."""

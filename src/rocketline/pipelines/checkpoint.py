@@ -7,7 +7,7 @@ keeps the last hundred of each, so `Coverage` is kept beside them: what all batc
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 from rocketline.errors import PipelineError
 from rocketline.files import replace_file
 from rocketline.model.queue import MessageQueue
-from rocketline.pipelines.spans import Span, common, merged
+from rocketline.pipelines.spans import Span, common, merged, without
 from rocketline.spark.offsets import initial_offset, parse_offset, ranges_between
 
 _NOTHING: Final = "-"
@@ -34,13 +34,12 @@ class Coverage:
     spans: Mapping[MessageQueue, list[Span]] = field(default_factory=dict)
     again: Mapping[MessageQueue, list[Span]] = field(default_factory=dict)
     """What was read more than once: the queue began anew, with other messages at the same offsets."""
+    expired: Mapping[MessageQueue, list[Span]] = field(default_factory=dict)
+    """What was gone when it was to be read: the stream went on behind it."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"batch": self.batch, "spans": _rows(self.spans), "again": _rows(self.again)}
-
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Coverage:
-        return cls(given["batch"], _spans(given["spans"]), _spans(given.get("again", [])))
+        tables = {"spans": self.spans, "again": self.again, "expired": self.expired}
+        return {"batch": self.batch, **{name: _rows(table) for name, table in tables.items()}}
 
 
 def _rows(spans: Mapping[MessageQueue, list[Span]]) -> list[list[Any]]:
@@ -56,6 +55,22 @@ def _spans(rows: Iterable[list[Any]]) -> Spans:
         MessageQueue(topic, broker, queue_id): [Span(*pair) for pair in pairs]
         for topic, broker, queue_id, pairs in rows
     }
+
+
+def _add(table: Spans, queue: MessageQueue, more: list[Span]) -> None:
+    if more:
+        table[queue] = merged([*table.get(queue, []), *more])
+
+
+def _jumps(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[MessageQueue, Span]]:
+    """What lies between the end of a batch and where the next one went on.
+
+    A queue that is new has not ended anywhere, and one that was made anew goes back: neither is a jump.
+    """
+    ended = parse_offset(before).queues
+    for queue, begin in parse_offset(after).base.items():
+        if (end := ended.get(queue, begin)) < begin:
+            yield queue, Span(end, begin)
 
 
 class Checkpoint:
@@ -100,19 +115,22 @@ class Checkpoint:
             raise PipelineError(f"{file} is damaged")
         return found
 
-    def tables(self) -> set[str]:
-        """The tables that were made for this query."""
+    def tables(self) -> dict[str, int]:
+        """The tables that were made for this query, each with the first batch that it gets."""
         try:
-            return set(json.loads((self.folder / TABLES_FILE).read_bytes()))
+            known = json.loads((self.folder / TABLES_FILE).read_bytes())
         except FileNotFoundError:
-            return set()
+            return {}
+        # Once it was a list of names, and all tables counted as if they were there from the beginning.
+        return dict.fromkeys(known, 0) if isinstance(known, list) else known
 
     def keep_tables(self, names: Iterable[str]) -> None:
         """Write down that these tables are there, before the query writes to them."""
         known = self.tables()
-        if wanted := set(names) - known:
+        first = self.last_done() + 1
+        if new := {name: first for name in names if name not in known}:
             self.folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self.folder / TABLES_FILE, json.dumps(sorted(known | wanted)).encode())
+            replace_file(self.folder / TABLES_FILE, json.dumps(known | new).encode())
 
     def watermark_ms(self) -> int | None:
         """Where the watermark was when the last batch was planned."""
@@ -125,28 +143,46 @@ class Checkpoint:
 
     # --- what was read from topics
 
-    def coverage(self) -> Coverage:
-        """What all batches that are done have read. Raises `PipelineError` if that cannot be known any more."""
-        return self._continued(self._kept(), self.last_done())
+    def coverage(self, since: int = 0) -> Coverage:
+        """What all batches that are done have read, or those from one on that a table gets first.
 
-    def coverage_with_planned(self) -> Coverage:
+        Raises `PipelineError` if that cannot be known any more.
+        """
+        return self._continued(self._kept(since), self.last_done())
+
+    def coverage_with_planned(self, since: int = 0) -> Coverage:
         """The same, with the batch that was begun and is not done."""
-        return self._continued(self.coverage(), max(self.planned_batches(), default=-1))
+        return self._continued(self.coverage(since), max(self.planned_batches(), default=-1))
 
     def keep_coverage(self) -> None:
         """Write down what has been read so far, before Spark forgets it. Call it at least every hundred batches."""
-        kept, now = self._kept(), self.coverage()
-        if now.batch > kept.batch:
-            replace_file(self.folder / COVERAGE_FILE, json.dumps(now.as_json()).encode())
+        for since in {0, *self.tables().values()}:
+            kept, now = self._kept(since), self.coverage(since)
+            if now.batch > kept.batch:
+                replace_file(self._coverage_file(since), json.dumps(now.as_json()).encode())
 
-    def _kept(self) -> Coverage:
+    def _kept(self, since: int) -> Coverage:
         try:
-            return Coverage.of_json(json.loads((self.folder / COVERAGE_FILE).read_bytes()))
+            kept = json.loads(self._coverage_file(since).read_bytes())
         except FileNotFoundError:
-            return Coverage()
+            return Coverage(since - 1)
+        batch, spans = kept["batch"], _spans(kept["spans"])
+        expired = _spans(kept["expired"]) if "expired" in kept else self._holes(batch, spans)
+        return Coverage(batch, spans, _spans(kept.get("again", [])), expired)
+
+    def _holes(self, batch: int, spans: Spans) -> Spans:
+        """What had expired by a batch, as well as it shows in what was read: it was not always written down."""
+        ends = self._positions(batch) if batch in self.planned_batches() else {}
+        return {
+            queue: without([Span(read[0].start, max(read[-1].end, ends.get(queue, 0)))], read)
+            for queue, read in spans.items()
+        }
+
+    def _coverage_file(self, since: int) -> Path:
+        return self.folder / (f"{since}-{COVERAGE_FILE}" if since else COVERAGE_FILE)
 
     def _continued(self, known: Coverage, until: int) -> Coverage:
-        spans, again = dict(known.spans), dict(known.again)
+        spans, again, expired = dict(known.spans), dict(known.again), dict(known.expired)
         planned = set(self.planned_batches())
         before = self._offset_before(known.batch + 1, planned) if until > known.batch else {}
         for batch in range(known.batch + 1, until + 1):
@@ -158,14 +194,14 @@ class Checkpoint:
             after = self.offset(batch) or before
             if after == before:
                 continue  # a batch without input, which only moves the watermark
+            for queue, span in _jumps(before, after):
+                _add(expired, queue, [span])
             for each in ranges_between(before, after):
                 queue, span = MessageQueue(each.topic, each.broker, each.queue_id), Span(each.start, each.end)
-                read = spans.get(queue, [])
-                if twice := common(read, [span]):
-                    again[queue] = merged([*again.get(queue, []), *twice])
-                spans[queue] = merged([*read, span])
+                _add(again, queue, common(spans.get(queue, []), [span]))
+                _add(spans, queue, [span])
             before = after
-        return Coverage(max(known.batch, until), spans, again)
+        return Coverage(max(known.batch, until), spans, again, expired)
 
     def _offset_before(self, batch: int, planned: set[int]) -> dict[str, Any]:
         if batch == 0:
@@ -178,9 +214,15 @@ class Checkpoint:
 
     def positions(self) -> dict[MessageQueue, int]:
         """How far each queue is read by the batches that are done, whichever of the query's sources reads it."""
+        return self._positions(self.last_done())
+
+    def planned_positions(self) -> dict[MessageQueue, int]:
+        """The same, with the batch that was begun and is not done."""
+        return self._positions(max(self.planned_batches(), default=-1))
+
+    def _positions(self, batch: int) -> dict[MessageQueue, int]:
         found: dict[MessageQueue, int] = {}
-        done = self.last_done()
-        for offset in self._offsets(done) if done >= 0 else []:
+        for offset in self._offsets(batch) if batch >= 0 else []:
             if offset is not None and "queues" in offset:  # else it is a table's
                 for queue, at in parse_offset(offset).queues.items():
                     found[queue] = min(at, found.get(queue, at))

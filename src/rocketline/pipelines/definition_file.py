@@ -39,6 +39,11 @@ def load(path: str | Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
     return pipeline
 
 
+def settings_from_environment(file: Path) -> set[str]:
+    """The settings of Spark in a valid file that the environment has a part in."""
+    return {str(key) for key, value in _parsed(file).get("spark", {}).items() if _VARIABLE.search(str(value))}
+
+
 def _parsed(file: Path) -> Any:
     if file.suffix not in _SUFFIXES:
         raise ConfigError([f"{file}: a pipeline is a .toml or a .yaml file"])

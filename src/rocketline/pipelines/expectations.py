@@ -56,6 +56,17 @@ def rejected(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
     return bad.withColumnRenamed(_FAILED, PROBLEMS)
 
 
+def judgements(rows: DataFrame, step: Step) -> tuple[list[str], DataFrame]:
+    """What the step asks of each row of its input, parsing among it: names, and a column for the answer to each."""
+    from pyspark.sql import functions as f
+
+    names, answers = [each.name for each in step.expectations], [_holds(each) for each in step.expectations]
+    if step.parse is None:
+        return names, rows.select(*answers)
+    wide = _widened(rows, step, step.parse, rows.columns)
+    return [PARSES, *names], wide.select(f.col(MALFORMED).isNull(), *answers)
+
+
 def _judged(rows: DataFrame, step: Step, columns: Columns) -> DataFrame:
     """The rows with the fields of their bodies, and `_FAILED`: what they fail."""
     from pyspark.sql import functions as f

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import PipelineError
 from rocketline.pipelines.definition import Pipeline
-from rocketline.pipelines.queries import Query
+from rocketline.pipelines.queries import Query, is_stateful
 from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.table import Table, Writer, open_table
 from rocketline.pipelines.transformation import table_rows
@@ -67,6 +67,10 @@ class Landing:
         writer = Writer(_query_id(batch))
         missing = [name for name, table in self.tables.items() if _is_missing(table, writer, number)]
         if not missing:
+            if is_stateful(self.pipeline, self.query):
+                # The driver died before Spark wrote down that the batch is done. Spark learns where the watermark is
+                # from running the plan, and fails the batch if its state was not written again.
+                batch.write.format("noop").mode("overwrite").save()
             return
         with _kept(batch, is_used_twice=len(self.tables) > 1) as rows:
             made = self._rows(rows)

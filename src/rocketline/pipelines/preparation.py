@@ -7,7 +7,7 @@ out, without a word, batches whose numbers it has seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,14 @@ from rocketline.pipelines.checkpoint import Checkpoint
 from rocketline.pipelines.definition import Pipeline, TableFormat, TableTarget
 from rocketline.pipelines.queries import Query, queries_of
 from rocketline.pipelines.tables import parquet
-from rocketline.pipelines.tables.table import Table, Writer, local_path, open_table
+from rocketline.pipelines.tables.table import Table, Writer, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rocketline.model.queue import MessageQueue
     from rocketline.pipelines.streams import Streams
+    from rocketline.spark.options import SourceOptions
 
 
 def checkpoint_of(pipeline: Pipeline, query: str) -> Checkpoint:
@@ -31,13 +33,34 @@ def checkpoint_of(pipeline: Pipeline, query: str) -> Checkpoint:
 
 
 def check_sources(pipeline: Pipeline) -> None:
-    """Raise `TopicNotFoundError`, `TransportError`, … unless every source can be read: before anything is started."""
+    """Raise `TopicNotFoundError`, `DataLossError`, `TransportError`, … unless every source can be read by each of its
+    queries, from where that is: before anything is started."""
     from rocketline.spark.cluster import Cluster
+    from rocketline.spark.data_loss import report_gone
     from rocketline.spark.options import source_options
 
-    for source in pipeline.sources.values():
-        with Cluster(source_options(source.options, is_stream=True)) as cluster:
-            cluster.check_reading(cluster.look().bounds)
+    for query in queries_of(pipeline):
+        known = checkpoint_of(pipeline, query.name).planned_positions()
+        sources = [pipeline.sources[name] for name in query.inputs if name in pipeline.sources]
+        wanted = [source_options(source.options, is_stream=True) for source in sources]
+        for options in wanted:
+            own = _own(known, [other for other in wanted if other is not options])
+            with Cluster(options) as cluster:
+                # Who allows losses goes on without a topic that was there, whichever source has read it.
+                look = cluster.look(own if options.fail_on_data_loss else known)
+                report_gone(look.gone & own.keys(), own, fails=options.fail_on_data_loss)
+                cluster.check_reading(look.bounds)
+
+
+def _own(known: Mapping[MessageQueue, int], others: Sequence[SourceOptions]) -> dict[MessageQueue, int]:
+    """The queues that no other source of the query means.
+
+    Topics of two clusters may have one name, and in which order Spark has numbered the sources is up to the step's
+    function. Of the queues that are left out the stream itself finds out, when it starts, which are gone.
+    """
+    from rocketline.spark.cluster_questions import is_meant
+
+    return {queue: at for queue, at in known.items() if not any(is_meant(other, queue) for other in others)}
 
 
 def check_topics(pipeline: Pipeline) -> None:
@@ -60,7 +83,7 @@ def prepare_tables(streams: Streams) -> None:
     """Make the tables that are not there. Raises like `check_tables`, and then nothing is made."""
     for table, schema in check_tables(streams):
         if isinstance(table, TableTarget):
-            parquet.prepare(table)
+            parquet.prepare(streams.spark, table)
         else:
             table.create(schema)
     for query in streams.queries:
@@ -82,13 +105,13 @@ def _checked(streams: Streams, query: Query, name: str) -> list[tuple[Table | Ta
     target, schema = streams.pipeline.table(name), to_arrow_schema(streams.schemas[name], timezone="UTC")
     checkpoint = checkpoint_of(streams.pipeline, query.name)
     if target.format is TableFormat.PARQUET:
-        if not parquet.has_batches(target):
-            if local_path(target.path) is not None:
-                _refuse_lost_table(target, checkpoint, name)
+        last_batch = parquet.last_batch(streams.spark, target)
+        if last_batch is None:
+            _refuse_lost_table(target, checkpoint, name)
             return [(target, schema)]
         if checkpoint.query_id() is None:
             raise _lost_checkpoint(target, checkpoint, "")
-        _refuse_old_checkpoint(target, checkpoint, parquet.last_batch(target))
+        _refuse_old_checkpoint(target, checkpoint, last_batch)
         there = streams.spark.read.parquet(target.path).schema
         _compare_columns(target, to_arrow_schema(there, timezone="UTC"), schema)
         return []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FILE_NAME, OLD_FILE_NAME = "progress.jsonl", "progress.old.jsonl"
 STARTED, PROGRESS, LANDED = "started", "progress", "landed"
 OBSERVED: Final = "messages"
-"""The name of what is observed about rows that come from a topic."""
+"""How the name begins of what is observed about rows that come from a topic: a query may read several."""
 OBSERVED_QUARANTINE: Final = "quarantine"
 """Likewise, about rows that go to a side table by a query of its own."""
 
@@ -101,7 +101,7 @@ def record_of(progress: Mapping[str, Any]) -> Record:
         "watermark": (progress.get("eventTime") or {}).get("watermark"),
         "state_rows": sum(each.get("numRowsTotal", 0) for each in operators),
         "too_late": sum(each.get("numRowsDroppedByWatermark", 0) for each in operators),
-        "waited_ms": _waits(observed.get(OBSERVED) or {}, began_ms + took_ms),
+        "waited_ms": _waits([observed[name] for name in observed if name.startswith(OBSERVED)], began_ms + took_ms),
         "quarantined": (observed.get(OBSERVED_QUARANTINE) or {}).get("rows"),
     }
 
@@ -132,12 +132,12 @@ def _queues(offset: Any) -> dict[str, int]:
     }
 
 
-def _waits(observed: Mapping[str, Any], done_ms: int) -> list[int] | None:
+def _waits(observed: Sequence[Mapping[str, Any] | None], done_ms: int) -> list[int] | None:
     """How long the newest and the oldest message of a batch had been stored when the batch was done."""
-    newest, oldest = observed.get("newest_ms"), observed.get("oldest_ms")
-    if newest is None or oldest is None:
+    newest, oldest = ([each[key] for each in observed if each and each.get(key)] for key in ("newest_ms", "oldest_ms"))
+    if not newest or not oldest:
         return None
-    return [max(0, done_ms - newest), max(0, done_ms - oldest)]
+    return [max(0, done_ms - max(newest)), max(0, done_ms - min(oldest))]
 
 
 def _milliseconds(text: str) -> int:

@@ -58,6 +58,12 @@ def queries_of(pipeline: Pipeline) -> list[Query]:
     return list(made.values())
 
 
+def is_stateful(pipeline: Pipeline, query: Query) -> bool:
+    """What it streams depends on earlier batches."""
+    step = pipeline.steps.get(query.name)
+    return step is not None and step.is_stateful
+
+
 def levels(queries: list[Query]) -> list[list[Query]]:
     """The queries in turns: those of a turn read only what earlier turns have written."""
     writer = {branch.table: query.name for query in queries for branch in query.branches}
@@ -133,7 +139,7 @@ def _check_beginnings(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Steps whose two queries may begin at different places: what lies between would be in neither table."""
     for step in pipeline.steps.values():
         source = pipeline.sources.get(step.inputs[0]) if step.inputs else None
-        if source is None or not _is_split(pipeline, step) or not _begins_anywhere(source):
+        if source is None or not _is_split(pipeline, step) or not begins_anywhere(source):
             continue
         yield (
             f"steps.{step.name}.quarantine",
@@ -148,7 +154,7 @@ def _is_split(pipeline: Pipeline, step: Step) -> bool:
     return step.quarantine is not None and any(_has_own_query(pipeline, step, table) for table in _tables_of(step))
 
 
-def _begins_anywhere(source: Source) -> bool:
+def begins_anywhere(source: Source) -> bool:
     """Where it begins depends on when it is asked: at the end of a queue, or where a group is."""
     from rocketline.spark.options import EARLIEST, LATEST_OFFSET, source_options
 

@@ -1,6 +1,6 @@
 """`replay`: what was kept is sent again, to a topic of one's choice, at a rate of one's choice.
 
-A message goes out as its producer sent it: body, tags, keys, properties. What RocketMQ adds is made anew, and
+A message goes out as its producer sent it: body, flag, tags, keys, properties. What RocketMQ adds is made anew, and
 `REPLAY_OF` names the message that it is a copy of, so that whoever consumes both can tell. Messages of one queue stay
 in their order: each queue of the origin is sent to one queue of the target.
 """
@@ -21,12 +21,13 @@ from rocketline.pipelines.pacing import Pace
 from rocketline.pipelines.tables.reading import read_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from rocketline.sync.producer import Producer
 
 REPLAY_OF: Final = "REPLAY_OF"
 _COLUMNS: Final = ("msgId", "body", "properties", "brokerName", "queueId", "queueOffset", "storeTimestamp")
+_FLAG: Final = "flag"
 _ORDER: Final = ("storeTimestamp", "brokerName", "queueId", "queueOffset")
 _BATCH_COUNT: Final = 64
 _BATCH_BYTES: Final = 1024**2
@@ -64,7 +65,14 @@ def table_messages(
         rows = rows.where(stored >= begin_ms)
     if end_ms is not None:
         rows = rows.where(stored < end_ms)
-    return rows.select(*_COLUMNS)
+    return rows.select(*_COLUMNS, _flag(rows))
+
+
+def _flag(rows: DataFrame) -> Column:
+    """The producer's own number; 0 in a table that was made without it."""
+    from pyspark.sql import functions as f
+
+    return f.col(_FLAG) if dict(rows.dtypes).get(_FLAG) == "int" else f.lit(0).alias(_FLAG)
 
 
 def topic_messages(
@@ -75,7 +83,7 @@ def topic_messages(
     given = {name: str(time_ms) for name, time_ms in times.items() if time_ms is not None}
     if begin_ms is not None:
         given["startingOffsetsByTimestampStrategy"] = "latest"
-    return spark.read.format("rocketmq").options(**options, **given).load().select(*_COLUMNS)
+    return spark.read.format("rocketmq").options(**options, **given).load().select(*_COLUMNS, _FLAG)
 
 
 def replay(
@@ -148,7 +156,7 @@ def _size(row: Any) -> int:
 def message_of(row: Any, topic: str) -> Message:
     """A row of a landed table as its producer sent it."""
     kept = of_the_application(row.properties or {})
-    return Message.of(topic, bytes(row.body), {**kept, REPLAY_OF: row.msgId})
+    return Message.of(topic, bytes(row.body), {**kept, REPLAY_OF: row.msgId}, row.flag or 0)
 
 
 def target_queue(origin: tuple[str, int], queues: list[MessageQueue]) -> MessageQueue:

@@ -6,7 +6,10 @@ copied along: a step means the same in both. Tables are streaming tables of Spar
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from itertools import count
@@ -16,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.columns import declared_columns
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
-from rocketline.pipelines.definition_file import load
+from rocketline.pipelines.definition_file import load, settings_from_environment
 from rocketline.pipelines.functions import load_functions, module_paths
-from rocketline.pipelines.queries import in_order
+from rocketline.pipelines.queries import begins_anywhere, in_order
+from rocketline.pipelines.streams import SETTINGS
 from rocketline.pipelines.transformation import dead_letters, messages, table_rows
 
 if TYPE_CHECKING:
@@ -27,14 +31,33 @@ if TYPE_CHECKING:
 SPECIFICATION: Final = "spark-pipeline.yml"
 _SPECIFICATION: Final = """\
 # Written by `rocketline pipeline export-sdp`. Run it with
-#   spark-pipelines run --conf spark.sql.catalogImplementation=hive
-# (a catalog that lasts: with the one in memory the second run does not know the tables of the first).
+#   spark-pipelines run --conf spark.sql.catalogImplementation=hive{more}
+{withheld}# (a catalog that lasts: with the one in memory the second run does not know the tables of the first).
 name: {name}
 storage: {storage}
 libraries:
   - glob:
       include: transformations/**
-"""
+configuration:
+{settings}"""
+_AT_START: Final = (
+    "spark.sql.cache.serializer",
+    "spark.sql.catalogImplementation",
+    "spark.sql.codegen.cache.",
+    "spark.sql.extensions",
+    "spark.sql.globalTempDatabase",
+    "spark.sql.hive.metastore.",
+    "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.streamingQueryListeners",
+    "spark.sql.streaming.ui.",
+    "spark.sql.ui.",
+    "spark.sql.warehouse.dir",
+)
+"""How the settings of Spark's SQL begin that cannot be changed later."""
+_SECRET: Final = re.compile("secret|password|token|access[.]?key|account[.]?key", re.IGNORECASE)
+"""Settings with this in their names or values are not shown: what Spark itself redacts, and Azure's keys."""
+_ESCAPED: Final = {"\n": r"\n", "\\": r"\\", "'": r"\'"}
+"""In a word of a shell's that is quoted with $'…'."""
 _HEAD: Final = '''\
 """Pipeline {name}, as {file} declares it. Written by `rocketline pipeline export-sdp`: change the declaration."""
 
@@ -121,7 +144,7 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     """
     if folder.exists() and any(folder.iterdir()):
         raise PipelineError(f"{folder} is not empty: name a new folder")
-    if problems := [*_clashes(pipeline), *_strays(pipeline)]:
+    if problems := [*_clashes(pipeline), *_strays(pipeline), *_loose_beginnings(pipeline)]:
         raise ConfigError([f"{pipeline.file.name}: {problem}" for problem in problems])
     neighbours = sorted(set(_neighbours(pipeline)))
     transformations = folder / "transformations"
@@ -129,7 +152,7 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     storage = (folder / "storage").resolve()
     storage.mkdir()
     made = [folder / SPECIFICATION, transformations / f"{pipeline.name}.py", folder / pipeline.file.name]
-    made[0].write_text(_SPECIFICATION.format(name=pipeline.name, storage=storage.as_uri()), "utf-8")
+    made[0].write_text(_specification(pipeline, storage), "utf-8")
     made[1].write_text(_HEAD.format(name=pipeline.name, file=pipeline.file.name) + "".join(_parts(pipeline)), "utf-8")
     shutil.copyfile(pipeline.file, made[2])
     for path in neighbours:
@@ -143,14 +166,56 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     return made
 
 
+def _specification(pipeline: Pipeline, storage: Path) -> str:
+    """With the settings that `pipeline run` has, ours last: `run` sets them whatever the file says."""
+    withheld = _withheld(pipeline)
+    given = {key: value for key, value in pipeline.spark.items() if key not in withheld}
+    at_start = {key: value for key, value in given.items() if _counts_at_start(key)}
+    settings = {key: value for key, value in given.items() if key not in at_start} | SETTINGS
+    return _SPECIFICATION.format(
+        name=pipeline.name,
+        storage=storage.as_uri(),
+        more="".join(f" --conf {_word(f'{key}={value}')}" for key, value in at_start.items()),
+        withheld="".join(f"# and {_word(key)}, {reason}.\n" for key, reason in withheld.items()),
+        # Texts of JSON are texts of YAML, too.
+        settings="".join(
+            f"  {json.dumps(key)}: {json.dumps(text, ensure_ascii=False)}\n" for key, text in settings.items()
+        ),
+    )
+
+
+def _withheld(pipeline: Pipeline) -> dict[str, str]:
+    """The settings that are not written down, with the reason: values from the environment may be secrets."""
+    expanded = settings_from_environment(pipeline.file)
+    found: dict[str, str] = {}
+    for key, value in pipeline.spark.items():
+        if _SECRET.search(key) or _SECRET.search(value):
+            found[key] = "a secret that is not written down"
+        elif key in expanded and key not in SETTINGS:
+            found[key] = "which comes from the environment and is not written down"
+    return found
+
+
+def _word(text: str) -> str:
+    """A word of a shell's, on one line: a comment of YAML ends with it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    plain = (each if each.isprintable() else f"\\U{ord(each):08x}" for each in text)
+    return "$'" + "".join(_ESCAPED.get(raw, shown) for raw, shown in zip(text, plain, strict=True)) + "'"
+
+
+def _counts_at_start(key: str) -> bool:
+    """A session that runs refuses it, and the project's flows would fail with it."""
+    return key.startswith("spark.") and (not key.startswith("spark.sql.") or key.startswith(_AT_START))
+
+
 def _parts(pipeline: Pipeline) -> Iterator[str]:
     """The declarations. Functions are numbered: a step's name may mean something in Python, or in this file."""
     numbers, flow_numbers = count(1), count(1)
     for step in in_order(pipeline.steps):
         for name in _tables(step):
-            read = step.inputs if name == step.name else step.inputs[:1]
-            is_resolved = name == step.name and (step.watermark is not None or bool(step.deduplicate))
-            inputs = ", ".join(_input(pipeline, each, is_resolved=is_resolved) for each in read)
+            is_resolved = _is_resolved(step, name)
+            inputs = ", ".join(_input(pipeline, each, is_resolved=is_resolved) for each in _inputs(step, name))
             function = f"table_{next(numbers)}"
             yield _TABLE.format(function=function, table=_identifier(name), name=name, inputs=inputs)
         for name in _tables(step):
@@ -167,6 +232,16 @@ def _parts(pipeline: Pipeline) -> Iterator[str]:
 
 def _tables(step: Step) -> list[str]:
     return [step.name, *([step.quarantine_name] if step.quarantine is not None else [])]
+
+
+def _inputs(step: Step, table: str) -> tuple[str, ...]:
+    """What the flow of one of a step's tables is made of: a side table has what came first."""
+    return step.inputs if table == step.name else step.inputs[:1]
+
+
+def _is_resolved(step: Step, table: str) -> bool:
+    """Spark resolves its plan at once, so that it cannot read tables of the same project: see `Project.stream`."""
+    return table == step.name and (step.watermark is not None or bool(step.deduplicate))
 
 
 def _sinks(pipeline: Pipeline, table: str) -> list[str]:
@@ -198,6 +273,40 @@ def _clashes(pipeline: Pipeline) -> Iterator[str]:
     for name, those in meant.items():
         if len(those) > 1:
             yield f"steps: {' and '.join(those)} would both be called {name} in the project: rename a step"
+
+
+def _loose_beginnings(pipeline: Pipeline) -> Iterator[str]:
+    """Sources that several flows read, each from where it finds the end, or a group, when it starts."""
+    readers: dict[str, list[str]] = {}
+    for step in in_order(pipeline.steps):
+        for table in _tables(step):
+            for name in sorted({*_sources_of_flow(pipeline, step, table)}):
+                readers.setdefault(name, []).append(table)
+    for name, tables in readers.items():
+        if len(tables) > 1 and begins_anywhere(pipeline.sources[name]):
+            yield (
+                f"sources.{name}.startingOffsets: in the project the tables {' and '.join(tables)} each read {name} by "
+                "themselves, and a message that comes between their starts may be in some and not in others, or in "
+                'none: write startingOffsets = "earliest", an offset for each queue, or startingTimestamp'
+            )
+
+
+def _sources_of_flow(pipeline: Pipeline, step: Step, table: str) -> Iterator[str]:
+    """The sources that a table's flow reads itself."""
+    for name in _inputs(step, table):
+        if name in pipeline.sources:
+            yield name
+        elif _is_resolved(step, table):
+            yield from _origins(pipeline, name)
+
+
+def _origins(pipeline: Pipeline, table: str) -> Iterator[str]:
+    """The sources that a table's rows come from, by however many steps."""
+    for name in pipeline.step_of(table).inputs:
+        if name in pipeline.sources:
+            yield name
+        else:
+            yield from _origins(pipeline, name)
 
 
 def _strays(pipeline: Pipeline) -> Iterator[str]:

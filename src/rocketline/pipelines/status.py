@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.definition import Pipeline
@@ -75,14 +76,16 @@ def queue_statuses(pipeline: Pipeline, *, asks_brokers: bool = True) -> list[Que
         positions = checkpoint_of(pipeline, query.name).positions() if sources else {}
         ends: dict[MessageQueue, int] = {}
         for source in sources if asks_brokers else []:
-            ends |= _ends(pipeline, source)
+            ends |= _ends(pipeline, source, positions)
         found += [QueueStatus(query.name, queue, at, ends.get(queue)) for queue, at in sorted(positions.items())]
     return found
 
 
-def _ends(pipeline: Pipeline, source: str) -> dict[MessageQueue, int]:
+def _ends(pipeline: Pipeline, source: str, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    """Of the queues that are there. That others are gone is for the next run to tell: to look at them loses nothing."""
     from rocketline.spark.cluster import Cluster
     from rocketline.spark.options import source_options
 
-    with Cluster(source_options(pipeline.sources[source].options, is_stream=True)) as cluster:
-        return {queue: bounds.high for queue, bounds in cluster.look().bounds.items()}
+    options = source_options(pipeline.sources[source].options, is_stream=True)
+    with Cluster(replace(options, fail_on_data_loss=False)) as cluster:
+        return {queue: bounds.high for queue, bounds in cluster.look(known).bounds.items()}

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketline.errors import ConfigError
-from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, TableFormat
+from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, Step, TableFormat
 from rocketline.pipelines.functions import load_functions, module_paths
 from rocketline.pipelines.progress_log import OBSERVED, OBSERVED_QUARANTINE
-from rocketline.pipelines.queries import Query, queries_of
+from rocketline.pipelines.queries import Query, is_stateful, queries_of
+from rocketline.pipelines.steadiness import refuse_unsteady
 from rocketline.pipelines.transformation import (
     dead_letters,
     messages,
@@ -33,7 +34,13 @@ SETTINGS: Final = {
     # Delta and Iceberg know microseconds; Spark's default is a type of Hive's.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
+    # How a batch of a Parquet table is cut into tasks: else the number of cores decides, and a topic that gets the
+    # batch again from another machine gets other ids.
+    "spark.sql.files.minPartitionNum": "16",
+    "spark.sql.files.maxPartitionBytes": "128MB",
+    "spark.sql.files.openCostInBytes": "4MB",
 }
+"""What a pipeline's outcome depends on; the file's own settings do not change it."""
 
 
 class Streams:
@@ -51,15 +58,16 @@ class Streams:
         spark.dataSource.register(TableSource)
         for path in module_paths(pipeline):
             spark.sparkContext.addPyFile(str(_shippable(path, pipeline.state)))
-        problems = [problem for query in self.queries for problem in self._problems(query)]
+        # What a step expects may be wrong in two queries, its table's and its side table's.
+        problems = dict.fromkeys(problem for query in self.queries for problem in self._problems(query))
         if problems:
-            raise ConfigError(problems)
+            raise ConfigError(list(problems))
 
     def input(self, name: str, *, is_real: bool = True) -> DataFrame:
         """A source, or a table as it grows. One that is not real has the columns only: the table need not be there."""
         if name in self.pipeline.sources:
             reader = self.spark.readStream.format("rocketmq").options(**self.pipeline.sources[name].options)
-            return _observed(reader.load())
+            return _observed(reader.load(), name)
         target, schema = self.pipeline.table(name), self.schemas[name]
         if target.format is TableFormat.PARQUET and is_real:
             return (
@@ -79,14 +87,10 @@ class Streams:
             is_quarantine = query.inputs[0].endswith(QUARANTINE_SUFFIX)
             (rows,) = inputs
             return dead_letters(rows, query.topic, rows.columns) if is_quarantine else messages(rows, query.topic)
-        if query.is_file_sink or self._is_stateful(query):
+        if query.is_file_sink or is_stateful(self.pipeline, query):
             rows = table_rows(self.pipeline, query.name, inputs, self.functions)
             return _counted(rows) if query.name.endswith(QUARANTINE_SUFFIX) else rows
         return inputs[0]
-
-    def _is_stateful(self, query: Query) -> bool:
-        step = self.pipeline.steps.get(query.name)
-        return step is not None and step.is_stateful
 
     # --- what is wrong
 
@@ -114,15 +118,28 @@ class Streams:
             return
         made: dict[str, DataFrame] = {}
         for branch in query.branches:
-            if query.is_file_sink or (self._is_stateful(query) and branch.table == query.name):
+            step = self.pipeline.step_of(branch.table)
+            is_streamed = query.is_file_sink or (is_stateful(self.pipeline, query) and branch.table == query.name)
+            if is_streamed:
                 made[branch.table] = rows
             else:
                 parent = made.get(branch.parent, rows)
                 made[branch.table] = table_rows(self.pipeline, branch.table, [parent], self.functions)
-            step = self.pipeline.step_of(branch.table)
+            if _is_judged_twice(query, step):
+                judged = self.input(branch.parent, is_real=False) if is_streamed else parent
+                refuse_unsteady(self.pipeline, step, judged)
             if step.transform and not step.is_stateful:
                 refuse_hidden_state(self.pipeline, step, made[branch.table])
             self.schemas[branch.table] = nullable(made[branch.table].schema)
+
+
+def _is_judged_twice(query: Query, step: Step) -> bool:
+    """The step's table is not all that depends on what it expects: a side table, a table of the same query, state.
+
+    One table alone gets each batch once, so that a row may be judged by anything.
+    """
+    is_alone = step.quarantine is None and not any(branch.parent == step.name for branch in query.branches)
+    return (step.parse is not None or bool(step.expectations)) and (step.is_stateful or not is_alone)
 
 
 def check_trigger(spark: SparkSession, text: str) -> None:
@@ -143,14 +160,15 @@ def _shippable(module: Path, state: Path) -> Path:
     return Path(shutil.make_archive(str(state / "modules" / module.name), "zip", module.parent, module.name))
 
 
-def _observed(rows: DataFrame) -> DataFrame:
+def _observed(rows: DataFrame, source: str) -> DataFrame:
     """Have Spark tell, with each batch, how old its messages are."""
     from pyspark.sql import functions as f
 
     if "storeTimestamp" not in rows.columns:
         return rows
     newest, oldest = f.max("storeTimestamp"), f.min("storeTimestamp")
-    return rows.observe(OBSERVED, f.unix_millis(newest).alias("newest_ms"), f.unix_millis(oldest).alias("oldest_ms"))
+    times = f.unix_millis(newest).alias("newest_ms"), f.unix_millis(oldest).alias("oldest_ms")
+    return rows.observe(f"{OBSERVED} of {source}", *times)  # Spark refuses one name for two sources
 
 
 def _counted(rows: DataFrame) -> DataFrame:

@@ -58,14 +58,23 @@ class QueueFindings:
     filtered: tuple[Span, ...] = ()
     """Gaps that the broker explains: the source's filter leaves these messages out."""
     unknown: tuple[Span, ...] = ()
-    """Gaps that the broker cannot explain: the messages are gone, or it would not show them."""
+    """Gaps that the broker cannot explain: it ends before them, or would not show them."""
+    gone: tuple[Span, ...] = ()
+    """Gaps that are older than all that the broker has by now. They may have expired between the plan of a batch and
+    its reading; no one can tell any more."""
     begun_anew: tuple[Span, ...] = ()
     """Read more than once, since the topic was made anew: which read a row is of cannot be told, so nothing is proved
     and rows there are not called doubled."""
 
     @property
-    def is_clean(self) -> bool:
+    def is_sound(self) -> bool:
+        """The table has what was read."""
         return not (self.gaps or self.strangers or self.doubled_rows or self.unknown or self.begun_anew)
+
+    @property
+    def is_clean(self) -> bool:
+        """And nothing was gone before it could be read."""
+        return self.is_sound and not (self.skipped or self.gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +83,26 @@ class Findings:
 
     table: str
     batches: int
-    """How many batches are done."""
+    """How many batches are done that the table takes part in."""
     queues: tuple[QueueFindings, ...] = field(default=())
+    since: int = 0
+    """The first of these batches; not 0 if the step was added later."""
+    allows_expired: bool = False
+    """Messages that were gone before they could be read are put up with."""
 
     @property
     def is_clean(self) -> bool:
-        return all(queue.is_clean for queue in self.queues)
+        return all(queue.is_sound if self.allows_expired else queue.is_clean for queue in self.queues)
+
+    @property
+    def expired(self) -> int:
+        """How many messages were gone before they could be read, or are missing and gone by now."""
+        return sum(total(queue.skipped) for queue in self.queues) + self.gone
+
+    @property
+    def gone(self) -> int:
+        """How many of these are missing and gone by now: when they went is not known."""
+        return sum(total(queue.gone) for queue in self.queues)
 
     @property
     def rows(self) -> int:
@@ -103,6 +126,16 @@ def done_by_all(queries: Sequence[SpanTable], ends: Sequence[Mapping[MessageQueu
     return done
 
 
+def expired_for_all(queries: Sequence[SpanTable], expired: Sequence[SpanTable]) -> SpanTable:
+    """What had expired before it was read, if several queries write a step's tables; what another one has read is to
+    be there all the same."""
+    lost = []
+    for number, table in enumerate(expired):
+        read = united(each for other, each in enumerate(queries) if other != number)
+        lost.append({queue: without(spans, read.get(queue, ())) for queue, spans in table.items()})
+    return united(lost)
+
+
 def _reached(spans: Iterable[Span], end: int) -> int:
     """How far a query ever was in a queue: it has read nothing of one that it came to the end of, and goes back in one
     that begins anew."""
@@ -123,29 +156,40 @@ def compare(
     planned: SpanTable,
     blocks: Iterable[Block],
     again: SpanTable | None = None,
+    expired: SpanTable | None = None,
 ) -> tuple[QueueFindings, ...]:
     """What differs between the spans that were read and the blocks that are there, queue by queue.
 
     `planned` has the spans of `done` and those of a batch that was begun and is not done: its rows may be there.
-    `again` has what was read more than once.
+    `again` has what was read more than once, `expired` what was gone when it was to be read.
     """
-    again = again or {}
+    again, expired = again or {}, expired or {}
     by_queue: dict[MessageQueue, list[Block]] = {}
     for block in blocks:
         by_queue.setdefault(block.queue, []).append(block)
-    queues = sorted({*done, *by_queue})
+    queues = sorted({*done, *by_queue, *expired})
     return tuple(
-        _queue(queue, done.get(queue, ()), planned.get(queue, ()), by_queue.get(queue, []), again.get(queue, ()))
+        _queue(
+            queue,
+            merged(done.get(queue, ())),
+            planned.get(queue, ()),
+            by_queue.get(queue, []),
+            again.get(queue, ()),
+            expired.get(queue, ()),
+        )
         for queue in queues
     )
 
 
 def _queue(
-    queue: MessageQueue, done: Iterable[Span], planned: Iterable[Span], blocks: list[Block], again: Iterable[Span]
+    queue: MessageQueue,
+    read: list[Span],
+    planned: Iterable[Span],
+    blocks: list[Block],
+    again: Iterable[Span],
+    expired: Iterable[Span],
 ) -> QueueFindings:
     there = merged(span for block in blocks for span in block.spans)
-    read = merged(done)
-    whole = [Span(read[0].start, read[-1].end)] if read else []
     begun_anew = tuple(merged(again))
     return QueueFindings(
         queue=queue,
@@ -154,7 +198,7 @@ def _queue(
         gaps=tuple(without(read, there)),
         strangers=tuple(without(there, merged([*read, *planned]))),
         doubled_rows=0 if begun_anew else sum(block.rows - block.distinct for block in blocks),
-        skipped=tuple(without(whole, read)),
+        skipped=tuple(expired),
         begun_anew=begun_anew,
     )
 

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.broker_answers import BrokerAnswers
-from rocketline.pipelines.checkpoint import Checkpoint, Coverage
+from rocketline.pipelines.checkpoint import Checkpoint
 from rocketline.pipelines.definition import Pipeline, Step
 from rocketline.pipelines.preparation import checkpoint_of
 from rocketline.pipelines.queries import queries_of
@@ -25,6 +25,7 @@ from rocketline.pipelines.verification import (
     SpanTable,
     compare,
     done_by_all,
+    expired_for_all,
     united,
 )
 
@@ -38,14 +39,21 @@ _DOUBLES_MAX: Final = 100_000
 
 
 def verify(
-    pipeline: Pipeline, spark: SparkSession, *, steps: Sequence[str] = (), asks_broker: bool = False
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    steps: Sequence[str] = (),
+    asks_broker: bool = False,
+    allows_expired: bool = False,
 ) -> list[Findings]:
     """A verdict on each step that reads a source and keeps all rows, or on those that are named.
 
-    Rows in quarantine count as landed.
+    Rows in quarantine count as landed. What a step did not take part in, because it was added later, is not asked for.
+    Messages that expired before they were read are a flaw, unless they are allowed.
     Raises `ConfigError` for a step that cannot be compared, `PipelineError` if there is nothing to compare with.
     """
-    return [_verified(pipeline, spark, step, asks_broker=asks_broker) for step in _chosen(pipeline, steps)]
+    found = [_verified(pipeline, spark, step, asks_broker=asks_broker) for step in _chosen(pipeline, steps)]
+    return [replace(each, allows_expired=allows_expired) for each in found]
 
 
 def _chosen(pipeline: Pipeline, names: Sequence[str]) -> list[Step]:
@@ -67,38 +75,67 @@ def _chosen(pipeline: Pipeline, names: Sequence[str]) -> list[Step]:
 def _verified(pipeline: Pipeline, spark: SparkSession, step: Step, *, asks_broker: bool) -> Findings:
     # The pipeline may be running. What is done before the table is looked at must be in it; what is there was planned
     # by the time that we have looked.
-    done, batches = _done(pipeline, step)
+    done = _done(pipeline, step)
     rows = _places(read_table(spark, step.table), step.table.path)
     if step.quarantine is not None:
         rows = rows.unionByName(_places(read_table(spark, step.quarantine.table), step.quarantine.table.path))
     blocks = _blocks(rows)
-    planned = [checkpoint.coverage_with_planned() for checkpoint in _checkpoints(pipeline, step)]
-    found = compare(done, united(each.spans for each in planned), blocks, united(each.again for each in planned))
+    parts = _parts(pipeline, step)
+    planned = united(part.checkpoint.coverage_with_planned().spans for part in parts)
+    again = united(part.checkpoint.coverage_with_planned(part.since).again for part in parts)
+    found = compare(done.spans, planned, blocks, again, done.expired)
     if any(queue.doubled_rows for queue in found):
         found = _with_doubles(found, rows)
     if asks_broker and any(queue.gaps for queue in found):
         with BrokerAnswers(pipeline.sources[step.inputs[0]]) as broker:
             found = tuple(broker.explained(queue) for queue in found)
-    return Findings(step.name, batches, found)
+    return Findings(step.name, done.batches, found, done.since)
 
 
-def _checkpoints(pipeline: Pipeline, step: Step) -> list[Checkpoint]:
-    """Of the queries that write the step's tables."""
+class _Part(NamedTuple):
+    """A query that writes a step's tables, and the first batch that it writes to all of these."""
+
+    checkpoint: Checkpoint
+    since: int
+
+
+class _Done(NamedTuple):
+    """What batches that are done have read for a step, what they could not, how many they are and which was first."""
+
+    spans: SpanTable
+    expired: SpanTable
+    batches: int
+    since: int
+
+
+def _parts(pipeline: Pipeline, step: Step) -> list[_Part]:
     wanted = {step.name, *([step.quarantine_name] if step.quarantine is not None else [])}
-    writers = [query for query in queries_of(pipeline) if wanted & {branch.table for branch in query.branches}]
-    return [checkpoint_of(pipeline, query.name) for query in writers]
+    found = []
+    for query in queries_of(pipeline):
+        if written := wanted & {branch.table for branch in query.branches}:
+            checkpoint = checkpoint_of(pipeline, query.name)
+            known = checkpoint.tables()
+            # What was rejected before there was a quarantine was dropped, on purpose: none of it can be missing.
+            found.append(_Part(checkpoint, max(known.get(name, 0) for name in written)))
+    return found
 
 
-def _done(pipeline: Pipeline, step: Step) -> tuple[SpanTable, int]:
-    """What was read by batches that are done, and how many these are."""
-    found: list[Coverage] = []
-    ends: list[Mapping[MessageQueue, int]] = []
-    for checkpoint in _checkpoints(pipeline, step):
+def _done(pipeline: Pipeline, step: Step) -> _Done:
+    parts = _parts(pipeline, step)
+    for checkpoint, _ in parts:
         if checkpoint.query_id() is None:
             raise PipelineError(f"there is no checkpoint {checkpoint.folder}: has the pipeline run?")
-        ends.append(checkpoint.positions())
-        found.append(checkpoint.coverage())
-    return done_by_all([each.spans for each in found], ends), min(each.batch + 1 for each in found)
+    ends = [checkpoint.positions() for checkpoint, _ in parts]
+    found = [checkpoint.coverage(since) for checkpoint, since in parts]
+    read = [each.spans for each in found]
+    # Where rows and rejected rows have queries of their own, what one of them has read is to be there, although the
+    # other began later: who reads less than the other loses rows.
+    return _Done(
+        done_by_all(read, ends),
+        expired_for_all(read, [each.expired for each in found]),
+        min(each.batch + 1 - part.since for part, each in zip(parts, found, strict=True)),
+        min(part.since for part in parts),
+    )
 
 
 def _places(rows: DataFrame, path: str) -> DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rocketline.client.connections import Preparation, tls_context
-from rocketline.client.name_servers import NameServerChoice
+from rocketline.client.name_servers import NameServerChoice, check_name_server
 from rocketline.client.options import make_options
 from rocketline.client.pull_options import PullOptions
 from rocketline.client.pull_request import PullNode, PullRequests
@@ -22,6 +22,7 @@ from rocketline.clock import Clock, SystemClock
 from rocketline.errors import (
     BrokerNotFoundError,
     NoNameServerError,
+    NotNameServerError,
     ResponseError,
     RouteError,
     TopicNotFoundError,
@@ -139,12 +140,14 @@ class BrokerLinks:
         return self._asking.request(address, command, timeout_s)
 
     def _ask_name_server(self, command: Command) -> Command:
-        """The answer of the first name server that gives one. Raises `NoNameServerError` or `TransportError`."""
-        problem: TransportError | None = None
+        """The answer of the first name server that gives one. Raises `NoNameServerError`, `NotNameServerError` or
+        `TransportError`."""
+        problem: TransportError | NotNameServerError | None = None
         for address in self._choice.order():
             try:
                 answer = self._ask(address, command, self._settings.api_timeout_s)
-            except TransportError as error:
+                check_name_server(address, command, answer)
+            except (TransportError, NotNameServerError) as error:
                 self._choice.failed(address)
                 problem = error
             else:

@@ -5,6 +5,7 @@ Found by the driver before it plans, and again by each task as it reads, because
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rocketline.errors import RocketlineError
@@ -39,6 +40,12 @@ class DataLossError(RocketlineError):
 
     def __reduce__(self) -> tuple[type[DataLossError], tuple[object, ...]]:
         return type(self), (self.queue, self.start, self.end, self.available, self.cause)
+
+
+def report_gone(queues: Iterable[MessageQueue], positions: Mapping[MessageQueue, int], *, fails: bool) -> None:
+    """Report queues that are no more, each with where it was to be read on."""
+    for queue in sorted(queues):
+        report(DataLossError(queue, positions[queue], None, None, QUEUE_GONE), fails=fails)
 
 
 def report(loss: DataLossError, *, fails: bool) -> None:

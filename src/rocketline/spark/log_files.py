@@ -13,7 +13,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -84,14 +84,17 @@ def broker_name(options: StoreOptions) -> str | None:
     """The name of the broker whose store it is, as far as the options or the folder tell."""
     if options.broker_name is not None:
         return options.broker_name
-    for name in ("topics.json", "topics.json.bak"):
-        try:
-            text = (Path(options.path) / "config" / name).read_text("utf-8", "replace")
-        except OSError:
-            continue
-        if found := _MEMBER_TOPIC.search(text):
+    for content in topic_lists(Path(options.path)):
+        if found := _MEMBER_TOPIC.search(content.decode("utf-8", "replace")):
             return found[1]
     return None
+
+
+def topic_lists(root: Path) -> Iterator[bytes]:
+    """What the broker has written down of its topics: the newest, then the one before."""
+    for name in ("topics.json", "topics.json.bak"):
+        with suppress(OSError):
+            yield (root / "config" / name).read_bytes()
 
 
 def is_in_use(options: StoreOptions) -> bool:

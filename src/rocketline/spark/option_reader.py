@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rocketline.errors import ConfigError
+from rocketline.model.names import topic_problem
 from rocketline.spark.option_table import CLIENT_PREFIX, SPARKS_OWN, Option
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
@@ -39,6 +40,12 @@ class OptionReader:
     def problem(self, text: str) -> None:
         """Note what is wrong; `finish` raises it with the rest."""
         self._problems.append(text)
+
+    def check_topics(self, names: Iterable[str]) -> None:
+        """Note each name that no topic can have."""
+        for name in dict.fromkeys(names):
+            if problem := topic_problem(name):
+                self.problem(f"topic {name!r}: {problem}")
 
     def finish(self) -> None:
         """Raise `ConfigError` if anything was wrong."""

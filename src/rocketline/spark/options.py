@@ -16,7 +16,7 @@ from typing import Final
 from rocketline.client.subscriptions import ALL, MessageSelector, by_sql, by_tags, parse_subscription
 from rocketline.client.validation import check_topic_to_send
 from rocketline.errors import ClientError, InvalidNameError
-from rocketline.model.names import group_problem, topic_problem
+from rocketline.model.names import group_problem
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.client_settings import ClientSettings as ClientSettings
 from rocketline.spark.client_settings import client_settings
@@ -221,9 +221,7 @@ def _what(reader: OptionReader, *, is_needed: bool) -> tuple[tuple[str, ...], st
             assignment = parse_assignment(text)
         except ValueError as error:
             reader.problem(f"assign: {error}")
-    for topic in dict.fromkeys((*topics, *(queue.topic for queue in assignment))):
-        if problem := topic_problem(topic):
-            reader.problem(f"topic {topic!r}: {problem}")
+    reader.check_topics((*topics, *(queue.topic for queue in assignment)))
     return topics, _pattern(reader), assignment
 
 

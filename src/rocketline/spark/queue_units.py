@@ -115,6 +115,11 @@ def _first(low: int, high: int, is_true: Callable[[int], bool]) -> int:
     return low
 
 
+def topics_with_queues(root: Path) -> set[str]:
+    """The topics that had a message once."""
+    return {folder.name for name, _ in _KINDS for folder in (root / name).glob("*") if folder.is_dir()}
+
+
 def queues_of(root: Path) -> Iterator[QueueUnits]:
     """Every queue of a store, each to be closed. A queue whose files vanish meanwhile is left out."""
     for name, unit_bytes in _KINDS:

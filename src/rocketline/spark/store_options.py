@@ -27,7 +27,12 @@ _ROWS: Final = (
     ("startingTimestamp", "", "leave out messages stored before this time, in ms since 1970"),
     ("endingTimestamp", "", "leave out messages stored at this time, in ms since 1970, or later"),
     ("brokerName", "", "what the column brokerName says; else the name in config/topics.json, or null"),
-    ("failOnDataLoss", "true", "false: go on, with a warning, behind what cannot be read"),
+    (
+        "failOnDataLoss",
+        "true",
+        "false: go on, with a warning, behind what cannot be read, and search the log for topics that the folder "
+        "does not know (any more)",
+    ),
     ("maxBytesPerPartition", "67108864", "the most bytes of the log that one task reads, if the log can be cut there"),
     ("minPartitions", "", "at least so many tasks, if the log can be cut that often"),
 )
@@ -89,7 +94,9 @@ def _topics(reader: OptionReader) -> tuple[str, ...]:
     if len(given) > 1:
         reader.problem(f"{' and '.join(given)} given: one of subscribe (or topic) and subscribePattern is enough")
     names = [name.strip() for option in ("subscribe", "topic") for name in reader.text(option).split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
+    topics = tuple(dict.fromkeys(name for name in names if name))
+    reader.check_topics(topics)
+    return topics
 
 
 def _pattern(reader: OptionReader) -> str | None:

@@ -17,6 +17,7 @@ from rocketline.spark.log_files import check_adjacent, is_in_use, log_files
 from rocketline.spark.queue_units import queues_of
 from rocketline.spark.store_damage import report
 from rocketline.spark.store_options import StoreOptions
+from rocketline.spark.store_topics import check_topics
 from rocketline.spark.written_log import LogSlice, WrittenLog
 
 _CLOCK_SLACK_MS: Final = 3_600_000
@@ -31,9 +32,10 @@ class LogSlices(InputPartition):
 
 
 def plan_store(options: StoreOptions) -> list[LogSlices]:
-    """The tasks of a read. Raises `ConfigError` if there is no store, `CorruptStoreError` if a part of its log is gone
-    and the options want to know, `OSError`."""
+    """The tasks of a read. Raises `ConfigError` if there is no store or no such topic in it, `CorruptStoreError` if a
+    part of its log is gone and the options want to know, `OSError`."""
     files = log_files(options)
+    check_topics(options)
     for damage in check_adjacent(files):
         report(damage, fails=options.fail_on_data_loss)
     with ExitStack() as stack:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketline.errors import ConfigError, RemoteProtocolError
-from rocketline.model.names import REPLY_TOPIC_SUFFIX, is_system_topic
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketline.spark.byte_slices import cut, repeated
 from rocketline.spark.exact_rows import messages_in
@@ -31,6 +30,7 @@ from rocketline.spark.schema import arrow_schema
 from rocketline.spark.store_damage import damage, report
 from rocketline.spark.store_options import StoreOptions
 from rocketline.spark.store_planner import LogSlices
+from rocketline.spark.store_topics import is_products_own
 from rocketline.spark.written_log import LogSlice
 
 BATCH_ROWS: Final = 10_000
@@ -210,7 +210,6 @@ def _topic_test(options: StoreOptions) -> Callable[[str], bool]:
     matches = re.compile(options.pattern or ".*").fullmatch
 
     def test(topic: str) -> bool:
-        is_own = is_system_topic(topic) or topic.endswith(REPLY_TOPIC_SUFFIX)
-        return matches(topic) is not None and (options.with_system_topics or not is_own)
+        return matches(topic) is not None and (options.with_system_topics or not is_products_own(topic))
 
     return test

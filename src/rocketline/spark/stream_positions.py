@@ -112,9 +112,8 @@ class StreamPositions:
             if new := {queue: at for queue, at in seen.bounds.items() if queue not in known}:
                 self._cluster.check_reading(new)
             self._seen = seen
-        for queue in sorted(seen.gone - self._gone_reported):
-            loss = DataLossError(queue, start.queues[queue], None, None, data_loss.QUEUE_GONE)
-            data_loss.report(loss, fails=self._options.fail_on_data_loss)
+        new_gone = seen.gone - self._gone_reported
+        data_loss.report_gone(new_gone, start.queues, fails=self._options.fail_on_data_loss)
         self._gone_reported = seen.gone
         return seen.bounds
 

@@ -22,10 +22,10 @@ NONE_MATCHED, ILLEGAL = PullStatus.NO_MATCHED_MESSAGE, PullStatus.OFFSET_ILLEGAL
 
 
 class Broker:
-    """Answers pulls as a test has written down, and has offsets from 0 to 100."""
+    """Answers pulls as a test has written down, and has offsets from `begin` to 100; `low` says what pulls tell."""
 
-    def __init__(self, answers: dict[int, tuple[PullStatus, int, list[int]]], low: int = 0) -> None:
-        self._answers, self._low = answers, low
+    def __init__(self, answers: dict[int, tuple[PullStatus, int, list[int]]], low: int = 0, begin: int = 0) -> None:
+        self._answers, self._low, self._begin = answers, low, begin
 
     def start(self) -> None:
         pass
@@ -34,7 +34,7 @@ class Broker:
         pass
 
     def min_offset(self, queue: MessageQueue) -> int:
-        return 0
+        return self._begin
 
     def max_offset(self, queue: MessageQueue) -> int:
         return 100
@@ -58,6 +58,22 @@ def test_gap_is_filtered_lost_or_beyond_what_the_broker_has(monkeypatch: pytest.
     assert found.gaps == (Span(12, 13),), "15 is in the table"
     assert found.filtered == (Span(10, 12), Span(13, 14), Span(50, 100))
     assert found.unknown == (Span(100, 120),)
+
+
+def test_gap_before_all_that_the_broker_has_is_gone_and_what_it_still_has_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker({50: (FOUND, 100, list(range(50, 100)))}, low=50, begin=50)
+    found = explained(monkeypatch, broker, Span(10, 20), Span(40, 60), Span(110, 120))
+
+    assert found.gone == (Span(10, 20), Span(40, 50))
+    assert found.gaps == (Span(50, 60),)
+    assert found.unknown == (Span(110, 120),)
+    assert not found.is_sound
+
+    expired = explained(monkeypatch, broker, Span(10, 20))
+    assert expired.is_sound
+    assert not expired.is_clean
 
 
 def test_what_comes_after_a_broker_shows_no_more_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

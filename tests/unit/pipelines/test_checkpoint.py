@@ -4,42 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pipeline_checkpoints import Spark, offset
 from rocketline.errors import PipelineError
 from rocketline.model.queue import MessageQueue
-from rocketline.pipelines.checkpoint import COVERAGE_FILE, Checkpoint
+from rocketline.pipelines.checkpoint import COVERAGE_FILE, TABLES_FILE, Checkpoint
 from rocketline.pipelines.spans import Span
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
-
-
-def offset(ends: dict[int, int], base: dict[int, int] | None = None) -> dict[str, Any]:
-    def table(numbers: dict[int, int]) -> dict[str, Any]:
-        return {"orders": {"broker-a": {str(queue): number for queue, number in numbers.items()}}} if numbers else {}
-
-    return {"version": 1, "queues": table(ends), "base": table(base or {}), "times": {}}
-
-
-class Spark:
-    """Writes the files that Spark writes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in ("offsets", "commits"):
-            (folder / name).mkdir(parents=True)
-
-    def plan(self, batch: int, content: dict[str, Any] | None) -> None:
-        line = "-" if content is None else json.dumps(content)
-        (self.folder / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}')
-
-    def done(self, batch: int) -> None:
-        (self.folder / "commits" / str(batch)).write_text("v1\n{}")
-
-    def forget(self, batch: int) -> None:
-        (self.folder / "offsets" / str(batch)).unlink()
 
 
 @pytest.fixture
@@ -83,7 +57,47 @@ def test_jump_over_lost_messages_leaves_a_hole(spark: Spark) -> None:
     spark.done(0)
     spark.done(1)
 
-    assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(10, 15), Span(30, 40)]}
+    found = Checkpoint(spark.folder).coverage()
+    assert found.spans == {QUEUES[0]: [Span(10, 15), Span(30, 40)]}
+    assert found.expired == {QUEUES[0]: [Span(15, 30)]}
+
+
+def test_what_expired_before_the_first_read_is_remembered(spark: Spark) -> None:
+    """The topic was new and empty when the stream began; when it came back, nothing of queue 0 was left."""
+    checkpoint = Checkpoint(spark.folder)
+    spark.plan(0, offset({0: 0, 1: 0}, {0: 0, 1: 0}))
+    spark.plan(1, offset({0: 100, 1: 3}, {0: 100}))
+    for batch in range(2):
+        spark.done(batch)
+    assert checkpoint.coverage().expired == {QUEUES[0]: [Span(0, 100)]}
+
+    checkpoint.keep_coverage()
+    spark.forget(0)
+    spark.plan(2, offset({0: 110, 1: 3}))
+    spark.done(2)
+    assert checkpoint.coverage().spans == {QUEUES[0]: [Span(100, 110)], QUEUES[1]: [Span(0, 3)]}
+    assert checkpoint.coverage().expired == {QUEUES[0]: [Span(0, 100)]}
+
+
+def test_where_a_queue_begins_and_what_is_made_anew_is_no_loss(spark: Spark) -> None:
+    spark.plan(0, offset({0: 100}, {0: 90}))
+    spark.plan(1, offset({0: 4, 1: 55}, {0: 0, 1: 50}))  # queue 0 was made anew and is shorter, queue 1 is new
+    for batch in range(2):
+        spark.done(batch)
+    found = Checkpoint(spark.folder).coverage()
+
+    assert found.spans == {QUEUES[0]: [Span(0, 4), Span(90, 100)], QUEUES[1]: [Span(50, 55)]}
+    assert found.expired == {}
+
+
+def test_jump_over_what_a_topic_that_is_gone_had_at_these_offsets_is_a_loss(spark: Spark) -> None:
+    spark.plan(0, offset({0: 100}, {0: 0}))
+    spark.plan(1, offset({0: 0}, {0: 0}))
+    spark.plan(2, offset({0: 20}, {0: 20}))
+    for batch in range(3):
+        spark.done(batch)
+
+    assert Checkpoint(spark.folder).coverage().expired == {QUEUES[0]: [Span(0, 20)]}
 
 
 def test_topic_that_was_made_anew_is_read_again_and_that_is_remembered(spark: Spark) -> None:
@@ -113,6 +127,16 @@ def test_coverage_that_an_older_release_wrote_down_is_read(spark: Spark) -> None
     spark.done(1)
 
     assert Checkpoint(spark.folder).coverage().again == {QUEUES[0]: [Span(11, 12)]}
+
+
+def test_what_expired_in_a_coverage_of_an_older_release_shows_in_its_holes(spark: Spark) -> None:
+    old = {"batch": 2, "spans": [["orders", "broker-a", 0, [[10, 15], [20, 25]]]]}
+    (spark.folder / COVERAGE_FILE).write_text(json.dumps(old))
+    spark.plan(2, offset({0: 30}, {0: 30}))
+    spark.plan(3, offset({0: 40}))
+    spark.done(3)
+
+    assert Checkpoint(spark.folder).coverage().expired == {QUEUES[0]: [Span(15, 20), Span(25, 30)]}
 
 
 def test_what_spark_forgets_was_written_down(spark: Spark) -> None:
@@ -159,12 +183,43 @@ def test_positions_are_those_of_all_sources_and_tables_have_none(spark: Spark) -
 
 def test_tables_that_were_made_are_remembered(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "new")
-    assert checkpoint.tables() == set()
+    assert checkpoint.tables() == {}
     checkpoint.keep_tables(["raw"])
     checkpoint.keep_tables(["clean"])
 
-    assert checkpoint.tables() == {"raw", "clean"}
+    assert checkpoint.tables() == {"raw": 0, "clean": 0}
     assert checkpoint.query_id() is None
+
+
+def test_tables_that_an_older_release_wrote_down_are_there_from_the_beginning(spark: Spark) -> None:
+    checkpoint = Checkpoint(spark.folder)
+    (spark.folder / TABLES_FILE).write_text('["raw"]')
+    spark.done(6)
+    assert checkpoint.tables() == {"raw": 0}
+
+    checkpoint.keep_tables(["raw", "copy"])
+    assert checkpoint.tables() == {"raw": 0, "copy": 7}
+
+
+def test_table_that_is_added_later_has_a_coverage_of_its_own_that_outlasts_sparks_memory(spark: Spark) -> None:
+    checkpoint = Checkpoint(spark.folder)
+    checkpoint.keep_tables(["raw"])
+    spark.plan(0, offset({0: 15}, {0: 10}))
+    spark.done(0)
+    spark.plan(1, offset({0: 20}))  # not done when the table is added: it will get this batch
+    checkpoint.keep_tables(["raw", "copy"])
+    spark.done(1)
+    assert checkpoint.tables() == {"raw": 0, "copy": 1}
+    checkpoint.keep_coverage()
+    spark.plan(2, offset({0: 22}))
+    spark.done(2)
+    spark.forget(0)
+
+    assert checkpoint.coverage().spans == {QUEUES[0]: [Span(10, 22)]}
+    assert checkpoint.coverage(1).spans == {QUEUES[0]: [Span(15, 22)]}
+    spark.plan(3, offset({0: 30}))
+    assert checkpoint.coverage_with_planned(1).spans == {QUEUES[0]: [Span(15, 30)]}
+    assert checkpoint.planned_positions() == {QUEUES[0]: 30}
 
 
 def test_damaged_file_is_named(spark: Spark) -> None:

@@ -36,6 +36,14 @@ def test_record_has_rows_lag_lateness_and_waits() -> None:
     assert record["positions"] == {"orders broker-a 0": 60, "orders broker-a 1": 40}
 
 
+def test_waits_of_a_join_are_those_of_all_its_topics() -> None:
+    one, other = ({"newest_ms": 1794816000200 - ms, "oldest_ms": 1794815999500 - ms} for ms in (0, 50))
+    idle = {"newest_ms": None, "oldest_ms": None}
+    observed = {"messages of old": one, "messages of new": other, "messages of idle": idle, "quarantine": {"rows": 1}}
+
+    assert record_of(progress(observedMetrics=observed))["waited_ms"] == [300, 1050]
+
+
 def test_lag_of_what_is_no_topic_is_not_known() -> None:
     assert lag_of([{"endOffset": {"logOffset": 3}, "latestOffset": {"logOffset": 4}}]) is None
     assert lag_of([{}]) is None

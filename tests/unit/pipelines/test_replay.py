@@ -11,9 +11,15 @@ from rocketline.pipelines.replay import message_of, parcels, target_queue
 from rocketline.testing.fake_clock import FakeClock
 
 
-def row(offset: int, *, queue: int = 0, broker: str = "broker-a", body: bytes = b"x", **properties: str) -> Any:
+def row(offset: int, *, queue: int = 0, body: bytes = b"x", flag: int | None = 0, **properties: str) -> Any:
     return SimpleNamespace(
-        msgId=f"id-{offset}", body=body, properties=properties, brokerName=broker, queueId=queue, queueOffset=offset
+        msgId=f"id-{offset}",
+        body=body,
+        flag=flag,
+        properties=properties,
+        brokerName="broker-a",
+        queueId=queue,
+        queueOffset=offset,
     )
 
 
@@ -24,11 +30,16 @@ def test_message_keeps_what_its_producer_gave_it_and_names_its_origin() -> None:
     assert message.properties == {"TAGS": "new", "KEYS": "a b", "colour": "red", "REPLAY_OF": "id-7"}
 
 
-def test_message_without_properties_can_be_sent_again() -> None:
-    bare = row(1)
-    bare.properties = None
+def test_message_keeps_its_flag() -> None:
+    assert message_of(row(1, flag=7), "again").flag == 7
 
-    assert message_of(bare, "again").properties == {"REPLAY_OF": "id-1"}
+
+def test_message_without_properties_and_flag_can_be_sent_again() -> None:
+    bare = row(1, flag=None)
+    bare.properties = None
+    message = message_of(bare, "again")
+
+    assert (message.properties, message.flag) == ({"REPLAY_OF": "id-1"}, 0)
 
 
 def test_each_parcel_is_of_one_queue_and_keeps_its_order() -> None:

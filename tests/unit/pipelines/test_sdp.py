@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import runpy
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pyspark import pipelines
 
-from pipeline_files import LANDING, _modules_as_before, written
+from pipeline_files import CHAIN, LANDING, _modules_as_before, written
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.sdp import Project, export
+from rocketline.pipelines.streams import SETTINGS
 
 __all__ = ["_modules_as_before"]
 
@@ -106,6 +110,81 @@ def test_names_that_would_be_the_same_in_the_project_are_refused(
     with pytest.raises(ConfigError, match=problem):
         export(load(written(tmp_path, steps(*names) + more), {}), tmp_path / "project")
     assert not (tmp_path / "project").exists()
+
+
+def test_specification_has_the_settings_that_a_run_has(tmp_path: Path) -> None:
+    own = '[spark]\n"spark.sql.shop" = \'the "shop": ä\'\n"spark.sql.session.timeZone" = "Asia/Tokyo"\n'
+    own += '"spark.driver.memory" = "1 g"\n"spark.hadoop.fs.s3a.secret.key" = "${{KEY}}"\n'
+    made = export(load(written(tmp_path, LANDING + own), {"KEY": "hush"}), tmp_path / "project")
+
+    text = made[0].read_text("utf-8")
+    assert "hush" not in text
+    assert " --conf 'spark.driver.memory=1 g'\n# and spark.hadoop.fs.s3a.secret.key, a secret that" in text
+    assert yaml.safe_load(text)["configuration"] == {
+        "spark.sql.shop": 'the "shop": ä',
+        **SETTINGS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ('"spark.driver.extraJavaOptions" = "-Dfirst=${{PART}}"', "which comes from the environment and is"),
+        ('"spark.sql.shop" = "${{PART:-else}}"', "which comes from the environment and is"),
+        ('"spark.driver.extraJavaOptions" = "-DtrustStorePassword=hush"', "a secret that is"),
+        ('"spark.hadoop.fs.azure.account.key.shop" = "hush"', "a secret that is"),
+    ],
+)
+def test_values_that_may_be_secrets_are_not_written_down(tmp_path: Path, setting: str, told: str) -> None:
+    made = export(load(written(tmp_path, f"{LANDING}[spark]\n{setting}\n"), {"PART": "hush"}), tmp_path / "project")
+
+    text, key = made[0].read_text("utf-8"), setting.split('"')[1]
+    assert "hush" not in text
+    assert f"# and {key}, {told} not written down.\n" in text
+    assert yaml.safe_load(text)["configuration"] == SETTINGS
+
+
+def test_setting_of_the_environment_that_the_pipeline_has_itself_is_not_asked_for(tmp_path: Path) -> None:
+    own = '[spark]\n"spark.sql.session.timeZone" = "${{ZONE}}"\n'
+    made = export(load(written(tmp_path, LANDING + own), {"ZONE": "Asia/Tokyo"}), tmp_path / "project")
+
+    assert "environment" not in made[0].read_text("utf-8")
+
+
+def test_setting_with_line_breaks_is_one_word_of_the_command(tmp_path: Path) -> None:
+    value = "-Da='b c'\n-Dd=\\e\r\n\u2028-Df=ä"
+    own = f'[spark]\n"spark.driver.extraJavaOptions" = {json.dumps(value)}\n"spark.my\\npassword" = "hush"\n'
+    made = export(load(written(tmp_path, LANDING + own), {}), tmp_path / "project")
+
+    text = made[0].read_text("utf-8")
+    command = next(line for line in text.splitlines() if "spark-pipelines run" in line)
+    shown = subprocess.run(
+        ["bash", "-c", f"printf %s {command.rpartition(' --conf ')[2]}"],
+        capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    assert shown.stdout.decode() == f"spark.driver.extraJavaOptions={value}"
+    assert yaml.safe_load(text)["configuration"] == SETTINGS
+
+
+def test_flows_that_would_begin_at_different_places_are_refused(tmp_path: Path) -> None:
+    """Spark has the step with a watermark read the topic for itself."""
+    file = written(tmp_path, CHAIN.replace('startingOffsets = "earliest"', 'startingOffsets = "latest"'))
+    with pytest.raises(ConfigError) as refused:
+        export(load(file, {}), tmp_path / "project")
+
+    assert refused.value.problems == (
+        "orders.toml: sources.orders.startingOffsets: in the project the tables raw and clean and revenue each read "
+        "orders by themselves, and a message that comes between their starts may be in some and not in others, or in "
+        'none: write startingOffsets = "earliest", an offset for each queue, or startingTimestamp',
+    )
+    assert not (tmp_path / "project").exists()
+
+
+@pytest.mark.parametrize("more", ["", '[steps.copy]\nfrom = "raw"\ntable = {{ format = "delta", path = "copy" }}\n'])
+def test_source_that_one_flow_reads_may_begin_at_its_end(tmp_path: Path, more: str) -> None:
+    file = written(tmp_path, LANDING.replace('startingOffsets = "earliest"\n', "") + more)
+
+    assert export(load(file, {}), tmp_path / "project")
 
 
 @pytest.mark.parametrize("file", ["../schemas/order.avsc", "inner/../../schemas/order.avsc", "../home/order.avsc"])

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.spans import Span
-from rocketline.pipelines.verification import BLOCK, Block, QueueFindings, bitmap_spans, compare, done_by_all
+from rocketline.pipelines.verification import (
+    BLOCK,
+    Block,
+    Findings,
+    QueueFindings,
+    bitmap_spans,
+    compare,
+    done_by_all,
+    expired_for_all,
+)
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -83,11 +92,38 @@ def test_rows_of_a_batch_that_is_not_done_may_be_there_and_may_be_missing() -> N
     assert findings([Span(0, 20)], list(range(31)), planned).strangers == (Span(30, 31),)
 
 
-def test_offsets_that_the_source_had_to_skip_are_no_gap_but_told() -> None:
-    found = findings([Span(0, 5), Span(9, 12)], [*range(5), *range(9, 12)])
+def test_offsets_that_the_source_had_to_skip_are_no_gap_and_clean_only_if_they_are_allowed() -> None:
+    done = {QUEUE: [Span(0, 5), Span(9, 12)]}
+    (found,) = compare(done, done, blocks([*range(5), *range(9, 12)]), expired={QUEUE: [Span(5, 9)]})
 
-    assert found.is_clean
+    assert not found.gaps
     assert found.skipped == (Span(5, 9),)
+    assert not Findings("raw", 2, (found,)).is_clean
+    assert Findings("raw", 2, (found,), allows_expired=True).is_clean
+    assert Findings("raw", 2, (found,)).expired == 4
+
+
+@pytest.mark.parametrize("read", [[], [Span(100, 110)]])
+def test_offsets_that_were_skipped_before_anything_was_read_are_told(read: list[Span]) -> None:
+    done = {QUEUE: read} if read else {}
+    rows = blocks([offset for span in read for offset in range(*span)])
+    (found,) = compare(done, done, rows, expired={QUEUE: [Span(0, 100)]})
+
+    assert found.skipped == (Span(0, 100),)
+    assert not found.is_clean
+
+
+def test_hole_in_what_was_read_is_no_loss_by_itself() -> None:
+    """The topic was made anew, and has not come to its old offsets yet."""
+    assert findings([Span(0, 4), Span(90, 100)], [*range(4), *range(90, 100)]).is_clean
+
+
+def test_gaps_that_are_gone_by_now_are_clean_only_if_they_are_allowed() -> None:
+    found = QueueFindings(queue=QUEUE, read=(Span(0, 10),), rows=5, gone=(Span(0, 5),))
+
+    assert not Findings("raw", 2, (found,)).is_clean
+    assert Findings("raw", 2, (found,), allows_expired=True).is_clean
+    assert (Findings("raw", 2, (found,)).expired, Findings("raw", 2, (found,)).gone) == (5, 5)
 
 
 @pytest.mark.parametrize("there", [[*range(20), *range(5)], list(range(20))])
@@ -124,6 +160,14 @@ def test_what_one_of_two_queries_had_to_skip_is_to_be_there() -> None:
     table, side = {QUEUE: [Span(0, 10)]}, {QUEUE: [Span(0, 3), Span(6, 10)]}
 
     assert done_by_all([table, side], [{QUEUE: 10}, {QUEUE: 10}]) == {QUEUE: [Span(0, 10)]}
+
+
+def test_what_another_query_has_read_has_not_expired() -> None:
+    table, side = {QUEUE: [Span(0, 10)]}, {QUEUE: [Span(9, 10)]}
+
+    assert expired_for_all([table], [{QUEUE: [Span(5, 9)]}]) == {QUEUE: [Span(5, 9)]}, "of a topic made anew"
+    assert expired_for_all([table, side], [{}, {QUEUE: [Span(3, 9)]}]) == {QUEUE: []}
+    assert expired_for_all([{}, side], [{QUEUE: [Span(0, 10)]}, {QUEUE: [Span(0, 9)]}]) == {QUEUE: [Span(0, 9)]}
 
 
 @given(st.sets(st.integers(0, 200)), st.lists(st.integers(0, 200), max_size=5))

@@ -56,7 +56,7 @@ def test_every_option_is_read_whatever_the_case_of_its_name() -> None:
 
 def test_all_problems_are_told_at_once() -> None:
     found = problems(
-        subscribe="T",
+        subscribe="T, a b",
         subscribePattern="(",
         tags="||",
         startingTimestamp="9",
@@ -65,7 +65,8 @@ def test_all_problems_are_told_at_once() -> None:
         maxBytesPerPartition="0",
         minPartitons="3",
     )
-    assert len(found) == 8
+    assert len(found) == 9
+    assert any(problem.startswith("topic 'a b': ") for problem in found)
     assert any("path" in problem and "load" in problem for problem in found)
     assert any("minPartitions" in problem for problem in found)
 

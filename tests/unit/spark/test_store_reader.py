@@ -166,7 +166,62 @@ def test_the_products_own_topics_are_left_out_unless_asked_for(root: Path, clock
     assert len(topics_of(read(root, with_system_topics=True))) == 7
     assert topics_of(read(root, topics=("SCHEDULE_TOPIC_XXXX", "T"))) == {"SCHEDULE_TOPIC_XXXX", "T"}
     assert topics_of(read(root, pattern=".*T.*")) == {"T", "Other", "%RETRY%g"} - {"Other"}
-    assert topics_of(read(root, topics=("nowhere",))) == set()
+
+
+def test_topic_that_the_folder_does_not_know_is_refused_with_those_that_it_knows(root: Path, clock: FakeClock) -> None:
+    several_topics(root, clock)
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text('{"topicConfigTable": {"Empty": {"topicName": "Empty"}}}')
+    with pytest.raises(ConfigError) as refused:
+        plan_store(StoreOptions(path=str(root), topics=("T", "nowhere")))
+
+    assert refused.value.problems == (
+        f"{root} knows no topic 'nowhere', but %RETRY%g, Empty, Other, T. Set failOnDataLoss=false to look "
+        "for messages of a deleted topic in the log",
+    )
+    assert read(root, topics=("Empty",)) == []
+    assert read(root, topics=("TRANS_CHECK_MAX_TIME_TOPIC",)) == [], "the product's own, which nobody needed yet"
+
+
+@pytest.mark.parametrize("name", ["%RETRY%nobody", "%DLQ%nobody"])
+def test_topics_that_come_when_they_are_needed_are_not_missed(root: Path, clock: FakeClock, name: str) -> None:
+    several_topics(root, clock)
+
+    assert read(root, topics=(name,)) == []
+
+
+@pytest.mark.parametrize("kept", ["config/topics", "config/metadata", "consumequeue_rocksdb", "consumequeue/CURRENT"])
+def test_list_of_topics_beside_a_rocksdb_says_nothing(root: Path, clock: FakeClock, kept: str) -> None:
+    several_topics(root, clock)
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text('{"topicConfigTable": {"Old": {}}}')
+    with pytest.raises(ConfigError, match="knows no topic 'new'"):
+        read(root, topics=("new",))
+    (root / kept).mkdir()
+
+    assert read(root, topics=("new",)) == []
+
+
+@pytest.mark.parametrize("torn", [b'{"topicConfigTable": {"T"', b"[]", b'{"topicConfigTable": 7}'])
+def test_list_of_topics_that_is_torn_is_replaced_by_the_one_before(root: Path, clock: FakeClock, torn: bytes) -> None:
+    several_topics(root, clock)
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_bytes(torn)
+    (root / "config" / "topics.json.bak").write_text('{"topicConfigTable": {"Empty": {}}}')
+
+    assert read(root, topics=("Empty",)) == []
+
+
+def test_messages_of_a_deleted_topic_are_found_in_the_log(root: Path, clock: FakeClock) -> None:
+    several_topics(root, clock)
+    shutil.rmtree(root / "consumequeue" / "Other")
+    with pytest.raises(ConfigError, match="knows no topic 'Other'"):
+        read(root, topics=("Other",))
+
+    assert topics_of(read(root, topics=("Other",), fail_on_data_loss=False)) == {"Other"}
+    shutil.rmtree(root / "consumequeue")
+    assert topics_of(read(root, topics=("Other",))) == {"Other"}, "a log alone knows no topics"
+    assert read(root, topics=("nowhere",)) == []
 
 
 def test_tags_are_compared_exactly(root: Path, clock: FakeClock) -> None:

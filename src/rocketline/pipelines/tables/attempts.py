@@ -7,11 +7,11 @@ wrote is never touched: their batches have the same numbers, and may count. Rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from rocketline.pipelines.tables.hadoop_files import HadoopFiles
 from rocketline.pipelines.tables.table import DataFile, Writer
 
 if TYPE_CHECKING:
@@ -39,46 +39,33 @@ class Attempt:
                 modified_ms=status.getModificationTime(),
                 rows=self._row_count(status),
             )
-            for status in self._statuses(folder)
+            for status in self._files.statuses(folder)
             if status.getPath().getName().endswith(".parquet")
         ]
         return [file for file in files if file.rows]
 
     def remove(self) -> None:
         """Remove what earlier attempts have left. Nobody may have committed it."""
-        for status in self._statuses(self.table_path):
+        for status in self._files.statuses(self.table_path):
             if status.getPath().getName().startswith(self._prefix):
-                self._file_system(self.table_path).delete(status.getPath(), True)
+                self._files.remove(status)
 
     @property
     def _prefix(self) -> str:
         return f"batch-{self.batch:010}-{self.writer.query_id}-"
 
-    # --- Hadoop's view of files: the same file systems that Spark writes to
-
-    def _statuses(self, path: str) -> Iterator[Any]:
-        files, folder = self._file_system(path), self._path(path)
-        yield from files.listStatus(folder) if files.exists(folder) else ()
+    @property
+    def _files(self) -> HadoopFiles:
+        return HadoopFiles(self.spark)
 
     def _row_count(self, status: Any) -> int:
         """From the file's footer."""
-        parquet = self._jvm.org.apache.parquet.hadoop
-        reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromStatus(status, self._configuration()))
+        jvm: Any = self.spark._jvm
+        parquet = jvm.org.apache.parquet.hadoop
+        file = parquet.util.HadoopInputFile.fromStatus(status, self._files.configuration())
+        reader = parquet.ParquetFileReader.open(file)
         try:
             count: int = reader.getRecordCount()
             return count
         finally:
             reader.close()
-
-    def _file_system(self, path: str) -> Any:
-        return self._path(path).getFileSystem(self._configuration())
-
-    def _path(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(path)
-
-    def _configuration(self) -> Any:
-        return self.spark._jsparkSession.sessionState().newHadoopConf()
-
-    @property
-    def _jvm(self) -> Any:
-        return self.spark._jvm

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rocketline.errors import PipelineError
 from rocketline.pipelines.definition import TableFormat, TableTarget
 from rocketline.pipelines.tables import parquet
-from rocketline.pipelines.tables.table import local_path, open_table
+from rocketline.pipelines.tables.table import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ def read_table(spark: SparkSession, target: TableTarget) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     if target.format is TableFormat.PARQUET:
-        if local_path(target.path) is not None and not parquet.has_batches(target):
+        if not parquet.has_batches(spark, target):
             raise _not_there(target)
         return spark.read.parquet(target.path)
     table = open_table(target)
