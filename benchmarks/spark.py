@@ -58,6 +58,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--body", action="append", type=int, choices=list(Plan().rows), help="bodies of this size only")
     parser.add_argument("--rounds", type=int, help=f"that the medians are taken of (default {Plan().rounds})")
     parser.add_argument("--no-latency", action="store_true", help="leave the streams out")
+    parser.add_argument("--bare", action="store_true", help="our broker without the speed extra")
     parser.add_argument("--quick", action="store_true", help="one short round of all, to see that it works")
     return parser.parse_args()
 
@@ -70,6 +71,7 @@ def _plan(asked: argparse.Namespace) -> Plan:
         works=tuple(asked.work or plan.works),
         rows={size: rows for size, rows in plan.rows.items() if size in (asked.body or plan.rows)},
         latency_s=0 if asked.no_latency else plan.latency_s,
+        has_speed=not asked.bare,
     )
 
 
@@ -94,7 +96,9 @@ def main() -> None:
             problem = str(error)
     if problem:
         sys.exit(f"The benchmark could not be finished. {problem}")
-    _conclude(contest.results, plan, began, console, is_kept=not (asked.quick or asked.work or asked.body))
+    _conclude(
+        contest.results, plan, began, console, is_kept=not (asked.quick or asked.work or asked.body or asked.bare)
+    )
 
 
 def _conclude(results: report.Results, plan: Plan, began: dt.datetime, console: Console, *, is_kept: bool) -> None:

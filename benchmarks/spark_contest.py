@@ -64,6 +64,8 @@ class Plan:
     works: tuple[str, ...] = (READ, LAND, SINK)
     latency_s: int = 30
     """How long messages come at a steady pace; 0: latency is not measured."""
+    has_speed: bool = True
+    """Whether our broker runs with the `speed` extra."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Contest:
         theirs = brokers.start_apache(self._release, [name_server.address], home / "apache")
         stack.callback(theirs.process.kill)
         port = free_port()
-        own = brokers.start_rocketline(home / "ours", has_speed=True, name_server_port=port)
+        own = brokers.start_rocketline(home / "ours", has_speed=self._plan.has_speed, name_server_port=port)
         stack.callback(own.process.kill)
         for server in (own, theirs):
             with Questions(server.port) as questions:
@@ -160,8 +162,7 @@ class Contest:
             readers = [Contender(name, _lazily(_noop, frame), broker) for name, (frame, broker) in frames.items()]
             self._take_turns(Case(READ, body_bytes), rows, readers)
         if LAND in self._plan.works:
-            wanted = [name for name in frames if name not in (OURS_ALL, APACHE_ALL)]
-            landers = [Contender(name, _lazily(self._land, frames[name][0]), frames[name][1]) for name in wanted]
+            landers = [Contender(name, _lazily(self._land, frame), broker) for name, (frame, broker) in frames.items()]
             self._take_turns(Case(LAND, body_bytes), rows, landers)
         if SINK in self._plan.works:
             part = source.where(f"int(substring(key, 5)) % {self._plan.sink_share} = 0")
@@ -232,12 +233,13 @@ class Contest:
 
     def _measure_latencies(self, ours: Broker, theirs: Broker) -> None:
         topic, plan = "latency", self._plan
-        self._kafka.create_topics([topic], QUEUES)
+        self._kafka.create_topics([topic, f"{topic}-prompt"], QUEUES)
         for broker in (ours, theirs):
             with Questions(broker.process.port) as questions:
                 questions.create_topic(topic, QUEUES)
         streams = {
             KAFKA: spark_latency.kafka_stream(self._spark, self._kafka, topic),
+            PROMPT: spark_latency.kafka_stream(self._spark, self._kafka, f"{topic}-prompt", _PROMPT),
             OURS: spark_latency.topic_stream(self._spark, ours.name_servers, topic),
             APACHE: spark_latency.topic_stream(self._spark, theirs.name_servers, topic),
         }

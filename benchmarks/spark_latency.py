@@ -43,9 +43,10 @@ class Stream:
     """The command that sends for so many seconds."""
 
 
-def kafka_stream(spark: SparkSession, kafka: KafkaBroker, topic: str) -> Stream:
+def kafka_stream(spark: SparkSession, kafka: KafkaBroker, topic: str, extra: Mapping[str, str] | None = None) -> Stream:
     def reader(source: Any) -> DataFrame:
         options = {"kafka.bootstrap.servers": kafka.address, "subscribe": topic, "startingOffsets": "earliest"}
+        options |= extra or {}
         frame: DataFrame = source.format("kafka").options(**options).load()
         return frame
 
