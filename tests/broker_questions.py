@@ -25,6 +25,7 @@ from rocketline.wire.headers import (
     QueryMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
+    UnregisterClientRequestHeader,
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
@@ -33,7 +34,7 @@ from rocketline.wire.message_codec import decode_messages, decode_record
 from rocketline.wire.properties import encode_properties
 
 READ_AND_WRITE = 6
-_PULL_GROUP = "questions"
+_CLIENT = _PULL_GROUP = "questions"
 _END_OF_TIME_MS = 2**62
 
 
@@ -66,7 +67,11 @@ class BrokerQuestions(Exchange):
         consumer = ConsumerData(
             group, ConsumeType.CONSUME_PASSIVELY, MessageModel.CLUSTERING, ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
         )
-        self.request(RequestCode.HEART_BEAT, body=encode(HeartbeatData("questions", consumer_data_set=[consumer])))
+        self.request(RequestCode.HEART_BEAT, body=encode(HeartbeatData(_CLIENT, consumer_data_set=[consumer])))
+        # Said, not left to the end of this connection: a broker notices that some time later, and until then the group
+        # has a member that takes a share of its queues.
+        leave = UnregisterClientRequestHeader(client_id=_CLIENT, consumer_group=group)
+        self.request(RequestCode.UNREGISTER_CLIENT, leave)
 
     def send(self, message: Message, queue_id: int, *, born_ms: int = 0) -> SendMessageResponseHeader:
         """Send one message to one queue; a topic that is not there yet comes into being."""
