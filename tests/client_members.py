@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.routes import PublishInfo
@@ -11,6 +12,8 @@ from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumeResult, ConsumerRunningInfo
+
+Result = TypeVar("Result")
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -35,6 +38,11 @@ async def settled() -> None:
     """Let the loop turn often enough for whatever is due by now, short of what comes from another socket."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+def in_background(work: Callable[[], Result]) -> asyncio.Future[Result]:
+    """What blocks, in a thread, while the test goes on."""
+    return asyncio.get_running_loop().run_in_executor(None, work)
 
 
 class ProducerDouble:
@@ -82,6 +90,9 @@ class ConsumerDouble:
         self.rebalances += 1
         self._fail()
         return self.is_balanced
+
+    def runtime_closed(self) -> None:
+        self.is_alone = True
 
     async def persist_offsets(self) -> None:
         self.persists += 1

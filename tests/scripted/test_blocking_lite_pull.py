@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar, Unpack
+from typing import Unpack
 
 import pytest
 
-from client_members import until
+from client_members import in_background, until
 from consuming import offsets_of
 from rocketline.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
 from rocketline.client.lite_pull_options import LitePullKeywords
@@ -25,7 +25,6 @@ from rocketline.wire.codes import RequestCode
 Q0 = MessageQueue("T", "broker-a", 0)
 Q1 = MessageQueue("T", "broker-a", 1)
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-Result = TypeVar("Result")
 in_thread = asyncio.to_thread
 
 
@@ -75,10 +74,6 @@ async def test_poll_that_waits_in_a_thread_is_woken(peer: ScriptedPeer) -> None:
         polling = in_background(lambda: consumer.poll(30))
         await in_thread(consumer.close)
         assert (await polling, await iterating) == ([], [])
-
-
-def in_background(work: Callable[[], Result]) -> asyncio.Future[Result]:
-    return asyncio.get_running_loop().run_in_executor(None, work)
 
 
 async def test_listeners_run_in_a_thread_and_may_call_the_consumer(peer: ScriptedPeer) -> None:

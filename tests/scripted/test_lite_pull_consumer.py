@@ -9,7 +9,7 @@ from typing import Unpack
 
 import pytest
 
-from client_members import settled, until
+from client_members import passes, settled, until
 from consuming import offsets_of
 from rocketline.client.consume_hooks import ConsumeHookContext
 from rocketline.client.lite_pull_consumer import LitePullConsumer
@@ -627,6 +627,41 @@ async def test_change_of_a_topics_queues_is_told_within_30_s(peer: ScriptedPeer,
         clock.advance(30.0)
         await until(lambda: bool(told))
         assert told == [{MessageQueue("T", "broker-a", number) for number in range(5)}]
+
+
+async def test_a_listener_of_a_topic_that_waits_for_something_cancelled_is_told_again(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    told: list[int] = []
+
+    async def listener(topic: str, queues: set[MessageQueue]) -> None:
+        told.append(len(queues))
+        gone = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    consumer = LitePullConsumer(peer.address, group="g", clock=clock)
+    consumer.watch_queues("T", listener)
+    async with consumer:
+        for count in (5, 6):
+            peer.route("T", queues=count)
+            await passes(clock, lambda: told[-1:] == [count], within_s=60, step_s=10)  # noqa: B023  # awaited here
+    assert told == [5, 6]
+
+
+async def test_a_listener_of_a_topic_may_close_the_consumer(peer: ScriptedPeer, clock: FakeClock) -> None:
+    closed = asyncio.Event()
+
+    async def listener(topic: str, queues: set[MessageQueue]) -> None:
+        await consumer.close()
+        closed.set()
+
+    consumer = LitePullConsumer(peer.address, group="g", clock=clock)
+    consumer.watch_queues("T", listener)
+    await consumer.start()
+    peer.route("T", queues=5)
+    await passes(clock, closed.is_set, within_s=60, step_s=10)
+    assert consumer.runtime.is_closed
 
 
 async def test_running_info_tells_queues_and_subscriptions(peer: ScriptedPeer, clock: FakeClock) -> None:

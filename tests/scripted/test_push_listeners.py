@@ -86,6 +86,43 @@ async def test_a_listener_that_waits_for_something_cancelled_does_not_end_the_re
             await until(lambda: "U" in told)
 
 
+async def test_close_in_a_task_that_a_listener_has_started_waits_for_the_end(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    workers: list[asyncio.Task[None]] = []
+    go = asyncio.Event()
+
+    async def work() -> None:
+        await go.wait()
+        await consumer.close()
+        assert consumer.is_over
+
+    async def listener(topic: str, queues: object, mine: object) -> None:
+        if not workers:
+            workers.append(asyncio.get_running_loop().create_task(work()))
+
+    consumer = PushConsumer(peer.address, group="g", clock=clock, queue_listener=listener)
+    consumer.subscribe("T", "*", accept)
+    await consumer.start()
+    await until(lambda: bool(workers))
+    go.set()
+    async with asyncio.timeout(10):
+        await workers[0]
+
+
+async def test_a_listener_may_close_its_consumer_within_a_limit(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """`wait_for` has it done in a task of its own, for which the listener waits."""
+    async with asyncio.timeout(10):
+        consumer = PushConsumer(peer.address, group="g", clock=clock, queue_listener=lambda *told: closing())
+
+        async def closing() -> None:
+            await asyncio.wait_for(consumer.close(), 5)
+
+        consumer.subscribe("T", "*", accept)
+        await consumer.start()
+        await consumer.run()
+
+
 async def test_a_listener_of_a_blocking_consumer_may_close_it_and_hang() -> None:
     """Nothing waits for its thread, not even the end of the process."""
     closed, hanging = threading.Event(), threading.Event()
@@ -125,5 +162,9 @@ async def test_a_listener_of_a_blocking_consumer_runs_in_a_thread_and_may_call_i
 async def test_a_listener_of_a_blocking_consumer_is_no_coroutine_function(peer: ScriptedPeer) -> None:
     async def listener(topic: str, queues: object, mine: object) -> None: ...
 
-    with pytest.raises(TypeError, match=r"rocketline\.aio"):
-        BlockingPushConsumer(peer.address, group="g", queue_listener=listener)
+    class Listener:
+        async def __call__(self, topic: str, queues: object, mine: object) -> None: ...
+
+    for one in (listener, Listener()):
+        with pytest.raises(TypeError, match=r"rocketline\.aio"):
+            BlockingPushConsumer(peer.address, group="g", queue_listener=one)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 
 import pytest
 
+from client_members import settled, until
+from rocketline.admin.client import Admin
 from rocketline.client.lite_pull_consumer import LitePullConsumer
+from rocketline.client.pull_consumer import PullConsumer
 from rocketline.client.push_consumer import PushConsumer
 from rocketline.client.runtime import ClientRuntime
 from rocketline.errors import ClientError, ClosedError
 from rocketline.model.queue import MessageQueue
 from rocketline.sync.lite_pull_consumer import LitePullConsumer as BlockingLitePullConsumer
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire.codes import RequestCode
 
 Consumer = PushConsumer | LitePullConsumer
 
@@ -35,7 +39,7 @@ class SlowKeeper:
     async def save(self, offsets: Mapping[MessageQueue, int]) -> None: ...
 
 
-async def outcome(work: Awaitable[None]) -> Exception | None:
+async def outcome(work: Awaitable[object]) -> Exception | None:
     try:
         await work
     except (ClientError, ClosedError) as error:
@@ -115,3 +119,92 @@ async def test_of_two_threads_that_start_a_blocking_consumer_one_is_refused_and_
         assert problems.count(None) == 1
         assert consumer.is_running
         await asyncio.to_thread(consumer.close)
+
+
+async def test_a_listener_may_seek_while_the_start_waits_for_another_broker(
+    peer: ScriptedPeer, runtime: ClientRuntime
+) -> None:
+    sought: list[MessageQueue] = []
+
+    async def listener(topic: str, queues: object, mine: Collection[MessageQueue]) -> None:
+        for queue in mine:
+            await consumer.seek_to_begin(queue)
+            sought.append(queue)
+
+    async with ScriptedPeer(broker_name="broker-b") as slow:
+        heartbeats = slow.on(RequestCode.HEART_BEAT).hold(times=100)
+        peer.route("U", {"broker-b": slow})
+        consumer = LitePullConsumer(group="g", runtime=runtime, queue_listener=listener)
+        consumer.subscribe("T")
+        consumer.subscribe("U")
+        async with asyncio.TaskGroup() as group:
+            starting = group.create_task(consumer.start())
+            await slow.wait_for(RequestCode.HEART_BEAT)
+            await peer.wait_for(RequestCode.HEART_BEAT)
+            runtime.wake_rebalance()
+            await until(lambda: len(sought) == 4)
+            assert not starting.done()
+            heartbeats.release()
+        await consumer.close()
+
+
+async def test_topics_may_be_subscribed_while_a_lite_pull_consumer_starts(
+    peer: ScriptedPeer, runtime: ClientRuntime
+) -> None:
+    peer.route("U")
+    consumer = LitePullConsumer(group="g", runtime=runtime)
+    consumer.subscribe("T")
+    routes = peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).hold(times=1).default(times=1000)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(consumer.start())
+        await peer.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        consumer.subscribe("U")
+        routes.release()
+    await until(lambda: {queue.topic for queue in consumer.assignment()} == {"T", "U"})
+    await consumer.close()
+
+
+@pytest.mark.parametrize("kind", [PullConsumer, Admin])
+async def test_a_client_that_is_closed_while_its_runtime_starts_gives_it_back(
+    peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., PullConsumer | Admin]
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    start = ClientRuntime._start
+
+    async def slowly(runtime: ClientRuntime) -> None:
+        begun.set()
+        await go_on.wait()
+        await start(runtime)
+
+    monkeypatch.setattr(ClientRuntime, "_start", slowly)
+    runtime = ClientRuntime.at(peer.address)
+    client = kind(runtime=runtime) if kind is Admin else kind(group="g", runtime=runtime)
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(outcome(client.start()))
+        await begun.wait()
+        await client.close()
+        go_on.set()
+    assert isinstance(starting.result(), ClosedError)
+    assert runtime.is_closed
+
+
+# --- a runtime that is closed under its consumers
+
+
+async def test_whoever_waits_for_messages_is_told_when_the_runtime_is_closed(peer: ScriptedPeer) -> None:
+    runtime = ClientRuntime.at(peer.address)
+    consumer, pushed = LitePullConsumer(group="g", runtime=runtime), PushConsumer(group="h", runtime=runtime)
+    consumer.subscribe("T")
+    await consumer.start()
+    await pushed.start()
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        running, waiting = group.create_task(pushed.run()), group.create_task(outcome(anext(consumer)))
+        polling = group.create_task(outcome(consumer.poll(60)))
+        await settled()
+        assert not any(task.done() for task in (running, waiting, polling))
+        await runtime.close()
+    assert all(isinstance(waited.result(), ClosedError) for waited in (waiting, polling))
+    with pytest.raises(ClosedError):
+        await consumer.poll(0)
+    await consumer.close()
+    await pushed.close()

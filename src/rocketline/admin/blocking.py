@@ -21,7 +21,6 @@ from rocketline.admin.offsets import Offsets as AsyncOffsets
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.clock import Clock
-from rocketline.errors import ClientError, ClosedError, NotStartedError
 from rocketline.sync.portal import Portal
 from rocketline.sync.runtime import ClientRuntime
 
@@ -177,7 +176,6 @@ class Admin:
         """`timeout_s` is for each request. With a `runtime`, its options and connections are used."""
         self._runtime = runtime or ClientRuntime(make_options(ClientOptions, name_servers, options), clock=clock)
         self._core = client.Admin(timeout_s=timeout_s, runtime=self._runtime.core)
-        self._is_open = self._is_closed = False
         core, portal = self._core, self._open_portal
         self.topics = Topics(portal, core.topics)
         self.groups = Groups(portal, core.groups)
@@ -189,27 +187,21 @@ class Admin:
 
     def start(self) -> None:
         """Begin; `with` does it. Nobody is asked yet. Raises `ClientError` if started."""
-        if self._is_closed:
-            raise ClosedError("this Admin is closed: make a new one")
-        if self._is_open:
-            raise ClientError("this Admin is started already")
-        self._runtime.lease()
-        self._runtime.portal.call(self._core.start())
-        self._is_open = True
+        self._core.check_new()
+        try:
+            self._runtime.portal.call(self._core.start())
+        except BaseException:
+            self._runtime.end_thread()
+            raise
 
     def close(self) -> None:
         """Close the connections, unless others use the runtime too. Closing again does nothing."""
-        self._is_closed = True
-        if self._is_open:
-            self._is_open = False
+        if not self._core.close_if_new():
             self._runtime.portal.call_closing(self._core.close())
-            self._runtime.release()
+        self._runtime.end_thread()
 
     def _open_portal(self) -> Portal:
-        if self._is_closed:
-            raise ClosedError("this Admin is closed: make a new one")
-        if not self._is_open:
-            raise NotStartedError("this Admin")
+        self._core.check_running()
         return self._runtime.portal
 
     def __enter__(self) -> Self:

@@ -13,14 +13,14 @@ from rocketline.admin.messages import Messages
 from rocketline.admin.name_servers import NameServers
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.topics import Topics
-from rocketline.client.lifecycle import Lifecycle
+from rocketline.client.lifecycle import Lifecycle, Living
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime import ClientRuntime
 from rocketline.clock import Clock
-from rocketline.errors import ClientError
+from rocketline.errors import RocketlineError
 
 
-class Admin:
+class Admin(Living):
     """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `clients`, `brokers`, `name_servers`.
 
     >>> async def main(address: str) -> None:
@@ -63,7 +63,7 @@ class Admin:
         await self._runtime.lease()
         try:
             self._life.start()
-        except ClientError:  # closed, or started by somebody else, while we waited
+        except RocketlineError:  # closed, or started by somebody else, while we waited
             await self._runtime.release()
             raise
 

@@ -43,11 +43,16 @@ class Handler:
             raise TypeError(f"a handler is a function that takes a message, not {function!r}")
         self.function, self.is_batch = function, is_batch
         self.takes_context = _takes_context(function)
-        call = getattr(function, "__call__", None)  # noqa: B004  # of an object whose class has an async __call__
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        self.is_async = is_coroutine_function(function)
 
     def __repr__(self) -> str:
         return getattr(self.function, "__qualname__", None) or repr(self.function)
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """It must be awaited: a function of `async def`, or an object whose class has such a `__call__`."""
+    call = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from enum import Enum
 
@@ -23,6 +24,8 @@ class Lifecycle:
         `check_place` gets it and raises unless a client that runs can be used here: in this process, on this loop.
         """
         self._thing, self._check_place, self._stage = thing, check_place, _Stage.NEW
+        self._turn = threading.RLock()
+        """For changes of the stage: blocking clients are closed by any thread, and by signal handlers in between."""
 
     def __str__(self) -> str:
         return self._stage.value
@@ -41,8 +44,9 @@ class Lifecycle:
 
     def start(self) -> None:
         """It runs from now on. Raises like `check_new`."""
-        self.check_new()
-        self._stage = _Stage.RUNNING
+        with self._turn:
+            self.check_new()
+            self._stage = _Stage.RUNNING
 
     def check_new(self) -> None:
         """Raise `ClientError` if it runs already, `ClosedError` if it did."""
@@ -70,22 +74,60 @@ class Lifecycle:
 
     def close(self) -> bool:
         """It is closed from now on; whether there is anything to end. Raises `WrongLoopError`, and then it runs on."""
-        was_running = self.is_running
-        if was_running:
-            try:
-                self._check_place(self._thing)
-            except ForkedError:
-                was_running = False  # its connections are the parent's, who goes on using them
-            except ClosedError:
-                pass  # what it shared with others is closed, what it has of its own is not
-        self._stage = _Stage.CLOSED
-        return was_running
+        with self._turn:
+            is_mine = True
+            if self.is_running:
+                try:
+                    self._check_place(self._thing)
+                except ForkedError:
+                    is_mine = False  # its connections are the parent's, who goes on using them
+                except ClosedError:
+                    pass  # what it shared with others is closed, what it has of its own is not
+            was_running = self.is_running
+            self._stage = _Stage.CLOSED
+        return was_running and is_mine
+
+    def close_if_new(self) -> bool:
+        """If it does not run yet it is closed from now on, and a start under way finds that out; whether it is so. From
+        any thread."""
+        with self._turn:
+            if self.is_new:
+                self._stage = _Stage.CLOSED
+                return True
+            return False
 
     def abandon(self) -> None:
         """It is closed from now on: it could not start, and has nothing to end."""
-        self._stage = _Stage.CLOSED
+        with self._turn:
+            self._stage = _Stage.CLOSED
 
     def check_open(self) -> None:
         """Raise `ClosedError` if it was closed."""
         if self._stage is _Stage.CLOSED:
             raise ClosedError(f"{self._thing} is closed: make a new one")
+
+
+class Living:
+    """What a client tells of its life, to users and to the blocking client that has it. From any thread."""
+
+    _life: Lifecycle
+
+    @property
+    def is_running(self) -> bool:
+        return self._life.is_running
+
+    @property
+    def is_closed(self) -> bool:
+        return self._life.is_closed
+
+    def check_new(self) -> None:
+        """Raise `ClientError` if it runs already, `ClosedError` if it did."""
+        self._life.check_new()
+
+    def check_running(self) -> None:
+        """Raise `NotStartedError` or `ClosedError` unless it runs."""
+        self._life.check_running()
+
+    def close_if_new(self) -> bool:
+        """Close it if it does not run yet, and say whether that is done. A start under way then fails."""
+        return self._life.close_if_new()

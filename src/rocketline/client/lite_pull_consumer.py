@@ -22,7 +22,6 @@ from rocketline.client.subscriptions import MessageSelector
 from rocketline.client.topic_watch import TopicListener
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError, GroupInUseError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 
@@ -97,19 +96,7 @@ class LitePullConsumer:
     async def start(self) -> None:
         """Join the group. Raises `ClientError` if started, `GroupInUseError`, and `TransportError` or
         `NoNameServerError` if topics are subscribed and no name server answers: then it is closed."""
-        self._life.check_new()
-        try:
-            await self._core.start()
-        except GroupInUseError:  # before anything began; it may be our own other start that has the place
-            raise
-        except BaseException:
-            self._life.abandon()
-            raise
-        try:
-            self._life.start()
-        except ClosedError:  # while we waited
-            await self._core.close()
-            raise
+        await self._core.start(self._life)
 
     async def close(self) -> None:
         """Save what was committed and leave the group. What was handed on and not committed comes again. Iterations
@@ -180,7 +167,8 @@ class LitePullConsumer:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        """The next message of any queue, whenever it comes. Ends when the consumer is closed."""
+        """The next message of any queue, whenever it comes. Ends when the consumer is closed; raises `ClosedError` if
+        the runtime is closed under it."""
         if not self._life.is_closed:
             self._life.check()
         while (message := self._polling.take_one()) is None:
@@ -189,13 +177,14 @@ class LitePullConsumer:
         return message
 
     async def _wait(self, timeout_s: float | None) -> bool:
-        """Until there may be something to take; False once it is closed."""
+        """Until there may be something to take; False once it is closed. Raises `ClosedError` if its runtime is."""
         if self._life.is_running:
             self._arrived.clear()
             if timeout_s is None:
                 await self._arrived.wait()
             else:
                 await self.runtime.wait_for(self._arrived, timeout_s)
+        self._life.check_if_running()
         return self._life.is_running
 
     # --- going elsewhere

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from rocketline.client.assigned_queues import NOWHERE, AssignedQueues
 from rocketline.client.consumer_options import make_offset_store, start_timestamp_ms
+from rocketline.client.lifecycle import Lifecycle
 from rocketline.client.lite_pull_loop import LitePullLoops
 from rocketline.client.lite_pull_options import LitePullOptions
 from rocketline.client.offset_store import ReadFrom
@@ -30,7 +31,7 @@ from rocketline.client.start_offset import StartOffsets
 from rocketline.client.subscriptions import MessageSelector, Subscriptions, parse_subscription
 from rocketline.client.topic_watch import TopicListener, TopicWatch
 from rocketline.client.validation import check_topic
-from rocketline.errors import ClientError, InvalidOffsetError, RocketlineError
+from rocketline.errors import ClientError, ClosedError, GroupInUseError, InvalidOffsetError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
@@ -98,13 +99,35 @@ class LitePullCore:
             start=start,
             is_push=False,
         )
-        self._watch = TopicWatch(runtime)
+        self._watch = TopicWatch(runtime, self._throttle)
 
     # --- life
 
-    async def start(self) -> None:
-        """Join the group. Raises `TransportError` or `NoNameServerError` if no name server answers, and
-        `GroupInUseError`; then nothing is left running."""
+    async def start(self, life: Lifecycle) -> None:
+        """Join the group. `life`, the consumer's, runs from when it has joined: listeners are called from then on, and
+        may seek. Raises `TransportError` or `NoNameServerError` if no name server answers, `GroupInUseError`, and
+        `ClosedError` if `life` was closed meanwhile; then nothing is left running."""
+        life.check_new()
+        try:
+            await self._join()
+        except GroupInUseError:  # before anything began; it may be our own other start that has the place
+            raise
+        except BaseException:
+            life.abandon()
+            raise
+        try:
+            life.start()
+        except ClosedError:  # while we waited
+            await self.close()
+            raise
+        try:
+            await self._begin()
+        except BaseException:
+            if life.close():
+                await self.close()
+            raise
+
+    async def _join(self) -> None:
         await self._runtime.lease()
         try:
             await self._offsets.load()
@@ -112,15 +135,13 @@ class LitePullCore:
         except BaseException:
             await self._runtime.release()
             raise
+
+    async def _begin(self) -> None:
         self._is_running = True
-        try:
-            for topic in self._subscriptions:
-                await self._runtime.look_for_route(topic)
-            await self._watch.start(self._options.topic_check_period_s)
-            await self._settle_in()
-        except BaseException:
-            await self.close()
-            raise
+        for topic in list(self._subscriptions):
+            await self._runtime.look_for_route(topic)
+        await self._watch.start(self._options.topic_check_period_s)
+        await self._settle_in()
 
     async def close(self) -> None:
         """Stop pulling, save what was committed, leave the group. Positions that nobody committed are lost."""
@@ -338,6 +359,9 @@ class LitePullCore:
         is_balanced = await self._rebalancer.run()
         self._take_over_share()
         return is_balanced
+
+    def runtime_closed(self) -> None:
+        self.queues.close()
 
     async def persist_offsets(self, *, is_last: bool = False) -> None:
         if self._mode is _Mode.SUBSCRIBE:

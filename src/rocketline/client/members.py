@@ -72,6 +72,10 @@ class ConsumerMember(Protocol):
         """Save the offsets of all queues; called every 5 s."""
         ...
 
+    def runtime_closed(self) -> None:
+        """The runtime was closed under it: nothing will come any more, and whoever waits must be told."""
+        ...
+
     def running_info(self, is_with_stacks: bool) -> ConsumerRunningInfo:
         """For GET_CONSUMER_RUNNING_INFO (307)."""
         ...

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, NoReturn, Self, Unpack
 
 from rocketline.client.delivery import Delivery
-from rocketline.client.lifecycle import Lifecycle
+from rocketline.client.lifecycle import Lifecycle, Living
 from rocketline.client.options import make_options
 from rocketline.client.producer_options import ProducerKeywords, ProducerOptions
 from rocketline.client.queue_choice import BrokerFaults, QueueSelector
@@ -35,7 +35,7 @@ _log = Log(__name__)
 _PROBE_ROUND_S: Final = 3.0
 
 
-class Producer:
+class Producer(Living):
     """Sends messages. Use it as `async with`, or between `start` and `close`, on one event loop.
 
     >>> async def main(address: str) -> None:
@@ -117,13 +117,13 @@ class Producer:
             await self._leave()
             raise
         self._loop = self.delivery.loop = asyncio.get_running_loop()
+        if self.sending.faults is not None and self.options.probes_brokers:
+            self._probing = runtime.every(_PROBE_ROUND_S, _PROBE_ROUND_S, self._probe_brokers, name="probe brokers")
         for topic in self.options.topics:
             try:
                 await self.delivery.publish_info(runtime.with_namespace(topic))
             except RocketlineError as error:
                 _log.warning("topic not ready", topic=topic, problem=str(error))
-        if self.sending.faults is not None and self.options.probes_brokers:
-            self._probing = runtime.every(_PROBE_ROUND_S, _PROBE_ROUND_S, self._probe_brokers, name="probe brokers")
         await runtime.heartbeat_all()
 
     async def close(self) -> None:
@@ -139,10 +139,6 @@ class Producer:
     async def _leave(self) -> None:
         await self.runtime.unregister_producer(self.runtime.with_namespace(self.group))
         await self.runtime.release()
-
-    @property
-    def is_running(self) -> bool:
-        return self._life.is_running
 
     def check_running(self) -> None:
         """Raise `ClosedError` or `NotStartedError` unless it and its runtime run. From any thread."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Self, Unpack
 
-from rocketline.client.lifecycle import Lifecycle
+from rocketline.client.lifecycle import Lifecycle, Living
 from rocketline.client.offset_store import NO_OFFSET, BrokerOffsets
 from rocketline.client.options import make_options
 from rocketline.client.pull_options import PullKeywords, PullOptions
@@ -21,7 +21,7 @@ from rocketline.client.runtime import ClientRuntime
 from rocketline.client.subscriptions import MessageSelector, parse_subscription
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
-from rocketline.errors import ClientError
+from rocketline.errors import RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
 
@@ -31,7 +31,7 @@ _SUBSCRIPTIONS_MAX: Final = 256
 """So many expressions are remembered: the same one in the next pull need not be parsed, and keeps its version."""
 
 
-class PullConsumer:
+class PullConsumer(Living):
     """Pulls when told. Use it as `async with`, or between `start` and `close`, on one event loop.
 
     Any number of pulls may be under way at once; those to one broker share a connection.
@@ -107,7 +107,7 @@ class PullConsumer:
         await self.runtime.lease()
         try:
             self._life.start()
-        except ClientError:  # closed, or started by somebody else, while we waited
+        except RocketlineError:  # closed, or started by somebody else, while we waited
             await self.runtime.release()
             raise
 
@@ -115,14 +115,6 @@ class PullConsumer:
         """Leave the runtime; pulls under way fail if nobody else uses it. Again: does nothing."""
         if self._life.close():
             await self.runtime.release()
-
-    @property
-    def is_running(self) -> bool:
-        return self._life.is_running
-
-    def check_running(self) -> None:
-        """Raise `NotStartedError` or `ClosedError` unless it runs. From any thread."""
-        self._life.check_running()
 
     # --- pulling
 
@@ -140,7 +132,8 @@ class PullConsumer:
 
         `selector` chooses among them: tags as in `"new || paid"`, or `by_sql(…)`. With `waits` the broker holds the
         pull back at the end of the queue until a message comes, for 20 s (`suspend_s`). Raises `ValueError` for an
-        offset or a count that cannot be, `ResponseError`, `TransportError`, `BrokerNotFoundError`.
+        offset or a count that cannot be, `ResponseError`, `TransportError`, `BrokerNotFoundError`, and
+        `CallTimeoutError` if the time was over before anybody knew whom to ask.
         """
         self._life.check()
         query = self.query(queue, offset, count_max, selector, waits=waits)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Self, TypeAlias, Unpack
 
 from rocketline.client.handling import AsyncBatchHandler, AsyncMessageHandler, BatchHandler, Handler, MessageHandler
-from rocketline.client.lifecycle import Lifecycle
+from rocketline.client.lifecycle import Lifecycle, Living
 from rocketline.client.options import make_options
 from rocketline.client.push_member import PushMember
 from rocketline.client.push_options import PushKeywords, PushOptions
@@ -28,7 +28,7 @@ from rocketline.model.subscription import MessageModel
 AnyHandler: TypeAlias = MessageHandler | BatchHandler | AsyncMessageHandler | AsyncBatchHandler
 
 
-class PushConsumer:
+class PushConsumer(Living):
     """Has messages brought to handlers. Use it as `async with`, or between `start` and `close`, on one event loop.
 
     >>> async def main(address: str) -> None:
@@ -70,7 +70,6 @@ class PushConsumer:
         self._member = PushMember(self.runtime, self.runtime.with_namespace(group), self.options)
         self._life = Lifecycle(f"<PushConsumer {group!r}>", self.runtime.check)
         self._closing: asyncio.Task[None] | None = None
-        self._closed = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<PushConsumer {self.group!r}, {self._life}>"
@@ -133,30 +132,22 @@ class PushConsumer:
             await self._member.end()
         finally:
             await self.runtime.release()
-            self._closed.set()
+            self._member.over.set()
 
     async def run(self) -> None:
-        """Wait until the consumer is closed, by a handler say."""
+        """Wait until the consumer, or the runtime that it shares, is closed, by a handler say."""
         if self._closing is None:
             self._life.check()
-        await self._closed.wait()
+        await self._member.over.wait()
 
     @property
-    def is_closed(self) -> bool:
-        return self._life.is_closed
+    def is_over(self) -> bool:
+        """Closing has ended, of the consumer or of the runtime under it."""
+        return self._member.over.is_set()
 
     def is_inside_handler(self) -> bool:
         """The caller is a handler of this consumer, in its thread or task, or its listener in its task."""
         return self._member.is_inside_handler()
-
-    @property
-    def is_new(self) -> bool:
-        """It was never started."""
-        return self._life.is_new
-
-    def check_running(self) -> None:
-        """Raise `NotStartedError` or `ClosedError` if it does not run. From any thread."""
-        self._life.check_running()
 
     # --- what to consume
 

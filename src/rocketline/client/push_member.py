@@ -104,6 +104,8 @@ class PushMember:
         self._work: list[Stoppable] = []
         self._started_ms = 0
         self._is_running = False
+        self.over = asyncio.Event()
+        """Set when the consumer is closed, or the runtime under it."""
 
     def _surroundings(self) -> Surroundings:
         runtime, options = self._runtime, self.options
@@ -296,6 +298,9 @@ class PushMember:
         if not self._is_running:
             return True
         return not self.is_suspended and await self.rebalancer.run()
+
+    def runtime_closed(self) -> None:
+        self.over.set()
 
     async def persist_offsets(self, *, is_last: bool = False) -> None:
         await self.offsets.persist_all(list(self.rebalancer.queues), is_last=is_last)

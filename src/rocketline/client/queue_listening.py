@@ -1,10 +1,10 @@
-"""Telling an application that other queues are its consumer's."""
+"""Calling an application's listeners, which are told of queues."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,34 @@ if TYPE_CHECKING:
     from rocketline.client.push_options import QueueListener
     from rocketline.client.runtime import ClientRuntime
 
-_inside: ContextVar[Throttle | None] = ContextVar("inside a queue listener", default=None)
-"""Each consumer has a log of its own."""
+_inside: ContextVar[tuple[Throttle, asyncio.Task[None] | None] | None] = ContextVar("inside a listener", default=None)
+"""Whose listener runs, for each consumer has a log of its own, and its task: tasks that a listener starts have this,
+too, and may outlive it."""
+
+
+async def call_listener(
+    runtime: ClientRuntime, log: Throttle, call: Callable[[], object], failed: Callable[[BaseException], None]
+) -> None:
+    """Make this call of a listener, and await what it gives if that is to be awaited. `failed` gets what it raises.
+
+    It runs in a task of its own: one that closes the consumer goes on when the work that called it is cancelled.
+    """
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        _inside.set((log, task))
+        try:
+            outcome = call()
+            if inspect.isawaitable(outcome):
+                await outcome
+        except asyncio.CancelledError as error:
+            if task is not None and task.cancelling():
+                raise
+            failed(error)  # not we are cancelled, but something that the listener waited for
+        except Exception as error:  # noqa: BLE001  # the application's listener may raise anything
+            failed(error)
+
+    await asyncio.shield(runtime.spawn(run(), name="listener"))
 
 
 async def tell_listener(
@@ -28,29 +54,21 @@ async def tell_listener(
     queues: Collection[MessageQueue],
     assigned: Collection[MessageQueue],
 ) -> None:
-    """Call the listener, or await it, with the topic and its queues as the application names them.
+    """Tell a consumer's listener that other queues are its own, with names as the application knows them."""
 
-    It runs in a task of its own: one that closes the consumer goes on when the rebalance that called it is cancelled.
-    What it raises is logged.
-    """
+    def call() -> object:
+        return listener(runtime.without_namespace(topic), as_seen(runtime, queues), as_seen(runtime, assigned))
 
-    async def tell() -> None:
-        _inside.set(log)
-        try:
-            outcome = listener(runtime.without_namespace(topic), as_seen(runtime, queues), as_seen(runtime, assigned))
-            if inspect.isawaitable(outcome):
-                await outcome
-        except asyncio.CancelledError as error:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            # Not we are cancelled, but something that the listener waited for: it must not end the rebalances.
-            log.error("queue listener failed", "queues are read all the same", error=error, topic=topic)
-        except Exception as error:  # noqa: BLE001  # the application's listener may raise anything
-            log.error("queue listener failed", "queues are read all the same", error=error, topic=topic)
+    def failed(error: BaseException) -> None:
+        log.error("queue listener failed", "queues are read all the same", error=error, topic=topic)
 
-    await asyncio.shield(runtime.spawn(tell(), name="queue listener"))
+    await call_listener(runtime, log, call, failed)
 
 
 def is_inside_listener(log: Throttle) -> bool:
-    """The caller is a listener on the loop, of the consumer that has this log."""
-    return _inside.get() is log
+    """The caller is a listener on the loop, of the consumer that has this log, or works for one that waits for it."""
+    inside = _inside.get()
+    if inside is None or inside[0] is not log:
+        return False
+    task = inside[1]
+    return task is not None and not task.done()

@@ -151,6 +151,8 @@ class ClientRuntime:
             await self._tasks.close()
             self._timers.close()
             await self.connections.close()
+            for consumer in list(self._members.consumers.values()):
+                consumer.runtime_closed()
 
     async def _start(self) -> None:
         options = self.options

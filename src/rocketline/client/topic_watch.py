@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from rocketline.client.queue_listening import call_listener
 from rocketline.client.queue_names import as_seen
 from rocketline.client.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable
 from rocketline.errors import RocketlineError
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 
 _FIRST_S: Final = 10.0
-_log = Log(__name__)
 
 TopicListener: TypeAlias = Callable[[str, set[MessageQueue]], object]
 """Called, or awaited, with a topic and all its queues."""
@@ -23,11 +22,12 @@ TopicListener: TypeAlias = Callable[[str, set[MessageQueue]], object]
 class TopicWatch:
     """Looks at some topics every now and then, from `start` to `close`."""
 
-    def __init__(self, runtime: ClientRuntime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: ClientRuntime, log: Throttle) -> None:
+        self._runtime, self._log = runtime, log
         self._listeners: dict[str, list[TopicListener]] = {}
         self._known: dict[str, set[MessageQueue]] = {}
         self._work: Stoppable | None = None
+        self._is_closed = False
 
     def add(self, topic: str, listener: TopicListener) -> None:
         """Tell `listener` of the next change. Until then what is there now counts as known."""
@@ -37,9 +37,12 @@ class TopicWatch:
 
     async def start(self, period_s: float) -> None:
         await self._look_at_all()
+        if self._is_closed:  # meanwhile
+            return
         self._work = self._runtime.every(period_s, _FIRST_S, self._look_at_all, name="look at topics")
 
     def close(self) -> None:
+        self._is_closed = True
         if self._work is not None:
             self._work.cancel()
             self._work = None
@@ -54,7 +57,7 @@ class TopicWatch:
         try:
             await runtime.update_route(on_wire)
         except RocketlineError as error:
-            _log.warning("queues of a topic not known", topic=topic, problem=error)
+            self._log.warning("queues of a topic not known", "they are looked for again", topic=topic, problem=error)
             return
         queues = as_seen(runtime, runtime.routes.queues_to_read(on_wire))
         known = self._known.get(topic)
@@ -66,9 +69,7 @@ class TopicWatch:
                 await self._tell(listener, topic, queues)
 
     async def _tell(self, listener: TopicListener, topic: str, queues: set[MessageQueue]) -> None:
-        try:
-            outcome = listener(topic, set(queues))
-            if inspect.isawaitable(outcome):
-                await outcome
-        except Exception as error:  # noqa: BLE001  # the application's listener may raise anything
-            _log.error("topic listener failed", error=error, topic=topic)
+        def failed(error: BaseException) -> None:
+            self._log.error("topic listener failed", "it is told of the next change", error=error, topic=topic)
+
+        await call_listener(self._runtime, self._log, lambda: listener(topic, set(queues)), failed)

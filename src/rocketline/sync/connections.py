@@ -445,6 +445,8 @@ class BlockingConnections:
     def close(self) -> None:
         """Close all that are idle; those in use are closed after their call, and no new call begins."""
         self._is_closed = True
+        if self._forks != _forks:
+            return  # they are the parent's: a farewell over TLS would end them there, too
         for address in list(self._idle):
             self._drop(address)
 

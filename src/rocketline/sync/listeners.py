@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from rocketline.client.handling import is_coroutine_function
 from rocketline.errors import ClientError
 
 
@@ -17,7 +17,7 @@ def in_thread(listener: Callable[..., object]) -> Callable[..., object]:
     Its thread is a daemon, so that one that hangs does not keep the process from ending. Raises `TypeError` for a
     coroutine function, which only a loop could run.
     """
-    if inspect.iscoroutinefunction(listener):
+    if is_coroutine_function(listener):
         raise TypeError(f"{listener!r} is a coroutine function: those are for the consumers of rocketline.aio")
 
     async def call(*arguments: object) -> None:

@@ -23,7 +23,7 @@ from rocketline.client.subscriptions import MessageSelector
 from rocketline.client.topic_watch import TopicListener
 from rocketline.client.validation import check_group
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError, GroupInUseError
+from rocketline.errors import ClosedError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 from rocketline.sync.listeners import in_thread
@@ -84,7 +84,7 @@ class LitePullConsumer:
             namespace=core_runtime.namespace,
             commit=self._commit_soon,
         )
-        self._life = Lifecycle(repr(self), self._portal.check_process)
+        self._life = Lifecycle(repr(self), self._check_place)
 
     def __repr__(self) -> str:
         return f"<LitePullConsumer {self.group!r}>"
@@ -107,34 +107,19 @@ class LitePullConsumer:
         `NoNameServerError` if topics are subscribed and no name server answers: then it is closed."""
         self._life.check_new()
         try:
-            self._portal.call(self._core.start())
-        except GroupInUseError:  # before anything began; it may be our own other start that has the place
-            raise
+            self._portal.call(self._core.start(self._life))
         except BaseException:
-            self._life.abandon()
-            self._end_thread()
-            raise
-        try:
-            self._life.start()
-        except ClosedError:  # while we waited
-            self._end()
+            self.runtime.end_thread()
             raise
 
     def close(self) -> None:
         """Save what was committed and leave the group. What was handed on and not committed comes again. Iterations
         and `poll` end. Again: does nothing."""
         if self._life.close():
-            self._end()
-
-    def _end(self) -> None:
-        try:
-            self._portal.call_closing(self._core.close())
-        finally:
-            self._end_thread()
-
-    def _end_thread(self) -> None:
-        if self.runtime.core.is_closed:  # we were the last to use it
-            self._portal.close()
+            try:
+                self._portal.call_closing(self._core.close())
+            finally:
+                self.runtime.end_thread()
 
     @property
     def is_running(self) -> bool:
@@ -194,7 +179,8 @@ class LitePullConsumer:
         return self
 
     def __next__(self) -> ReceivedMessage:
-        """The next message of any queue, whenever it comes. Ends when the consumer is closed."""
+        """The next message of any queue, whenever it comes. Ends when the consumer is closed; raises `ClosedError` if
+        the runtime is closed under it."""
         if not self._life.is_closed:
             self._life.check()
         while (message := self._polling.take_one()) is None:
@@ -203,9 +189,10 @@ class LitePullConsumer:
         return message
 
     def _wait(self, timeout_s: float) -> bool:
-        """Until there may be something to take; False once it is closed."""
+        """Until there may be something to take; False once it is closed. Raises `ClosedError` if its runtime is."""
         if self._life.is_running:
             self._queues.wait(min(timeout_s, CTRL_C_S))
+        self._life.check_if_running()
         return self._life.is_running
 
     # --- going elsewhere
@@ -288,10 +275,16 @@ class LitePullConsumer:
         async def act() -> None:
             action(*args, **kwargs)
 
-        if self._life.is_running:
-            self._portal.call(act())
-        else:
+        if self._life.is_closed or not self._portal.is_started:
             action(*args, **kwargs)
+        else:
+            self._portal.call(act())
+
+    def _check_place(self, thing: str) -> None:
+        """Any thread will do, in this process, while the runtime is open."""
+        self._portal.check_process(thing)
+        if self.runtime.core.is_closed:
+            raise ClosedError(f"{thing} is closed: make a new one")
 
     def _commit_soon(self, positions: Mapping[MessageQueue, int]) -> None:
         self._portal.post(self._core.commit_positions, positions)

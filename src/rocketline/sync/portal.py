@@ -58,6 +58,11 @@ class Portal:
         return loop
 
     @property
+    def is_started(self) -> bool:
+        """There is a loop, or was."""
+        return self._loop is not None
+
+    @property
     def is_inside(self) -> bool:
         """This is the loop's own thread, from which `call` would wait for itself."""
         return self._thread is threading.current_thread()
@@ -87,8 +92,11 @@ class Portal:
             waiting.cancel()
 
     def call_closing(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`, which closes something on the loop, and wait for it. Where the loop is gone, and with it all that
-        lived there, nothing is left to do: it was closed before, or a fork left it in the parent."""
+        """Run `work`, which closes something on the loop, and wait for it. Where no loop is, and so nothing that lives
+        there, nothing is to do: it was never started, was closed before, or a fork left it in the parent."""
+        if not self.is_started:
+            work.close()
+            return
         with suppress(ClosedError, ForkedError):
             self.call(work)
 

@@ -21,7 +21,7 @@ from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.send_room import SendRoom
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError, RocketlineError
+from rocketline.errors import RocketlineError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.sync.connections import BlockingConnections
@@ -97,12 +97,11 @@ class Producer:
 
     def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `GroupInUseError`, or `ClientError` if started."""
-        if self._connections.is_closed:
-            raise ClosedError(f"{self!r} is closed: make a new one")
+        self._core.check_new()
         try:
             self.runtime.portal.call(self._start())
         except BaseException:
-            self._end_thread()
+            self.runtime.end_thread()
             raise
 
     async def _start(self) -> None:
@@ -117,20 +116,15 @@ class Producer:
     def close(self) -> None:
         """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
         self._connections.close()
-        if self._core.is_running:
+        if not self._core.close_if_new():
             self.runtime.portal.call_closing(self._close())
         self._handover.close()
-        self._end_thread()
+        self.runtime.end_thread()
 
     async def _close(self) -> None:
         if self._closing_idle is not None:
             self._closing_idle.cancel()
         await self._core.close()
-
-    def _end_thread(self) -> None:
-        """The background thread goes with the last client of the runtime."""
-        if self.runtime.core.is_closed:
-            self.runtime.portal.close()
 
     # --- sending
 

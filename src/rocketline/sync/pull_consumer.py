@@ -93,7 +93,12 @@ class PullConsumer:
 
     def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `ClientError` if started already."""
-        self.runtime.portal.call(self._start())
+        self._core.check_new()
+        try:
+            self.runtime.portal.call(self._start())
+        except BaseException:
+            self.runtime.end_thread()
+            raise
 
     async def _start(self) -> None:
         await self._core.start()
@@ -107,10 +112,9 @@ class PullConsumer:
     def close(self) -> None:
         """Leave the runtime. Pulls of other threads that are under way end as they would. Again: does nothing."""
         self._connections.close()
-        if self._core.is_running:
+        if not self._core.close_if_new():
             self.runtime.portal.call_closing(self._close())
-        if self.runtime.core.is_closed:
-            self.runtime.portal.close()
+        self.runtime.end_thread()
 
     async def _close(self) -> None:
         if self._closing_idle is not None:
@@ -137,7 +141,8 @@ class PullConsumer:
 
         `selector` chooses among them: tags as in `"new || paid"`, or `by_sql(…)`. With `waits` the broker holds the
         pull back at the end of the queue until a message comes, for 20 s (`suspend_s`). Raises `ValueError` for an
-        offset or a count that cannot be, `ResponseError`, `TransportError`, `BrokerNotFoundError`.
+        offset or a count that cannot be, `ResponseError`, `TransportError`, `BrokerNotFoundError`, and
+        `CallTimeoutError` if the time was over before anybody knew whom to ask.
         """
         self._core.check_running()
         query = self._core.query(queue, offset, count_max, selector, waits=waits)

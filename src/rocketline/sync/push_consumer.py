@@ -87,11 +87,13 @@ class PushConsumer:
 
         Raises `GroupInUseError`, or `TransportError` if no name server can be reached; then nothing is left running.
         """
+        self._core.check_new()
         try:
             self.runtime.portal.call(self._core.start())
         except BaseException:
-            if not self._is_started:  # else it runs, and whoever started it will close it
-                self._end()
+            if self._core.is_closed:  # else it may run, and whoever started it will close it
+                self._closed.set()
+            self.runtime.end_thread()
             raise
         self._is_started = True
 
@@ -104,7 +106,7 @@ class PushConsumer:
         if self._core.is_inside_handler():
             self.runtime.portal.post(self._close_behind)
             return
-        if self._is_started and not self._closed.is_set():
+        if not self._core.close_if_new():
             self.runtime.portal.call_closing(self._core.close())
         self._end()
 
@@ -115,16 +117,15 @@ class PushConsumer:
 
     def _end(self) -> None:
         self._closed.set()
-        if self.runtime.core.is_closed:
-            self.runtime.portal.close()
+        self.runtime.end_thread()
 
     def run(self) -> None:
-        """Wait until the consumer is closed, by a handler say, or until Ctrl-C."""
+        """Wait until the consumer, or the runtime that it shares, is closed, by a handler say; or until Ctrl-C."""
         if not self._is_started:
             self._core.check_running()
         self.runtime.portal.check_process()
         with suppress(KeyboardInterrupt):
-            while not self._closed.wait(CTRL_C_S):
+            while not (self._closed.wait(CTRL_C_S) or self._core.is_over):
                 pass
 
     # --- what to consume
@@ -200,7 +201,7 @@ class PushConsumer:
 
     def _do(self, action: Callable[[], Result]) -> Result:
         """Do it where everything of the consumer happens: on the loop, once there is one."""
-        if self._core.is_new or self._closed.is_set():
+        if self._closed.is_set() or not self.runtime.portal.is_started:
             return action()
         return self.runtime.portal.call(_awaited(action))
 

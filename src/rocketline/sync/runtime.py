@@ -49,6 +49,10 @@ class ClientRuntime:
     def release(self) -> None:
         """Use it no more; whoever is last closes it."""
         self.portal.call_closing(self.core.release())
+        self.end_thread()
+
+    def end_thread(self) -> None:
+        """End the background thread if the last client is gone, and with it the runtime."""
         if self.core.is_closed:
             self.portal.close()
 

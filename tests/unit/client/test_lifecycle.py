@@ -76,3 +76,29 @@ def test_client_is_not_closed_from_another_loop() -> None:
 
 def test_client_whose_runtime_was_closed_has_its_own_to_close() -> None:
     assert only_before(ClosedError("<runtime> is closed")).close()
+
+
+def test_of_two_who_close_one_has_something_to_end() -> None:
+    """As when a signal handler closes what is just being closed."""
+    nested: list[bool] = []
+
+    def interrupted(thing: str) -> None:
+        if not nested:
+            nested.append(False)
+            nested[0] = life.close()
+
+    life = Lifecycle("<it>", interrupted)
+    life.start()
+    assert [life.close(), *nested] == [False, True]
+
+
+def test_what_does_not_run_yet_can_be_closed_by_any_thread_and_cannot_start() -> None:
+    life = Lifecycle("<it>", anywhere)
+    assert life.close_if_new()
+    assert not life.close_if_new()
+    with pytest.raises(ClosedError):
+        life.start()
+    running = Lifecycle("<it>", anywhere)
+    running.start()
+    assert not running.close_if_new()
+    assert running.is_running

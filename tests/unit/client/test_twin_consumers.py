@@ -12,7 +12,7 @@ from rocketline.sync import pull_consumer as blocking_pull
 
 LITE = (lite_pull_consumer.LitePullConsumer, blocking_lite.LitePullConsumer)
 PULL = (pull_consumer.PullConsumer, blocking_pull.PullConsumer)
-FOR_THE_TWIN = {"query", "timeout_s", "check_running"}
+FOR_THE_TWIN = {"query", "timeout_s", "check_new", "check_running", "close_if_new"}
 """What the asyncio pull consumer has for the blocking one alone."""
 WITHOUT_LOOP = {"pull_raw_soon"}
 """What asyncio programs do by not awaiting at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import socket
 import threading
@@ -24,6 +25,7 @@ from rocketline.errors import (
 )
 from rocketline.net.config import TlsConfig
 from rocketline.net.tls import ServerTls, TlsLayer, client_context
+from rocketline.sync import connections
 from rocketline.sync.connections import BlockingConnections, Lookout
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.server_process import free_port
@@ -309,6 +311,19 @@ class TestTls:
             pool = BlockingConnections(tls=client_context(config))
             for size in (3, 300_000):
                 assert len(pool.request(address, Command(1, {}, bytes(size)), 3).body) == size
+            pool.close()
+
+    def test_forked_child_that_closes_says_no_farewell_on_the_parents_connection(
+        self, authority: tuple[trustme.CA, TlsConfig], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, config = authority
+        with tls_echo(config) as address:
+            pool = BlockingConnections(tls=client_context(config))
+            pool.request(address, Command(1), 3)
+            with monkeypatch.context() as child:
+                child.setattr(connections, "_forks", 1)
+                copy.copy(pool).close()
+            assert pool.request(address, Command(1, {}, b"still here"), 3).body == b"still here"
             pool.close()
 
     def test_stranger_is_not_trusted(self, authority: tuple[trustme.CA, TlsConfig]) -> None:
