@@ -13,6 +13,7 @@ from rocketline.testing.exchange import Exchange
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode
 from rocketline.wire.bodies.lists import ConsumerList
+from rocketline.wire.bodies.stats import BrokerStatsData
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
@@ -27,6 +28,7 @@ from rocketline.wire.headers import (
     SendMessageResponseHeader,
     UnregisterClientRequestHeader,
     UpdateConsumerOffsetRequestHeader,
+    ViewBrokerStatsDataRequestHeader,
     ViewMessageRequestHeader,
 )
 from rocketline.wire.headers.fields import Header
@@ -139,6 +141,12 @@ class BrokerQuestions(Exchange):
     def group(self, group: str) -> SubscriptionGroupConfig:
         header = GetSubscriptionGroupConfigRequestHeader(group=group)
         return decode(SubscriptionGroupConfig, self.request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header).body)
+
+    def counted(self, statistic: str, key: str) -> int:
+        """What the last minute brought, by the samples that the broker has; nothing if it has not counted any yet."""
+        header = ViewBrokerStatsDataRequestHeader(stats_name=statistic, stats_key=key)
+        answer = self.ask(Command(RequestCode.VIEW_BROKER_STATS_DATA, headers.encode(header)))
+        return decode(BrokerStatsData, answer.body).stats_minute.sum if answer.code == ResponseCode.SUCCESS else 0
 
     def client_ids(self, group: str) -> list[str]:
         """The members of a group that is online."""

@@ -5,7 +5,8 @@ Delays that clients wait for are short on both, as `DELAYS_S` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -22,6 +23,8 @@ DELAYS_S: Final = (1, 2, 1, 1, 3, *[1] * 13)
 """Seconds of the delay levels 1 to 18. A message that failed for the n-th time waits for level n + 2."""
 SHORT: Final = {"messageDelayLevel": " ".join(f"{seconds}s" for seconds in DELAYS_S)}
 
+_APACHE: Final = pytest.param("apache", marks=[pytest.mark.interop, pytest.mark.timeout(func_only=True)])
+"""The time limit is for the test alone: the first one is not to pay for the start of the servers, which has its own."""
 _numbers: Final = count(1)
 
 
@@ -53,6 +56,14 @@ class ClientCluster:
         return group
 
 
+def wait_until(condition: Callable[[], object], patience_s: float = 30) -> None:
+    """Return once it is so: brokers do some things a moment after they have answered."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < patience_s
+        time.sleep(0.05)
+
+
 @contextmanager
 def our_cluster() -> Iterator[ClientCluster]:
     with Server(process=True, brokers=2, settings=SHORT) as server:
@@ -70,7 +81,7 @@ def apache_cluster(release: Release, home: Path) -> Iterator[ClientCluster]:
             yield ClientCluster("apache", name_server.address, tuple(broker.address for broker in brokers))
 
 
-@pytest.fixture(scope="session", params=["ours", pytest.param("apache", marks=pytest.mark.interop)])
+@pytest.fixture(scope="session", params=["ours", _APACHE])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientCluster]:
     """Ours in `make test`, Apache's in `make interop`. For whom it is imported."""
     if request.param == "ours":

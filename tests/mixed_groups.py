@@ -89,7 +89,8 @@ class MixedGroup:
     def ownership(self) -> dict[str, list[MessageQueue]]:
         """The queues of the topic that each member says it has, by client id."""
         owned = {}
-        with BrokerQuestions(self.cluster.brokers[0]) as broker:
+        # The broker asks the member, and waits 10 s for it.
+        with BrokerQuestions(self.cluster.brokers[0], timeout_s=20) as broker:
             for client_id in broker.client_ids(self.group):
                 header = GetConsumerRunningInfoRequestHeader(consumer_group=self.group, client_id=client_id)
                 code = RequestCode.GET_CONSUMER_RUNNING_INFO

@@ -7,10 +7,11 @@ character occurs in it, which also tells differences of quotes, escapes and empt
 from __future__ import annotations
 
 import json
+import socket
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -47,16 +48,28 @@ class Answer(NamedTuple):
     spelling: dict[str, int]
 
 
+class Caller(Exchange):
+    """A connection to one of the two."""
+
+    def close(self) -> None:
+        """Return when the server has seen the end of it, and has ended its side, too; or when its time is up."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+            while self._connection.recv(65_536):
+                pass
+        super().close()
+
+
 class Twin:
     """One of the two, with a connection per caller: whoever hangs up is taken for dead."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._connections: dict[str, Exchange] = {}
+        self._connections: dict[str, Caller] = {}
 
     def ask(self, request: Request, caller: str = "observer") -> Answer:
         if caller not in self._connections:
-            self._connections[caller] = Exchange(self.address)
+            self._connections[caller] = Caller(self.address)
         answer = self._connections[caller].ask(request.command())
         body: Any = answer.body.decode()
         if body[:1] == "{":

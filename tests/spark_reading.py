@@ -14,6 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from client_clusters import ClientCluster
 from rocketline import Message, Producer
 from rocketline.model.queue import MessageQueue
+from rocketline.wire.namespaces import with_namespace
+from topic_contents import found_afterwards
 
 BROKER = "broker-a"
 _BATCH = 200
@@ -31,7 +33,11 @@ def fill(
     namespace: str = "",
 ) -> None:
     """So many messages for queue 0, 1, … of `broker-a`; each body tells its queue and number: `b"1/25"`."""
-    with Producer(cluster.name_server, group="fill", namespace=namespace) as producer:
+    address = cluster.name_server
+    with (
+        Producer(address, group="fill", namespace=namespace) as producer,
+        found_afterwards(address, with_namespace(namespace, topic), sum(counts)),
+    ):
         for queue_id, count in enumerate(counts):
             queue = MessageQueue(topic, BROKER, queue_id)
             messages = [

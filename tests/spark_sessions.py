@@ -33,6 +33,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def jobs_begun(spark: SparkSession) -> int:
+    """How many jobs there were so far: without a job there is no task. Asked of the scheduler, which knows at once."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+
 @contextmanager
 def leaving_nothing() -> Iterator[None]:
     """The rule for tests with Spark: connections to its JVM, and threads for them, come as it needs them."""

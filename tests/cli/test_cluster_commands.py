@@ -12,7 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from client_clusters import ClientCluster, cluster
+from broker_questions import BrokerQuestions
+from client_clusters import ClientCluster, cluster, wait_until
 from rocketline.cli.commands import rocketline
 from server_commands import running
 
@@ -47,6 +48,18 @@ def fails(cluster: ClientCluster) -> Any:
 
 def rows(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def wait_for_messages(run: Any, topic: str, count: int) -> None:
+    """Apache answers a send before the message is in its queue."""
+    wait_until(lambda: sum(row["messages"] for row in rows(run("topic", "queues", topic, "--json"))) == count)
+
+
+def wait_for_index(cluster: ClientCluster, topic: str, key: str, count: int = 1, *, kind: str = "K") -> None:
+    """Apache puts a message into the index after it is in its queue. `kind` is U for the id of a message."""
+    first, second = cluster.brokers
+    with BrokerQuestions(first) as a, BrokerQuestions(second) as b:
+        wait_until(lambda: len(a.by_key(topic, key, kind)) + len(b.by_key(topic, key, kind)) == count)
 
 
 # --- topics
@@ -135,6 +148,7 @@ def test_wrong_use_has_status_2_and_says_what_is_wrong(fails: Any, arguments: tu
 def test_group_from_its_making_to_its_end(run: Any, fails: Any, cluster: ClientCluster) -> None:
     cluster.make_topic("consumed", queues=1, brokers=2)
     run("send", "consumed", "x", "--queue", "broker-a:0", "--count", "3")
+    wait_for_messages(run, "consumed", 3)
     run("group", "create", "readers", "--retry-max", "3")
     assert "readers" in [row["group"] for row in rows(run("group", "list", "--json"))]
     (shown,) = rows(run("group", "show", "readers", "--json"))
@@ -208,6 +222,7 @@ def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, clus
     cluster.make_topic("orders", queues=2, brokers=2)
     (sent,) = rows(run("send", "orders", "two teapots", "--tag", "new", "--key", "42", "--property", "a=b", "--json"))
     place = f"{sent['broker']}:{sent['queue']}"
+    wait_for_index(cluster, "orders", "42")
 
     (found,) = rows(run("message", "get", "orders", sent["message_id"], "--json"))
     assert (found["body"], found["tags"], found["keys"], found["properties"]["a"]) == (
@@ -227,6 +242,7 @@ def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, clus
 
     (again,) = rows(run("message", "resend", "orders", sent["message_id"], "--json"))
     assert again["message_id"] != sent["message_id"]
+    wait_for_index(cluster, "orders", "42", 2)
     assert len(rows(run("message", "find", "orders", "--key", "42", "--json"))) == 2
     status, told = fails("message", "find", "orders", "--key", "43")
     assert (status, told.startswith("rocketline: topic 'orders' has no message with the key '43'")) == (1, True)
@@ -262,6 +278,7 @@ def test_follower_ends_quietly_when_nobody_reads_on(run: Any, cluster: ClientClu
 def test_lines_of_a_pipe_are_messages_and_empty_ones_are_none(run: Any, cluster: ClientCluster) -> None:
     cluster.make_topic("logs", queues=1, brokers=2)
     assert len(rows(run("send", "logs", "-", "--lines", "--json", input="one\r\n\ntwo\nthree"))) == 3
+    wait_for_messages(run, "logs", 3)
     bodies = run("tail", "logs", "--body").stdout.splitlines()
     assert sorted(bodies) == ["one", "three", "two"]
 
@@ -271,6 +288,7 @@ def test_body_of_a_file_is_sent_byte_by_byte(run: Any, cluster: ClientCluster, t
     file = tmp_path / "body"
     file.write_bytes(bytes(range(256)))
     (sent,) = rows(run("send", "files", "--file", str(file), "--json"))
+    wait_for_index(cluster, "files", sent["message_id"], kind="U")
 
     (found,) = rows(run("message", "get", "files", sent["message_id"], "--json"))
     assert "body" not in found
@@ -283,6 +301,7 @@ def test_sum_of_many_messages_is_told_in_one_line(run: Any, cluster: ClientClust
     cluster.make_topic("many", queues=1, brokers=2)
     (line,) = run("send", "many", "x", "--count", "25").stdout.splitlines()
     assert line.startswith("25 messages in ")
+    wait_for_messages(run, "many", 25)
     assert sum(row["messages"] for row in rows(run("topic", "queues", "many", "--json"))) == 25
 
 
@@ -291,6 +310,7 @@ def test_what_was_shown_is_consumed_for_the_group_and_nothing_else_is(
 ) -> None:
     cluster.make_topic("queue", queues=1, brokers=2)
     run("send", "queue", "-", "--lines", "--queue", "broker-a:0", input="\n".join(map(str, range(25))))
+    wait_for_messages(run, "queue", 25)
 
     first = run("consume", "queue", "--group", "audit", "--from", "first", "--limit", "13", "--body").stdout
     assert first.splitlines() == [str(number) for number in range(13)]

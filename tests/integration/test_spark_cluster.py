@@ -12,6 +12,7 @@ from rocketline.spark.cluster import Cluster
 from rocketline.spark.cluster_view import Bounds
 from rocketline.spark.options import SourceOptions, source_options
 from rocketline.testing.pytest_plugin import RocketMQ
+from rocketline.wire.codes import RequestCode, ResponseCode
 
 
 def options(address: str, **given: Any) -> SourceOptions:
@@ -29,6 +30,18 @@ def test_a_broker_that_is_not_registered_is_waited_for_or_left_out(rocketmq: Roc
     with Cluster(options(rocketmq.address, subscribe=topic, failOnDataLoss="false")) as cluster:
         look = cluster.look({here, away})
         assert (look.bounds, look.gone) == ({here: Bounds(0, 0)}, frozenset({away}))
+
+
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern", "assign"])
+def test_a_broker_that_came_back_between_two_questions_has_its_queues(rocketmq: RocketMQ, option: str) -> None:
+    topic = rocketmq.topic(queues=1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    wanted = f'{{"{topic}": {{"broker-a": [0]}}}}' if option == "assign" else topic
+    fault = rocketmq.faults.refuse(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST)
+    with Cluster(options(rocketmq.address, **{option: wanted})) as cluster:
+        look = cluster.look({queue})
+    assert fault.happened == 1
+    assert (look.bounds, look.gone) == ({queue: Bounds(0, 0)}, frozenset())
 
 
 def test_a_queue_to_begin_with_must_be_there_whatever_is_asked_for(rocketmq: RocketMQ) -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from rocketline import Message, Producer
 from rocketline.admin.blocking import Admin
-from rocketline.errors import CallTimeoutError, ConnectError, NoPermissionError, RouteError, TransportError
+from rocketline.errors import (
+    CallTimeoutError,
+    ConnectError,
+    NoPermissionError,
+    RouteError,
+    TopicNotFoundError,
+    TransportError,
+)
 from rocketline.model.sys_flags import CompressionType
 from rocketline.spark.broker_links import close_links, links_for
 from rocketline.spark.client_settings import ClientSettings
@@ -301,6 +308,16 @@ def test_a_topic_that_is_gone_is_a_loss_too(rocketmq: RocketMQ) -> None:
     assert read(how, part("never-made", 0, 10)) == []
     with pytest.raises(RouteError, match="never-made"):  # a broker that is down is not gone
         read(how, part("never-made", 0, 10, broker="broker-z"))
+
+
+def test_a_topic_whose_broker_has_just_come_back_is_not_gone(rocketmq: RocketMQ) -> None:
+    topic = rocketmq.topic(queues=1)
+    fill(rocketmq.address, topic, 10)
+    fault = rocketmq.faults.refuse(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST)
+    with pytest.raises(TopicNotFoundError):  # and Spark runs the task again
+        read(options(rocketmq.address, pull_timeout_s=0.0), part(topic, 0, 10))  # without any patience
+    assert fault.happened == 1
+    assert offsets(read(options(rocketmq.address), part(topic, 0, 10))) == list(range(10))
 
 
 # --- a topic made anew

@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 COUNT: Final = 50
 SOON_S: Final = 60.0
+HANDSHAKE_S: Final = 30.0
+"""A server that has just started takes its time for its first one, on a busy machine."""
 BODIES: Final = sorted(b"%d" % number for number in range(COUNT))
 
 
@@ -64,6 +66,10 @@ class Files:
         return {"tls.enable": "true", "tls.server.mode": "enforcing", "tls.config.file": str(file)}
 
 
+def patient_admin(address: str, tls: Tls | bool) -> Admin:
+    return Admin(address, tls=tls, timeout_s=HANDSHAKE_S, connect_timeout_s=HANDSHAKE_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Secured:
     """A name server and a broker of Apache's that show certificates; the broker wants to see one, too."""
@@ -77,7 +83,7 @@ class Secured:
         return Tls(trust_path=self.files.trust, cert_path=chain, key_path=key)
 
     def topic(self, name: str) -> str:
-        with Admin(self.address, tls=self.tls) as admin:
+        with patient_admin(self.address, self.tls) as admin:
             admin.topics.create(name, queue_count=2)
         return name
 
@@ -102,8 +108,11 @@ def secured(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def _shows(secured: Secured, broker: str) -> bool:
-    with Admin(secured.address, tls=secured.tls) as admin:
-        return broker in str(admin.brokers.clusters())
+    try:
+        with patient_admin(secured.address, secured.tls) as admin:
+            return broker in str(admin.brokers.clusters())
+    except TransportError:
+        return False
 
 
 def test_blocking_clients_send_and_consume(secured: Secured) -> None:
@@ -155,7 +164,7 @@ def test_servers_that_nobody_vouches_for_are_refused(secured: Secured) -> None:
         Producer(secured.address, group="wary", tls=wrong) as producer,
     ):
         producer.send(Message("TBW102", b"secret"))
-    with pytest.raises(ConnectError, match="certificate"), Admin(secured.address, tls=True) as admin:
+    with pytest.raises(ConnectError, match="certificate"), patient_admin(secured.address, True) as admin:
         admin.brokers.clusters()
 
 
@@ -183,7 +192,7 @@ def test_certificate_for_another_host_is_refused(secured: Secured, release: Rele
     properties = secured.files.for_java("elsewhere", secured.files.elsewhere)
     with ApacheNameServer(release, tmp_path / "name-server", properties=properties) as name_server:
         name_server.wait_until_ready()
-        with pytest.raises(ConnectError, match="certificate"), Admin(name_server.address, tls=secured.tls) as admin:
+        with pytest.raises(ConnectError, match="certificate"), patient_admin(name_server.address, secured.tls) as admin:
             admin.brokers.clusters()
-        with Admin(name_server.address, tls=Tls(verifies=False)) as admin:
+        with patient_admin(name_server.address, Tls(verifies=False)) as admin:
             assert admin.brokers.clusters() == []

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from client_clusters import DELAYS_S, ClientCluster
+from client_clusters import DELAYS_S, ClientCluster, wait_until
 from rocketline import Admin, Credentials
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, fetch
@@ -31,8 +31,8 @@ def _write(frame: DataFrame, cluster: ClientCluster, **options: str) -> None:
     frame.write.format("rocketmq").option("nameServer", cluster.name_server).options(**options).mode("append").save()
 
 
-def _stored_numbers(cluster: ClientCluster, topic: str) -> list[int]:
-    return sorted(int(message.body) for message in topic_contents(cluster.name_server, topic))
+def _stored_numbers(cluster: ClientCluster, topic: str, expected: int) -> list[int]:
+    return sorted(int(message.body) for message in topic_contents(cluster.name_server, topic, expected=expected))
 
 
 def _wait(condition: Callable[[], list[ReceivedMessage]], timeout_s: float = 30) -> list[ReceivedMessage]:
@@ -46,7 +46,7 @@ def _wait(condition: Callable[[], list[ReceivedMessage]], timeout_s: float = 30)
 def test_every_row_becomes_one_message_on_either_broker(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic(brokers=2)
     _write(spark.range(0, 20_000, 1, 2).selectExpr("string(id) AS body"), cluster, topic=topic)
-    assert _stored_numbers(cluster, topic) == list(range(20_000))
+    assert _stored_numbers(cluster, topic, 20_000) == list(range(20_000))
     assert all(queue_contents(cluster.name_server, topic).values())
 
 
@@ -57,7 +57,7 @@ def test_columns_become_parts_of_the_message(spark: SparkSession, cluster: Clien
                    map('color', 'red', 'größe', 'XL') AS properties, 'order-7' AS shardingKey"""
     )
     _write(frame, cluster)
-    (message,) = topic_contents(cluster.name_server, topic)
+    (message,) = topic_contents(cluster.name_server, topic, expected=1)
     assert (message.body, message.tags, message.keys) == (b"hello", "new", ("k1", "k2"))
     assert (message.properties["color"], message.properties["größe"]) == ("red", "XL")
     assert re.fullmatch(r"[0-9a-f]{32}/-/0/0", message.properties["SPARK_ID"])
@@ -68,7 +68,7 @@ def test_rows_of_a_key_lie_in_one_queue_in_their_order(spark: SparkSession, clus
     rows = spark.range(0, 5000, 1, 1).selectExpr("string(id) AS body", "string(id % 7) AS shardingKey")
     _write(rows, cluster, topic=topic, sendBatchSize="16")
     queues_of: dict[str, set[tuple[str, int]]] = {}
-    for queue, messages in queue_contents(cluster.name_server, topic).items():
+    for queue, messages in queue_contents(cluster.name_server, topic, expected=5000).items():
         numbers: dict[str, list[int]] = {}
         for message in messages:
             numbers.setdefault(message.properties["__SHARDINGKEY"], []).append(int(message.body))
@@ -77,7 +77,7 @@ def test_rows_of_a_key_lie_in_one_queue_in_their_order(spark: SparkSession, clus
             queues_of.setdefault(key, set()).add(queue)
     assert len(queues_of) == 7
     assert all(len(queues) == 1 for queues in queues_of.values())
-    assert _stored_numbers(cluster, topic) == list(range(5000))
+    assert _stored_numbers(cluster, topic, 5000) == list(range(5000))
 
 
 def test_message_for_a_given_time_comes_then(spark: SparkSession, cluster: ClientCluster) -> None:
@@ -96,7 +96,7 @@ def test_message_for_a_given_time_comes_then(spark: SparkSession, cluster: Clien
 def test_time_may_be_a_number_of_milliseconds(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     _write(spark.sql("SELECT 'past' AS body, bigint(1000) AS deliverTimestamp"), cluster, topic=topic)
-    assert [message.body for message in topic_contents(cluster.name_server, topic)] == [b"past"]
+    assert [message.body for message in topic_contents(cluster.name_server, topic, expected=1)] == [b"past"]
 
 
 def test_time_that_is_too_far_ahead_is_an_error_that_names_the_row(spark: SparkSession, cluster: ClientCluster) -> None:
@@ -129,13 +129,13 @@ def test_ways_of_sending_bring_every_row_once(
 ) -> None:
     topic = cluster.topic(brokers=2)
     _write(spark.range(0, 300, 1, 2).selectExpr("string(id) AS body"), cluster, topic=topic, **options)
-    assert _stored_numbers(cluster, topic) == list(range(300))
+    assert _stored_numbers(cluster, topic, 300) == list(range(300))
 
 
 def test_messages_have_no_identity_if_none_is_wanted(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     _write(spark.sql("SELECT 'a' AS body"), cluster, topic=topic, addIdentity="false")
-    (message,) = topic_contents(cluster.name_server, topic)
+    (message,) = topic_contents(cluster.name_server, topic, expected=1)
     assert "SPARK_ID" not in message.properties
 
 
@@ -169,6 +169,7 @@ def test_unknown_topic_is_one_error_and_no_new_topic(spark: SparkSession, cluste
 def test_stream_sends_what_it_reads_once(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     source, target = cluster.topic(brokers=2), cluster.topic(brokers=2)
     _write(spark.range(0, 5000, 1, 2).selectExpr("string(id) AS body"), cluster, topic=source)
+    sent = {message.message_id for message in topic_contents(cluster.name_server, source, expected=5000)}
     stream = spark.readStream.format("rocketmq").option("nameServer", cluster.name_server).option("subscribe", source)
     rows = stream.option("startingOffsets", "earliest").load().select("body", "properties")
     query = (
@@ -180,10 +181,9 @@ def test_stream_sends_what_it_reads_once(spark: SparkSession, cluster: ClientClu
         .start()
     )
     query.awaitTermination()
-    stored = topic_contents(cluster.name_server, target)
+    stored = topic_contents(cluster.name_server, target, expected=5000)
     assert sorted(int(message.body) for message in stored) == list(range(5000))
     assert {message.properties["SPARK_ID"].split("/")[0] for message in stored} == {str(query.id)}
-    sent = {message.message_id for message in topic_contents(cluster.name_server, source)}
     assert {message.message_id for message in stored} == sent, "the unique id in properties is kept"
 
 
@@ -205,6 +205,7 @@ def test_keys_open_a_guarded_broker(spark: SparkSession, tmp_path: Path) -> None
         admin.topics.create("guarded", queue_count=1)
         _write(rows, guarded, topic="guarded", **keys)
         (queue,) = admin.topics.readable_queues("guarded")
+        wait_until(lambda: admin.offsets.max(queue) >= 100)
         assert admin.offsets.max(queue) == 100
         for wrong in ({}, keys | {"rocketmq.secretKey": "87654321"}):
             with pytest.raises(PySparkException, match="SEND_BATCH_MESSAGE at "):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -84,6 +85,7 @@ def test_broker_that_never_answers_costs_ten_pulls_of_the_time_that_one_may_take
         took_s = time.monotonic() - begin_s
     finally:
         halting.broker.resume()
-    assert told(raised.value) == f"{halting.broker.address}: no answer in 0.1 s"
+    # The rest of the time is told that was left when the wait began: a moment less on a busy machine.
+    assert re.fullmatch(rf"{halting.broker.address}: no answer in 0\.(1|0\d+) s", told(raised.value))
     assert 1.0 < took_s < 60  # Spark runs the task four times; with the default, of 3 s, that takes two minutes
     assert in_order(_planned(spark, halting, 3000).collect()) == span(0, 0, 3)

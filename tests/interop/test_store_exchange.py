@@ -99,6 +99,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def filled_queue(broker: BrokerQuestions, count: int) -> list[StoredMessage]:
+    """The first queue, once it has so many: Apache's broker puts a message there a moment after its answer."""
+    wait_until(lambda: len(broker.queue(TOPIC, 0)) >= count)
+    return broker.queue(TOPIC, 0)
+
+
 def wait_until_kept(broker: BrokerQuestions, home: Path) -> None:
     """Apache's broker derives the index a moment later, and both write offsets down every five seconds."""
     file = home / "store" / "config" / "consumerOffset.json"
@@ -177,9 +183,10 @@ def test_file_that_one_broker_made_ahead_when_it_was_killed_does_not_disturb_the
     body = bytes(range(256)) * 64
     with served(pair.first) as (process, broker):
         broker.create_topic(TOPIC, queues=1)
-        for _ in range(int(SETTINGS["mappedFileSizeCommitLog"]) // len(body) - 2):
+        count = int(SETTINGS["mappedFileSizeCommitLog"]) // len(body) - 2
+        for _ in range(count):
             broker.send(Message.of(TOPIC, body), 0)
-        before = broker.queue(TOPIC, 0)
+        before = filled_queue(broker, count)
         wait_until(lambda: bool(unused_files(pair.home, before[-1])))
         process.kill()
     [unused] = unused_files(pair.home, before[-1])
@@ -190,7 +197,7 @@ def test_file_that_one_broker_made_ahead_when_it_was_killed_does_not_disturb_the
             assert broker.queue(TOPIC, 0) == before
             for number in range(80):  # beyond the end of the file
                 assert broker.send(Message.of(TOPIC, body), 0).queue_offset == len(before) + number
-            before = broker.queue(TOPIC, 0)
+            before = filled_queue(broker, len(before) + 80)
             process.kill()
     with served(pair.second) as (process, broker):
         assert broker.queue(TOPIC, 0) == before

@@ -24,6 +24,9 @@ from rocketline.wire.codes import ResponseCode
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 _FOUND_S = 20.0
+_CONSUMED_S = 45.0
+"""A member may find its queues after 20 s only, and says how far it is every 5 s."""
+_SEND_S = 30.0
 
 
 @pytest.fixture
@@ -32,9 +35,9 @@ async def admin(cluster: ClientCluster) -> AsyncIterator[Admin]:
         yield admin
 
 
-async def eventually(ask: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(ask: Callable[[], Awaitable[bool]], patience_s: float = _FOUND_S) -> None:
     """Return once it is so: brokers tell name servers and index messages a little later."""
-    async with asyncio.timeout(_FOUND_S):
+    async with asyncio.timeout(patience_s):
         while not await ask():  # noqa: ASYNC110  # it happens in another process
             await asyncio.sleep(0.02)
 
@@ -42,7 +45,7 @@ async def eventually(ask: Callable[[], Awaitable[bool]]) -> None:
 async def sent(cluster: ClientCluster, topic: str, *bodies: bytes, queue_id: int = 0, broker: str = "broker-a") -> None:
     """Messages in one queue, each with its body as key and tag; they can be read when this returns."""
     queue = MessageQueue(topic, broker, queue_id)
-    async with Producer(cluster.name_server, group="scenario-producers") as producer:
+    async with Producer(cluster.name_server, group="scenario-producers", send_timeout_s=_SEND_S) as producer:
         for body in bodies:
             name = body.decode()
             message = Message(topic, body, tags=name, keys=[name], properties={"color": "red"})
@@ -250,7 +253,7 @@ async def test_consumer_that_runs_is_shown_with_its_queues_and_made_to_consume(
     assert not (await admin.clients.consumers(group)).is_online
 
     async with consuming(cluster, group, topic):
-        await eventually(lambda: _has_lag(admin, group, 0))
+        await eventually(lambda: _has_lag(admin, group, 0), _CONSUMED_S)
         members = await admin.clients.consumers(group)
         (member,) = members.members
         client_id = member.client_id or ""
@@ -281,7 +284,7 @@ async def test_producer_that_runs_is_shown(cluster: ClientCluster, admin: Admin)
     topic, group = cluster.topic(queues=1), "shown-producers"
     assert await admin.clients.producers(group) == ()
 
-    async with Producer(cluster.name_server, group=group) as producer:
+    async with Producer(cluster.name_server, group=group, send_timeout_s=_SEND_S) as producer:
         await producer.send(Message(topic, b"x"))
         await eventually(lambda: _has_producer(admin, group))
         (shown,) = await admin.clients.producers(group)

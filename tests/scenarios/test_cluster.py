@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 
 from broker_questions import BrokerQuestions
-from client_clusters import DELAYS_S, ClientCluster
+from client_clusters import DELAYS_S, ClientCluster, wait_until
 from rocketline.model.message import Message
-
-
-def wait_until(condition: Callable[[], object], patience_s: float) -> None:
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < patience_s
-        time.sleep(0.05)
 
 
 def test_topics_of_two_masters_take_messages_and_keep_apart(cluster: ClientCluster) -> None:

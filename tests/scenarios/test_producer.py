@@ -11,7 +11,6 @@ import pytest
 from client_clusters import DELAYS_S, ClientCluster
 from producers import FLAVOURS, MakeProducer, error_of, maker
 from rocketline import PullConsumer
-from rocketline.client.pulling import PullStatus
 from rocketline.client.queue_choice import by_hash
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import RouteError, TopicNotExistError
@@ -35,16 +34,12 @@ def reading(cluster: ClientCluster) -> Iterator[PullConsumer]:
         yield consumer
 
 
-def read(cluster: ClientCluster, queue: MessageQueue, count: int, *, waits: bool = False) -> list[ReceivedMessage]:
-    """The first `count` messages of a queue."""
+def read(cluster: ClientCluster, queue: MessageQueue, count: int) -> list[ReceivedMessage]:
+    """The first `count` messages of a queue, once they are there: Apache answers a send before that."""
     with reading(cluster) as consumer:
         found: list[ReceivedMessage] = []
         while len(found) < count:
-            result = consumer.pull(queue, len(found), waits=waits)
-            if result.status is PullStatus.FOUND:
-                found += result.messages
-            else:
-                assert waits, f"{len(found)} of {count} messages, then {result.status}"
+            found += consumer.pull(queue, len(found), waits=True).messages
         return found
 
 
@@ -59,7 +54,7 @@ async def test_what_is_sent_can_be_read(cluster: ClientCluster, make: MakeProduc
         await producer.send_oneway(Message(topic, b"oneway"))
         queue = receipts[0].queue
         assert [receipt.queue_offset for receipt in receipts] == [0, 1]
-    plain, full, oneway = await asyncio.to_thread(read, cluster, queue, 3, waits=True)
+    plain, full, oneway = await asyncio.to_thread(read, cluster, queue, 3)
     assert (plain.message_id, full.message_id) == (receipts[0].message_id, receipts[1].message_id)
     assert (plain.offset_message_id, full.offset_message_id) == tuple(one.offset_message_id for one in receipts)
     assert (full.body, full.tags, list(full.keys), full.flag) == (b"all", "a", ["k1", "k2"], 7)
@@ -97,7 +92,7 @@ async def test_new_topic_is_made_by_its_first_message(cluster: ClientCluster, ma
     async with make(cluster.name_server, send_timeout_s=SLOW_MACHINE_S) as producer:
         receipt = await producer.send(Message(topic, b"first"))
         assert receipt.queue.queue_id < 4
-    (message,) = await asyncio.to_thread(read, cluster, receipt.queue, 1, waits=True)
+    (message,) = await asyncio.to_thread(read, cluster, receipt.queue, 1)
     assert message.body == b"first"
 
 
@@ -107,7 +102,7 @@ async def test_delayed_message_comes_later(cluster: ClientCluster, make: MakePro
     async with make(cluster.name_server, send_timeout_s=SLOW_MACHINE_S) as producer:
         (queue,) = await producer.queues(topic)
         await producer.send(Message(topic, b"later", delay_level=5))
-    (message,) = await asyncio.to_thread(read, cluster, queue, 1, waits=True)
+    (message,) = await asyncio.to_thread(read, cluster, queue, 1)
     assert message.body == b"later"
     late_ms = message.store_ms - message.born_ms - DELAYS_S[4] * 1000
     assert 0 <= late_ms < LATE_MS_MAX

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from client_clusters import ClientCluster
+from client_clusters import ClientCluster, wait_until
+from rocketline.admin.blocking import Admin
 from rocketline.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from rocketline.client.pulling import PullStatus
+from rocketline.client.receipts import SendReceipt
 from rocketline.client.received_message import decode_messages
 from rocketline.model.message import Message
 from rocketline.sync.producer import Producer
@@ -17,9 +20,20 @@ COUNT = 100
 
 
 def send(cluster: ClientCluster, topic: str, count: int = COUNT) -> None:
+    """Messages that can be read when this returns."""
     with Producer(cluster.name_server, group="senders", send_timeout_s=30) as producer:
-        for number in range(count):
-            producer.send(Message(topic, b"%d" % number, tags="even" if number % 2 == 0 else "odd"))
+        messages = [
+            Message(topic, b"%d" % number, tags="even" if number % 2 == 0 else "odd") for number in range(count)
+        ]
+        receipts = [producer.send(message) for message in messages]
+    wait_until_readable(cluster, receipts)
+
+
+def wait_until_readable(cluster: ClientCluster, receipts: Sequence[SendReceipt]) -> None:
+    """Apache answers a send before the message is in its queue."""
+    last = {receipt.queue: receipt.queue_offset for receipt in receipts}
+    with Admin(cluster.name_server) as admin:
+        wait_until(lambda: all(admin.offsets.max(queue) > offset for queue, offset in last.items()))
 
 
 def test_queue_is_read_to_its_end_by_hand(cluster: ClientCluster) -> None:
@@ -68,7 +82,8 @@ def test_inner_batches_are_unwrapped_with_consecutive_offsets(cluster: ClientClu
     with Producer(cluster.name_server, group="senders", send_timeout_s=30) as producer:
         producer.send([Message(topic, b"0", tags="a"), Message(topic, b"1", tags="b"), Message(topic, b"2", tags="a")])
         producer.send(Message(topic, b"3", tags="a"))
-        producer.send([Message(topic, b"4", tags="b"), Message(topic, b"5", tags="a")])
+        last = producer.send([Message(topic, b"4", tags="b"), Message(topic, b"5", tags="a")])
+    wait_until_readable(cluster, [last])
     with PullConsumer(cluster.name_server, group=group) as consumer:
         (queue,) = consumer.queues(topic)
         found, offset = [], 0

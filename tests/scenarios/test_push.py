@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -41,7 +43,7 @@ def eventually(is_so: Callable[[], bool]) -> None:
 
 def send(cluster: ClientCluster, topic: str, bodies: Iterable[bytes], *, queue_id: int | None = None) -> None:
     queue = None if queue_id is None else MessageQueue(topic, "broker-a", queue_id)
-    with Producer(cluster.name_server, group="scenario-producers") as producer:
+    with Producer(cluster.name_server, group="scenario-producers", send_timeout_s=_SOON_S) as producer:
         for body in bodies:
             producer.send(Message(topic, body), queue=queue)
 
@@ -221,7 +223,7 @@ def test_a_handler_may_send_and_close(cluster: ClientCluster) -> None:
     topic, echo, group, seen = cluster.topic(), cluster.topic(), cluster.group(), Seen()
     send(cluster, topic, [b"x"])
     with (
-        Producer(cluster.name_server, group="scenario-producers") as producer,
+        Producer(cluster.name_server, group="scenario-producers", send_timeout_s=_SOON_S) as producer,
         PushConsumer(cluster.name_server, group=group, consume_from=FIRST) as consumer,
     ):
 
@@ -241,14 +243,30 @@ def test_a_handler_may_send_and_close(cluster: ClientCluster) -> None:
     assert again.messages == []
 
 
+def _is_waiting_in_run(thread: int) -> bool:
+    """It is inside `run`, and there at the event that ends it."""
+    called = set()
+    for frame, _ in traceback.walk_stack(sys._current_frames()[thread]):
+        if frame.f_code is PushConsumer.run.__code__:
+            return threading.Event.wait.__code__ in called
+        called.add(frame.f_code)
+    return False
+
+
+def _press_ctrl_c(thread: int) -> None:
+    """Not before this thread is inside `run`: anywhere else it would be the end of all tests."""
+    eventually(lambda: _is_waiting_in_run(thread))
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_ctrl_c_ends_run(cluster: ClientCluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     with PushConsumer(cluster.name_server, group=group) as consumer:
         consumer.subscribe(topic, "*", Seen())
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+        user = threading.Thread(target=_press_ctrl_c, args=(threading.get_ident(),), name="user")
+        user.start()
         consumer.run()
-        timer.join()
+        user.join()
         assert consumer.queues is not None  # it is still open: the end of the block closes it
 
 

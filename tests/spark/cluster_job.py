@@ -24,6 +24,10 @@ def main(master: str, name_server: str, source: str, target: str, checkpoint: st
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
+        # No job before both executors, of one core each, have registered: one alone would do all the work.
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
         "spark.log.level": "ERROR",
     }
     spark = spark_session("standalone", master=master, settings=settings)

@@ -15,6 +15,7 @@ from rocketline.client.queue_choice import by_hash
 from rocketline.model.message import Message
 from rocketline.testing import Server
 from rocketline.wire.codes import RequestCode
+from spark_sessions import jobs_begun
 from topic_contents import queue_contents, topic_contents
 
 
@@ -139,23 +140,18 @@ def test_wrong_write_is_one_error_before_any_task(
     spark: SparkSession, server: Server, query: str, options: dict[str, str], problem: str
 ) -> None:
     server.create_topic("t")
-    jobs = _jobs(spark)
+    jobs = jobs_begun(spark)
     with pytest.raises(Exception, match=re.escape(problem)):
         _write(spark.sql(query), server, **options)
-    assert _jobs(spark) == jobs
+    assert jobs_begun(spark) == jobs
 
 
 def test_overwriting_a_topic_is_refused(spark: SparkSession, server: Server, topic: str) -> None:
-    jobs = _jobs(spark)
+    jobs = jobs_begun(spark)
     writer = _numbers(spark, 3).write.format("rocketmq").option("nameServer", server.address).option("topic", topic)
     with pytest.raises(Exception, match=r"a topic cannot be overwritten"):
         writer.mode("overwrite").save()
-    assert _jobs(spark) == jobs
-
-
-def _jobs(spark: SparkSession) -> int:
-    """How many jobs there were so far."""
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+    assert jobs_begun(spark) == jobs
 
 
 def test_row_that_cannot_be_sent_is_named(spark: SparkSession, server: Server, topic: str) -> None:

@@ -29,16 +29,16 @@ def _write(frame: DataFrame, address: str, topic: str, options: dict[str, str]) 
     writer.options(**options).mode("append").save()
 
 
-def _bodies(address: str, topic: str) -> list[bytes]:
-    return sorted(message.body for message in topic_contents(address, topic))
+def _bodies(address: str, topic: str, *, expected: int = 0) -> list[bytes]:
+    return sorted(message.body for message in topic_contents(address, topic, expected=expected))
 
 
 def test_rows_go_to_the_topic_of_the_namespace(spark: SparkSession, cluster: ClientCluster) -> None:
     name = cluster.topic("name")
     cluster.make_topic(f"team%{name}")
     _write(_rows(spark), cluster.name_server, name, {"rocketmq.namespace": "team"})
+    stored = topic_contents(cluster.name_server, f"team%{name}", expected=10)
     assert topic_contents(cluster.name_server, name) == []
-    stored = topic_contents(cluster.name_server, f"team%{name}")
     assert len(stored) == 10
     assert {message.properties["INSTANCE_ID"] for message in stored} == {"team"}
 
@@ -58,7 +58,7 @@ def test_settings_that_a_plain_broker_does_not_mind_change_nothing(
 ) -> None:
     topic = cluster.topic()
     _write(_rows(spark), cluster.name_server, topic, options)
-    assert _bodies(cluster.name_server, topic) == [b"%d" % number for number in range(10)]
+    assert _bodies(cluster.name_server, topic, expected=10) == [b"%d" % number for number in range(10)]
 
 
 def test_broker_that_wants_certificates_is_written_to_with_one(spark: SparkSession, tmp_path: Path) -> None:

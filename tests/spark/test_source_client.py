@@ -188,10 +188,11 @@ def test_a_name_server_that_never_answers_costs_as_much_time_as_it_may(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        options = {"fetchOffset.numRetries": "0", "rocketmq.mqClientApiTimeout": "400"}
+        options = {"fetchOffset.numRetries": "0", "rocketmq.mqClientApiTimeout": "2000"}
         with pytest.raises(PySparkException) as raised:
             read(spark, ClientCluster("silent", address, ()), options, subscribe="orders").collect()
-    assert re.fullmatch(rf"{address}: no answer to request \d+ in 0\.\d+ s", told(raised.value))
+    # The connection is made in the same time.
+    assert re.fullmatch(rf"{address}: no answer to request \d+ in ([01]\.\d+|2) s", told(raised.value))
 
 
 def test_a_connection_that_is_never_made_costs_as_much_time_as_it_may(spark: SparkSession) -> None:

@@ -45,6 +45,7 @@ def loss(spark: SparkSession, cluster: ClientCluster, topic: str, checkpoint: Pa
 
 
 @LONG
+@pytest.mark.timeout(400)  # Apache's broker looks for expired files a minute after its start at the earliest
 def test_messages_that_expired_before_they_were_read(spark: SparkSession, forgetful: Forgetful, tmp_path: Path) -> None:
     cluster, checkpoint = forgetful.cluster, tmp_path / "checkpoint"
     topic = cluster.topic(queues=1)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from client_clusters import ClientCluster
 from rocketline.testing.server_process import free_port
 from spark_reading import available_now, read, stream, told
+from spark_sessions import jobs_begun
 
 Load = Callable[..., DataFrame]
 
@@ -32,18 +33,13 @@ def problem_of(
 
     def problem(options: dict[str, str] | None = None, /, schema: str | None = None, **more: str) -> str:
         given = {"nameServer": cluster.name_server, "fetchOffset.numRetries": "0", **(options or {}), **more}
-        tasks = _tasks_started(spark)
+        jobs = jobs_begun(spark)
         with pytest.raises(PySparkException) as raised:
             run(given, schema)
-        assert _tasks_started(spark) == tasks
+        assert jobs_begun(spark) == jobs
         return told(raised.value)
 
     return problem
-
-
-def _tasks_started(spark: SparkSession) -> int:
-    """How many jobs this session has begun: without a job there is no task."""
-    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def test_an_unknown_topic(problem_of: Callable[..., str], cluster: ClientCluster) -> None:

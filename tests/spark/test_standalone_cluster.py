@@ -133,6 +133,7 @@ def test_wheel_reads_and_writes_batches_and_streams_on_two_workers(
     assert {message.properties["SPARK_ID"].split("/")[0] for message in written} == {seen["query"]}
 
 
+@pytest.mark.timeout(400)  # two programs, each of which starts Spark
 def test_pipeline_of_the_wheel_lands_cleans_and_is_verified_on_two_workers(
     server: Server, python: Path, tmp_path: Path
 ) -> None:

@@ -45,6 +45,8 @@ async def broker(name_server: str) -> AsyncIterator[Broker]:
         "namesrvAddr": name_server,
         "storePathRootDir": "/demo",
         "mappedFileSizeCommitLog": str(_SEGMENT_BYTES),
+        # Else a slow machine, on which the first sends wait for longer than 200 ms, would see them refused as busy.
+        "brokerFastFailureEnable": "false",
     }
     settings = load_broker_settings(flags=[Flag("demo", key, text) for key, text in given.items()])
     async with Broker(settings, files=MemoryFileSystem(SystemClock(), capacity=_MEMORY_BYTES)) as running:

@@ -193,8 +193,22 @@ class BrokerLinks:
         route = bodies.decode(TopicRouteData, checked(answer, command, "the name server").body)
         self._routes.apply(topic_on_wire, route)
 
-    def has_broker(self, name: str) -> bool:
-        """A broker of this name is registered: if a route does not name it, the topic is not there any more."""
+    def is_gone(self, queue: MessageQueue, route_ttl_s: float) -> bool:
+        """The queue's broker is registered, and the route does not tell of it: the topic is not there any more.
+
+        A broker registers together with its topics, so only a route that is asked for once it is registered proves
+        this: one from before may be of the time when the broker was away. Raises `NoNameServerError`, `TransportError`.
+        """
+        if not self._has_broker(queue.broker_name):
+            return False
+        try:
+            self.update_route(queue.topic)
+            self.node(queue, route_ttl_s)
+        except (TopicNotFoundError, BrokerNotFoundError):
+            return True
+        return False
+
+    def _has_broker(self, name: str) -> bool:
         command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
         answer = checked(self._ask_name_server(command), command, "the name server")
         return name in bodies.decode(ClusterInfo, answer.body).broker_addr_table

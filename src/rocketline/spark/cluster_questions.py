@@ -92,6 +92,11 @@ class Questions:
         missing = wanted - found
         if needed := missing if options.fail_on_data_loss else missing.difference(known):
             await self._check_brokers(needed)
+            # A broker registers together with its topics, so only a route that is asked for once it is registered
+            # proves that a queue is gone: the first one may be of the time when the broker was away.
+            for queues in await together(map(self._queues, sorted({queue.topic for queue in needed}))):
+                found.update(queues or ())
+            missing -= found
         for queue in sorted(missing.difference(known)):
             raise ConfigError([f"assign: there is no {shown(queue)}"])
         if options.assignment:

@@ -133,8 +133,8 @@ class _PlaceReader:
                     self._take(schedule, piece, answer)
                 yield from schedule.ready()
         except RouteError:
-            if not self._links.has_broker(self._ranges[0].broker):
-                raise  # a broker that is down comes back with its messages
+            if not self._links.is_gone(self._on_wire(self._ranges[0]), self._options.route_ttl_s):
+                raise  # a broker that is down comes back with its messages, or has just done so
             for index in range(schedule.current_range, len(self._ranges)):
                 self._report(index, QUEUE_GONE)
         finally:

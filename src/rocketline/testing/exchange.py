@@ -11,9 +11,12 @@ from rocketline.wire.command import Command
 
 
 class Exchange:
-    """One connection, on which each request waits for its answer. `address` is `host:port`."""
+    """One connection, on which each request waits for its answer. `address` is `host:port`.
 
-    def __init__(self, address: str, *, timeout_s: float = 5) -> None:
+    It waits for long: on a busy machine the first answer of a JVM that has just started takes many seconds.
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = 30) -> None:
         self.address = address
         host, _, port = address.rpartition(":")
         self._connection = socket.create_connection((host, int(port)), timeout_s)

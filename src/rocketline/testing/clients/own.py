@@ -107,7 +107,13 @@ def _send(arguments: Sequence[str]) -> dict[str, Any]:
                 asyncio.run(_send_async(name_servers, topic, numbers, failures, sent))
             elif kind in _COMPRESSIONS:
                 compression = _COMPRESSIONS[kind]
-                with Producer(name_servers, group=f"{kind}-{topic}", compression=compression) as compressing:
+                with Producer(
+                    name_servers,
+                    group=f"{kind}-{topic}",
+                    compression=compression,
+                    send_timeout_s=_PATIENCE_S,
+                    retries=0,
+                ) as compressing:
                     _send_portion(compressing, "sync", topic, numbers, failures, sent)
             else:
                 _send_portion(producer, kind, topic, numbers, failures, sent)
@@ -136,7 +142,8 @@ def _send_portion(producer: Producer, kind: str, topic: str, numbers: range, fai
 
 async def _send_async(name_servers: str, topic: str, numbers: range, failures: int, sent: _Sent) -> None:
     """With so many in flight as the other programs have."""
-    async with aio.Producer(name_servers, group=f"senders-{topic}", send_timeout_s=_PATIENCE_S) as producer:
+    group = f"senders-{topic}"
+    async with aio.Producer(name_servers, group=group, send_timeout_s=_PATIENCE_S, async_retries=0) as producer:
         for start in range(0, len(numbers), _IN_FLIGHT):
             flying = [producer.send_soon(_message(topic, number, failures)) for number in numbers[start:][:_IN_FLIGHT]]
             for result in await asyncio.gather(*flying, return_exceptions=True):
