@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 
 from client_members import in_background, until
-from rocketline import Admin, LitePullConsumer, Producer, PullConsumer, PushConsumer
+from rocketline import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
 from rocketline.client.runtime import ClientRuntime as AsyncClientRuntime
-from rocketline.errors import ClosedError, GroupInUseError
+from rocketline.errors import ClientError, ClosedError, ForkedError, GroupInUseError
 from rocketline.model.queue import MessageQueue
 from rocketline.sync.runtime import ClientRuntime
 from rocketline.testing.scripted_peer import ScriptedPeer
@@ -101,8 +102,8 @@ async def test_a_push_consumer_that_is_closed_while_it_looks_for_routes_is_close
     await peer.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     await in_thread(consumer.close)
     routes.release()
-    await asyncio.wait([starting])
-    starting.exception()  # whether the start has noticed or not
+    with pytest.raises(ClosedError):
+        await starting
     assert runtime.core.is_closed
     assert "closed" in repr(consumer)
 
@@ -155,6 +156,53 @@ async def test_whoever_waits_for_messages_is_told_when_the_runtime_is_closed(pee
         consumer.poll(0)
     for client in (consumer, pushed):
         await in_thread(client.close)
+
+
+@pytest.mark.parametrize("make", [push, lite_pull])
+async def test_a_consumer_of_a_closed_runtime_may_be_asked_and_cannot_start(peer: ScriptedPeer, make: Make) -> None:
+    runtime = ClientRuntime.at(peer.address)
+    await in_thread(runtime.lease)
+    await in_thread(runtime.close)
+    consumer = await in_thread(make, runtime)
+    with pytest.raises(ClosedError):
+        await in_thread(consumer.start)
+    await in_thread(consumer.close)
+
+
+@every_client
+async def test_a_forked_child_that_starts_a_client_again_is_told_of_the_fork(
+    peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    client, parent = make(ClientRuntime.at(peer.address)), os.getpid()
+    await in_thread(client.start)
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: parent + 1)
+        with pytest.raises(ForkedError):
+            client.start()
+    await in_thread(client.close)
+
+
+async def test_a_callback_on_the_loop_may_close_what_is_being_closed(peer: ScriptedPeer) -> None:
+    sends = peer.on(RequestCode.SEND_MESSAGE_V2).hold(times=100)
+    producer = Producer(peer.address, group="g")
+    await in_thread(producer.start)
+    problems: list[BaseException | None] = []
+
+    def callback(receipt: object) -> None:
+        try:
+            producer.close()
+        except ClientError as problem:
+            problems.append(problem)
+        else:
+            problems.append(None)
+
+    await in_thread(lambda: producer.send_soon(Message("T", b"x"), callback))
+    await peer.wait_for(RequestCode.SEND_MESSAGE_V2)
+    closing = in_background(producer.close)
+    await until(lambda: producer._core.is_closed)
+    sends.release()
+    await closing
+    assert problems == [None]
 
 
 class Keeper:

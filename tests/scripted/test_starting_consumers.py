@@ -164,6 +164,43 @@ async def test_topics_may_be_subscribed_while_a_lite_pull_consumer_starts(
     await consumer.close()
 
 
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+async def test_a_start_that_goes_well_after_a_close_says_so(
+    peer: ScriptedPeer, runtime: ClientRuntime, kind: Callable[..., Consumer]
+) -> None:
+    heartbeats = peer.on(RequestCode.HEART_BEAT).hold(times=100)
+    consumer = kind(group="g", runtime=runtime)
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(outcome(consumer.start()))
+        if isinstance(consumer, LitePullConsumer):
+            consumer.subscribe("T")
+        else:
+            consumer.subscribe("T", "*", lambda message: None)
+        await peer.wait_for(RequestCode.HEART_BEAT)
+        await consumer.close()
+        heartbeats.release()
+    assert isinstance(starting.result(), ClosedError)
+
+
+async def test_assigned_queues_are_not_pulled_after_a_close(peer: ScriptedPeer, runtime: ClientRuntime) -> None:
+    routes = peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).hold(times=100)
+    farewells = peer.on(RequestCode.UNREGISTER_CLIENT).hold(times=1).default(times=100)
+    consumer = LitePullConsumer(group="g", runtime=runtime)
+    consumer.assign([MessageQueue("T", "broker-a", 0)])
+    consumer.watch_queues("T", print)
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(outcome(consumer.start()))
+        await peer.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        group.create_task(consumer.close())
+        await settled()
+        routes.release()
+        await settled()
+        farewells.release()
+    assert isinstance(starting.result(), ClosedError)
+    await settled()
+    assert not peer.requests(RequestCode.LITE_PULL_MESSAGE)
+
+
 @pytest.mark.parametrize("kind", [PullConsumer, Admin])
 async def test_a_client_that_is_closed_while_its_runtime_starts_gives_it_back(
     peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., PullConsumer | Admin]
@@ -208,3 +245,22 @@ async def test_whoever_waits_for_messages_is_told_when_the_runtime_is_closed(pee
         await consumer.poll(0)
     await consumer.close()
     await pushed.close()
+
+
+async def test_what_was_committed_is_saved_though_the_runtime_was_closed_first(peer: ScriptedPeer) -> None:
+    saved: list[Mapping[MessageQueue, int]] = []
+
+    class Keeper(SlowKeeper):
+        async def save(self, offsets: Mapping[MessageQueue, int]) -> None:
+            saved.append(dict(offsets))
+
+    keeper, queue = Keeper(), MessageQueue("T", "broker-a", 0)
+    keeper.go_on.set()
+    runtime = ClientRuntime.at(peer.address)
+    consumer = LitePullConsumer(group="g", runtime=runtime, offset_keeper=keeper)
+    consumer.assign([queue])
+    await consumer.start()
+    await consumer.commit({queue: 5})
+    await runtime.close()
+    await consumer.close()
+    assert {queue: 5} in saved

@@ -215,6 +215,10 @@ class AssignedQueues:
     def close(self) -> None:
         """All queues are dropped, and whoever waits is woken."""
         self.assign({})
+        self.wake()
+
+    def wake(self) -> None:
+        """Nothing will come any more: wake whoever waits, for good."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -113,7 +113,7 @@ class LitePullCore:
         except GroupInUseError:  # before anything began; it may be our own other start that has the place
             raise
         except BaseException:
-            life.abandon()
+            life.close_if_new()
             raise
         try:
             life.start()
@@ -126,6 +126,7 @@ class LitePullCore:
             if life.close():
                 await self.close()
             raise
+        life.check_open()
 
     async def _join(self) -> None:
         await self._runtime.lease()
@@ -160,6 +161,8 @@ class LitePullCore:
 
     async def _settle_in(self) -> None:
         """Tell brokers what we read, so that others make room, and look for our share; or begin at once."""
+        if not self._is_running:  # any more
+            return
         if self._mode is _Mode.ASSIGN:
             self._begin_assigned()
         elif await self._runtime.heartbeat_all():
@@ -361,7 +364,7 @@ class LitePullCore:
         return is_balanced
 
     def runtime_closed(self) -> None:
-        self.queues.close()
+        self.queues.wake()
 
     async def persist_offsets(self, *, is_last: bool = False) -> None:
         if self._mode is _Mode.SUBSCRIBE:

@@ -90,7 +90,8 @@ class PushConsumer(Living):
     async def start(self) -> None:
         """Join the group and begin to consume. A topic that does not exist yet is waited for.
 
-        Raises `GroupInUseError`, or `TransportError` if no name server can be reached; then nothing is left running.
+        Raises `GroupInUseError`, `TransportError` if no name server can be reached, and `ClosedError` if it was closed
+        meanwhile; then nothing is left running.
         """
         self._life.check_new()
         await self.runtime.lease()
@@ -109,6 +110,7 @@ class PushConsumer(Living):
         except BaseException:
             await self.close()
             raise
+        self._life.check_open()
 
     async def close(self) -> None:
         """Stop pulling, wait up to `close_wait_s` for handlers that run, unlock and save offsets, leave the group.

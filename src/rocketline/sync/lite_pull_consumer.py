@@ -105,6 +105,7 @@ class LitePullConsumer:
     def start(self) -> None:
         """Join the group. Raises `ClientError` if started, `GroupInUseError`, and `TransportError` or
         `NoNameServerError` if topics are subscribed and no name server answers: then it is closed."""
+        self._portal.check_process()
         self._life.check_new()
         try:
             self._portal.call(self._core.start(self._life))
@@ -115,11 +116,11 @@ class LitePullConsumer:
     def close(self) -> None:
         """Save what was committed and leave the group. What was handed on and not committed comes again. Iterations
         and `poll` end. Again: does nothing."""
-        if self._life.close():
-            try:
+        try:
+            if self._life.close():
                 self._portal.call_closing(self._core.close())
-            finally:
-                self.runtime.end_thread()
+        finally:
+            self.runtime.end_thread()
 
     @property
     def is_running(self) -> bool:
@@ -275,10 +276,10 @@ class LitePullConsumer:
         async def act() -> None:
             action(*args, **kwargs)
 
-        if self._life.is_closed or not self._portal.is_started:
-            action(*args, **kwargs)
-        else:
+        if self._life.is_running or (self._life.is_new and self._portal.is_open):
             self._portal.call(act())
+        else:
+            action(*args, **kwargs)
 
     def _check_place(self, thing: str) -> None:
         """Any thread will do, in this process, while the runtime is open."""

@@ -63,6 +63,11 @@ class Portal:
         return self._loop is not None
 
     @property
+    def is_open(self) -> bool:
+        """There is a loop that works can be run on, from here and now."""
+        return self.is_started and not self._is_closed and os.getpid() == self._pid
+
+    @property
     def is_inside(self) -> bool:
         """This is the loop's own thread, from which `call` would wait for itself."""
         return self._thread is threading.current_thread()

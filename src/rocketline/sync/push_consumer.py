@@ -85,8 +85,10 @@ class PushConsumer:
     def start(self) -> None:
         """Join the group and begin to consume. A topic that does not exist yet is waited for.
 
-        Raises `GroupInUseError`, or `TransportError` if no name server can be reached; then nothing is left running.
+        Raises `GroupInUseError`, `TransportError` if no name server can be reached, and `ClosedError` if it was closed
+        meanwhile; then nothing is left running.
         """
+        self.runtime.portal.check_process()
         self._core.check_new()
         try:
             self.runtime.portal.call(self._core.start())
@@ -106,7 +108,7 @@ class PushConsumer:
         if self._core.is_inside_handler():
             self.runtime.portal.post(self._close_behind)
             return
-        if not self._core.close_if_new():
+        if not (self._core.close_if_new() or self._closed.is_set()):
             self.runtime.portal.call_closing(self._core.close())
         self._end()
 
@@ -201,9 +203,9 @@ class PushConsumer:
 
     def _do(self, action: Callable[[], Result]) -> Result:
         """Do it where everything of the consumer happens: on the loop, once there is one."""
-        if self._closed.is_set() or not self.runtime.portal.is_started:
-            return action()
-        return self.runtime.portal.call(_awaited(action))
+        if not self._closed.is_set() and (self._core.is_running or self.runtime.portal.is_open):
+            return self.runtime.portal.call(_awaited(action))
+        return action()
 
 
 async def _awaited(action: Callable[[], Result]) -> Result:
