@@ -19,13 +19,16 @@ def altered(checkpoint: Path, batch: int, source: int, **more: dict[int, int]) -
     (checkpoint / "rocketline-coverage.json").unlink(missing_ok=True)
 
 
-def offset(ends: dict[int, int], base: dict[int, int] | None = None) -> dict[str, Any]:
+def offset(
+    ends: dict[int, int], base: dict[int, int] | None = None, wanted: dict[int, int] | None = None
+) -> dict[str, Any]:
     """How far a batch reads the queues of topic orders, as Spark writes it down."""
 
     def table(numbers: dict[int, int]) -> dict[str, Any]:
         return {"orders": {"broker-a": {str(queue): number for queue, number in numbers.items()}}} if numbers else {}
 
-    return {"version": 1, "queues": table(ends), "base": table(base or {}), "times": {}}
+    lost = {"wanted": table(wanted)} if wanted else {}
+    return {"version": 1, "queues": table(ends), "base": table(base or {}), "times": {}, **lost}
 
 
 class Spark:

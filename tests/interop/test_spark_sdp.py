@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from pipeline_files import CHAIN, written
 from pipeline_runs import command, send
@@ -27,7 +28,9 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def test_exported_project_passes_the_dry_run_of_spark_pipelines_and_runs(server: Server, tmp_path: Path) -> None:
+def test_exported_project_passes_the_dry_run_of_spark_pipelines_and_runs(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
     topic, out = "orders", "revenue"
     server.create_topic(topic)
     server.create_topic(out)

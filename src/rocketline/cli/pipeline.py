@@ -122,10 +122,16 @@ def _verdicts(pipeline: Pipeline, spark: SparkSession) -> dict[str, str]:
 @pipeline.command("export-sdp")
 @pipeline_argument
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def export_sdp(pipeline: Pipeline, folder: Path) -> None:
-    """Write the pipeline as a project of Spark Declarative Pipelines into FOLDER."""
-    from rocketline.pipelines.sdp import export
+@spark_options
+def export_sdp(pipeline: Pipeline, choice: SparkChoice, folder: Path) -> None:
+    """Write the pipeline as a project of Spark Declarative Pipelines into FOLDER.
 
+    Spark is started to check its steps; no server is asked.
+    """
+    from rocketline.pipelines.sdp import check_flows, export
+
+    with choice.session(pipeline) as spark:
+        check_flows(pipeline, spark)
     for path in export(pipeline, folder):
         click.echo(path)
 

@@ -25,7 +25,7 @@ _PROBLEMS = (
     ("begun_anew", "begun anew: cannot be proved"),
 )
 _REMARKS = (
-    ("filtered", "left out by the filter"),
+    ("filtered", "left out on purpose, by the filter or by compaction"),
     ("skipped", "expired before they were read (failOnDataLoss=false)"),
     ("gone", "missing, and gone from the broker by now"),
 )
@@ -147,7 +147,7 @@ def verdict(found: Findings) -> str:
         expired += f", or are missing and gone from the broker by now ({found.gone:,})"
     if found.is_clean:
         left_out = sum(span.length for queue in found.queues for span in queue.filtered)
-        remark = f" ({left_out:,} left out by the filter)" if left_out else ""
+        remark = f" ({left_out:,} left out on purpose)" if left_out else ""
         return f"clean: {range_text}, are each there once{remark}{expired}"
     return f"NOT clean: {range_text}; {found.rows:,} rows are there{expired}"
 

@@ -1,21 +1,28 @@
-"""Gaps in a table, explained by the broker: left out on purpose by the source's filter, lost, or gone."""
+"""Gaps in a table, explained by the broker: left out on purpose by the source's filter, lost, gone, or unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from rocketline.client.pulling import PullStatus
+from rocketline.errors import ResponseError, RouteError
+from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines.definition import Source
 from rocketline.pipelines.spans import Span, before, common, joined, spans_of, without
 from rocketline.pipelines.verification import QueueFindings
+from rocketline.spark.broker_links import BrokerLinks
 from rocketline.spark.options import source_options
+from rocketline.spark.queue_table import shown
 from rocketline.sync.pull_consumer import PullConsumer
 
 _COUNT: Final = 1000
+
+_log = Log(__name__)
 
 
 class _Look(NamedTuple):
@@ -29,8 +36,7 @@ class BrokerAnswers:
     """Asks the brokers of one source, with its filter. Use it as `with`."""
 
     def __init__(self, source: Source) -> None:
-        options = source_options(source.options, is_stream=True)
-        self._selector = options.selector
+        self._options = options = source_options(source.options, is_stream=True)
         self._consumer = PullConsumer(
             options.client.name_servers.split(";"), group=options.group, **options.client.keywords()
         )
@@ -49,7 +55,11 @@ class BrokerAnswers:
         if not findings.gaps:
             return findings
         queue = findings.queue
-        low, high = self._consumer.min_offset(queue), self._consumer.max_offset(queue)
+        try:
+            low, high = self._consumer.min_offset(queue), self._consumer.max_offset(queue)
+        except (RouteError, ResponseError) as error:
+            _log.warning("no broker tells what is missing", queue=shown(queue), problem=error)
+            return replace(findings, gaps=(), unknown=findings.gaps)
         gone = before(findings.gaps, low)
         known = common(findings.gaps, [Span(low, high)])
         wanted: list[Span] = []
@@ -61,14 +71,29 @@ class BrokerAnswers:
                 seen.append(looked.span)
         lost = common(known, wanted)
         filtered = without(common(known, seen), lost)
+        if filtered and not self._leaves_out(queue):
+            filtered = []
         unknown = without(findings.gaps, [*gone, *lost, *filtered])
         return replace(findings, gaps=tuple(lost), filtered=tuple(filtered), gone=tuple(gone), unknown=tuple(unknown))
+
+    def _leaves_out(self, queue: MessageQueue) -> bool:
+        """Offsets without a message are meant to be: the source has a filter, or the topic is compacted.
+
+        Otherwise each offset is a message, and who cannot show it does not have it any more.
+        """
+        options = self._options
+        if options.is_filtered:
+            return True
+        topic = options.client.on_wire(queue.topic)
+        with closing(BrokerLinks(options.client)) as links:
+            node = links.node(MessageQueue(topic, queue.broker_name, queue.queue_id), options.route_ttl_s)
+            return links.is_compacted(topic, node, options.pull_timeout_s)
 
     def _looks(self, queue: MessageQueue, span: Span) -> Iterator[_Look]:
         """What the broker shows of a span, from its start to where it shows no more."""
         at = span.start
         while at < span.end:
-            result = self._consumer.pull(queue, at, _COUNT, self._selector)
+            result = self._consumer.pull(queue, at, _COUNT, self._options.selector)
             if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= at:
                 break
             if result.status is not PullStatus.OFFSET_ILLEGAL:  # that one jumps over what is not there any more

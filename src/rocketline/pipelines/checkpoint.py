@@ -65,11 +65,12 @@ def _add(table: Spans, queue: MessageQueue, more: list[Span]) -> None:
 def _jumps(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[MessageQueue, Span]]:
     """What lies between the end of a batch and where the next one went on.
 
-    A queue that is new has not ended anywhere, and one that was made anew goes back: neither is a jump.
+    A queue that is new has not ended anywhere: it jumps only if it was to begin before. One that was made anew goes
+    back, which is no jump.
     """
-    ended = parse_offset(before).queues
-    for queue, begin in parse_offset(after).base.items():
-        if (end := ended.get(queue, begin)) < begin:
+    ended, now = parse_offset(before).queues, parse_offset(after)
+    for queue, begin in now.base.items():
+        if (end := ended.get(queue, now.wanted.get(queue, begin))) < begin:
             yield queue, Span(end, begin)
 
 
@@ -125,12 +126,15 @@ class Checkpoint:
         return dict.fromkeys(known, 0) if isinstance(known, list) else known
 
     def keep_tables(self, names: Iterable[str]) -> None:
-        """Write down that these tables are there, before the query writes to them."""
-        known = self.tables()
-        first = self.last_done() + 1
-        if new := {name: first for name in names if name not in known}:
+        """Write down that these tables are there, and no others, before the query writes to them.
+
+        A table that it writes no more misses batches from now on: if it comes back, it counts as a new one.
+        """
+        known, first = self.tables(), self.last_done() + 1
+        kept = {name: known.get(name, first) for name in names}
+        if kept != known:
             self.folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self.folder / TABLES_FILE, json.dumps(known | new).encode())
+            replace_file(self.folder / TABLES_FILE, json.dumps(kept).encode())
 
     def watermark_ms(self) -> int | None:
         """Where the watermark was when the last batch was planned."""

@@ -22,8 +22,10 @@ from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load, settings_from_environment
 from rocketline.pipelines.functions import load_functions, module_paths
 from rocketline.pipelines.queries import begins_anywhere, in_order
-from rocketline.pipelines.streams import SETTINGS
+from rocketline.pipelines.steadiness import refuse_unsteady
+from rocketline.pipelines.streams import SETTINGS, Streams
 from rocketline.pipelines.transformation import dead_letters, messages, table_rows
+from rocketline.spark.session import STATE_STORE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,19 +43,45 @@ libraries:
 configuration:
 {settings}"""
 _AT_START: Final = (
+    "spark.sql.artifact.copyFromLocalToFs.",
+    "spark.sql.avro.schemaUrlAllowedSchemes",
+    "spark.sql.broadcastExchange.maxThreadThreshold",
     "spark.sql.cache.serializer",
+    "spark.sql.catalog.spark_catalog.defaultDatabase",
     "spark.sql.catalogImplementation",
     "spark.sql.codegen.cache.",
+    "spark.sql.codegen.comments",
+    "spark.sql.debug",
+    "spark.sql.defaultUrlStreamHandlerFactory.",
+    "spark.sql.event.truncate.length",
     "spark.sql.extensions",
+    "spark.sql.filesourceTableRelationCacheSize",
     "spark.sql.globalTempDatabase",
     "spark.sql.hive.metastore.",
+    "spark.sql.hive.thriftServer.",
+    "spark.sql.hive.version",
+    "spark.sql.kafka.disallowedOptions",
+    "spark.sql.legacy.hive.thriftServer.",
+    "spark.sql.legacy.sessionInitWithConfigDefaults",
+    "spark.sql.metadataCacheTTLSeconds",
     "spark.sql.queryExecutionListeners",
+    "spark.sql.reflect.allowList",
+    "spark.sql.restrictedMode.",
+    "spark.sql.resultQueryStage.maxThreadThreshold",
+    "spark.sql.shuffleExchange.maxThreadThreshold",
+    "spark.sql.sources.disabledJdbcConnProviderList",
+    "spark.sql.sources.schemaStringLengthThreshold",
     "spark.sql.streaming.streamingQueryListeners",
     "spark.sql.streaming.ui.",
+    "spark.sql.subquery.maxThreadThreshold",
     "spark.sql.ui.",
     "spark.sql.warehouse.dir",
 )
-"""How the settings of Spark's SQL begin that cannot be changed later."""
+"""How the settings of Spark's SQL begin that cannot be changed later; those others that begin so may be early."""
+_COMPUTED_ANEW: Final = (
+    "a step of the project that has a watermark or deduplicate cannot read the tables before it, and computes all "
+    "their columns anew"
+)
 _SECRET: Final = re.compile("secret|password|token|access[.]?key|account[.]?key", re.IGNORECASE)
 """Settings with this in their names or values are not shown: what Spark itself redacts, and Azure's keys."""
 _ESCAPED: Final = {"\n": r"\n", "\\": r"\\", "'": r"\'"}
@@ -137,6 +165,18 @@ def topics_of(pipeline: Pipeline, table: str) -> tuple[TopicTarget, ...]:
     return (step.quarantine.topic,) if step.quarantine.topic is not None else ()
 
 
+def check_flows(pipeline: Pipeline, spark: SparkSession) -> None:
+    """Raise `ConfigError` for what `pipeline run` refuses, and if flows might judge a row otherwise than each other."""
+    Streams(pipeline, spark)  # analyses all that a run would stream
+    project = Project(pipeline.file)
+    resolved = [step for step in pipeline.steps.values() if _is_resolved(step, step.name)]
+    computed = {each.name for step in resolved for each in _steps_until(pipeline, step)}
+    for step in in_order(pipeline.steps):
+        if step.name in computed and (step.parse is not None or step.expectations):
+            rows = project.stream(spark, step.inputs[0])
+            refuse_unsteady(pipeline, step, rows, remedy=_COMPUTED_ANEW)
+
+
 def export(pipeline: Pipeline, folder: Path) -> list[Path]:
     """Write the project into a folder that is new or empty; the files that were made.
 
@@ -169,7 +209,7 @@ def export(pipeline: Pipeline, folder: Path) -> list[Path]:
 def _specification(pipeline: Pipeline, storage: Path) -> str:
     """With the settings that `pipeline run` has, ours last: `run` sets them whatever the file says."""
     withheld = _withheld(pipeline)
-    given = {key: value for key, value in pipeline.spark.items() if key not in withheld}
+    given = {key: value for key, value in {**STATE_STORE, **pipeline.spark}.items() if key not in withheld}
     at_start = {key: value for key, value in given.items() if _counts_at_start(key)}
     settings = {key: value for key, value in given.items() if key not in at_start} | SETTINGS
     return _SPECIFICATION.format(
@@ -302,11 +342,16 @@ def _sources_of_flow(pipeline: Pipeline, step: Step, table: str) -> Iterator[str
 
 def _origins(pipeline: Pipeline, table: str) -> Iterator[str]:
     """The sources that a table's rows come from, by however many steps."""
-    for name in pipeline.step_of(table).inputs:
-        if name in pipeline.sources:
-            yield name
-        else:
-            yield from _origins(pipeline, name)
+    for step in _steps_until(pipeline, pipeline.step_of(table)):
+        yield from (name for name in step.inputs if name in pipeline.sources)
+
+
+def _steps_until(pipeline: Pipeline, step: Step) -> Iterator[Step]:
+    """The step and all that its rows come from."""
+    yield step
+    for name in step.inputs:
+        if name not in pipeline.sources:
+            yield from _steps_until(pipeline, pipeline.step_of(name))
 
 
 def _strays(pipeline: Pipeline) -> Iterator[str]:

@@ -41,16 +41,25 @@ class _Cause(NamedTuple):
     """The column whose value it makes; empty if it stands in the predicate."""
 
 
-def refuse_unsteady(pipeline: Pipeline, step: Step, rows: DataFrame) -> None:
-    """Raise `ConfigError` if what the step expects of its input, `rows`, may hold once and not the next time."""
+OWN_QUERY: Final = (
+    "what an earlier step computes is the same for ever once it is read from that step's table (own_query = true)"
+)
+
+
+def refuse_unsteady(pipeline: Pipeline, step: Step, rows: DataFrame, *, remedy: str = OWN_QUERY) -> None:
+    """Raise `ConfigError` if what the step expects of its input, `rows`, may hold once and not the next time.
+
+    `remedy` says what helps if an earlier step computes a column that it asks for.
+    """
     names, judged = judgements(rows, step)
     plan = _Plan(judged._jdf.queryExecution().analyzed())
     for name, expression in zip(names, plan.results(), strict=True):
         if cause := plan.cause(expression) or plan.cause_of_rows():
-            raise ConfigError([f"{pipeline.file.name}: steps.{step.name}.expect {name!r}: {_told(cause, step)}"])
+            told = _told(cause, step, remedy)
+            raise ConfigError([f"{pipeline.file.name}: steps.{step.name}.expect {name!r}: {told}"])
 
 
-def _told(cause: _Cause, step: Step) -> str:
+def _told(cause: _Cause, step: Step, remedy: str) -> str:
     place = f" in column {cause.column}" if cause.column else ""
     hazard = (
         "a row could be in neither the table nor its quarantine"
@@ -59,8 +68,7 @@ def _told(cause: _Cause, step: Step) -> str:
     )
     return (
         f"{cause.what}{place} may differ each time that a row is looked at, and {hazard}: compare with a column of the "
-        "row, as storeTimestamp; what an earlier step computes is the same for ever once it is read from that step's "
-        "table (own_query = true)"
+        f"row, as storeTimestamp; {remedy}"
     )
 
 

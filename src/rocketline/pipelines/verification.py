@@ -56,9 +56,9 @@ class QueueFindings:
     skipped: tuple[Span, ...] = ()
     """Gone when they were to be read: the source was told to go on (failOnDataLoss=false)."""
     filtered: tuple[Span, ...] = ()
-    """Gaps that the broker explains: the source's filter leaves these messages out."""
+    """Gaps that the broker explains: the source's filter leaves these messages out, or the topic is compacted."""
     unknown: tuple[Span, ...] = ()
-    """Gaps that the broker cannot explain: it ends before them, or would not show them."""
+    """Gaps that the broker cannot explain: it is gone, ends before them, or would not show them."""
     gone: tuple[Span, ...] = ()
     """Gaps that are older than all that the broker has by now. They may have expired between the plan of a batch and
     its reading; no one can tell any more."""

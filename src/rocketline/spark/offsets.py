@@ -3,12 +3,15 @@
     {"version": 1,
      "queues": {"orders": {"broker-a": {"0": 1200, "1": 1187}}},
      "base":   {"orders": {"broker-a": {"1": 1100}}},
-     "times":  {"orders": {"broker-a": {"0": 1763282001234}}}}
+     "times":  {"orders": {"broker-a": {"0": 1763282001234}}},
+     "wanted": {"orders": {"broker-a": {"1": 1000}}}}
 
 `queues` has the end of each queue, exclusive. `base` has where a queue begins that is new in this offset, or that goes
 on elsewhere than where the offset before it ended because messages were lost: so a micro-batch that is run again reads
 the same. `times` has when the message just before the end was stored, as far as it is known: if another one is there
-later, the topic was deleted and made anew.
+later, the topic was deleted and made anew. `wanted` is there only if a queue that is new in this offset was to begin
+elsewhere than `base` says, because messages were lost already: it has where. Nothing is read by it; it tells what is
+missing.
 
 Spark calls two offsets equal if their texts are, so the order of keys never changes. It also asks for the first offset
 several times, and again after a crash, so that one is a constant and knows nothing of the topic.
@@ -40,6 +43,7 @@ class StreamOffset:
     queues: Mapping[MessageQueue, int] = field(default_factory=dict)
     base: Mapping[MessageQueue, int] = field(default_factory=dict)
     times: Mapping[MessageQueue, int] = field(default_factory=dict)
+    wanted: Mapping[MessageQueue, int] = field(default_factory=dict)
     is_begun: bool = True
     """False: it is the constant first one, and where to begin is not fixed yet."""
 
@@ -50,6 +54,7 @@ class StreamOffset:
             "queues": table_of(self.queues),
             "base": table_of(self.base),
             "times": table_of(self.times),
+            **({"wanted": table_of(self.wanted)} if self.wanted else {}),
         }
 
 
@@ -68,6 +73,7 @@ def parse_offset(given: object) -> StreamOffset:
             numbers_of(given.get("queues")),
             numbers_of(given.get("base", {})),
             numbers_of(given.get("times", {})),
+            numbers_of(given.get("wanted", {})),
             is_begun="base" in given,
         )
     except ValueError as error:

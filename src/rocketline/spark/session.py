@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 
 _LOOPBACK: Final = "127.0.0.1"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+STATE_STORE: Final = {
+    # State on disk: windows, joins and the search for duplicates may hold more than memory does.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"',
-    # State on disk: windows, joins and the search for duplicates may hold more than memory does.
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    **STATE_STORE,
 }
 _ON_THIS_MACHINE: Final = {
     "spark.driver.host": _LOOPBACK,

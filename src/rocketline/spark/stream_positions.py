@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketline.clock import Clock, SystemClock
-from rocketline.errors import ConfigError, TopicNotFoundError
+from rocketline.errors import BrokerNotFoundError, ConfigError, TopicNotFoundError
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
 from rocketline.spark import data_loss, planner
@@ -29,10 +29,12 @@ Numbers = dict[MessageQueue, int]
 
 @dataclass(slots=True)
 class _Places:
-    """Where each queue goes on, and for which of them that must be written down."""
+    """Where each queue goes on, for which of them that must be written down, and where new ones were to begin."""
 
     at: Numbers
     base: Numbers
+    wanted: Numbers
+    """Of new queues that begin elsewhere, because messages are lost."""
 
 
 class StreamPositions:
@@ -73,12 +75,14 @@ class StreamPositions:
         if start.is_begun and queues == start.queues and not places.base:
             return given
         self._last_batch_s = self._clock.monotonic()
-        return StreamOffset(queues, places.base, self._times(start, queues, places, bounds)).as_json()
+        times = self._times(start, queues, places, bounds)
+        return StreamOffset(queues, places.base, times, places.wanted).as_json()
 
     def freeze(self) -> None:
         """Go no further than to where queues end now: what Spark calls available now."""
         self._is_frozen = True
-        with suppress(TopicNotFoundError, ConfigError):  # if it was known, the first question for an offset tells so
+        # What was known and is gone, the first question for an offset tells.
+        with suppress(TopicNotFoundError, BrokerNotFoundError, ConfigError):
             self._target = _ends(self._cluster.look().bounds)
 
     def heads(self) -> dict[str, Any] | None:
@@ -134,20 +138,30 @@ class StreamPositions:
     # --- where queues go on
 
     def _places(self, start: StreamOffset, bounds: Mapping[MessageQueue, Bounds]) -> _Places:
-        places = _Places({}, {})
+        places = _Places({}, {}, {})
         new = {q: at for q, at in bounds.items() if q not in start.queues and self._is_open(q)}
-        if start.is_begun:
-            begins = {queue: at.low for queue, at in new.items()}  # a queue that came later is read from its beginning
-        else:
-            begins = resolve(self._options.starting, new, self._cluster, option="starting")
-        for queue, begin in sorted(begins.items()):
+        for queue, begin in sorted(self._begins(start, new).items()):
             places.at[queue] = places.base[queue] = self._within(queue, begin, bounds[queue], None)
+            if places.at[queue] != begin:
+                places.wanted[queue] = begin
         for queue, position in sorted(start.queues.items()):
             if queue in bounds and self._is_open(queue):
                 places.at[queue] = self._within(queue, position, bounds[queue], start.times.get(queue))
                 if places.at[queue] != position:
                     places.base[queue] = places.at[queue]
         return places
+
+    def _begins(self, start: StreamOffset, new: Mapping[MessageQueue, Bounds]) -> Numbers:
+        """Where new queues are to begin. One that came after the stream began is read from its beginning.
+
+        If it is a further queue of a topic that is read already, all its messages are new to the stream, so those that
+        expired are lost. A topic may be old and only be subscribed to now, and so may a queue that is assigned: there
+        the beginning is what `earliest` means, the first message that is still there.
+        """
+        if not start.is_begun:
+            return resolve(self._options.starting, new, self._cluster, option="starting")
+        grown = set() if self._options.assignment else {queue.topic for queue in start.queues}
+        return {queue: 0 if queue.topic in grown else at.low for queue, at in new.items()}
 
     def _within(self, queue: MessageQueue, position: int, bounds: Bounds, mark_ms: int | None) -> int:
         """The position, or where to go on if it is none of the queue's. Raises `DataLossError`."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rocketline.client.pulling import PullStatus
+from rocketline.errors import BrokerNotFoundError, RocketlineError, TopicNotExistError, TopicNotFoundError
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines import broker_answers
 from rocketline.pipelines.broker_answers import BrokerAnswers
@@ -17,6 +18,7 @@ from rocketline.pipelines.verification import QueueFindings
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 SOURCE = Source("orders", {"nameServer": "127.0.0.1:9876", "subscribe": "orders", "tags": "a"})
+ALL = Source("orders", {"nameServer": "127.0.0.1:9876", "subscribe": "orders", "rocketmq.namespace": "shop"})
 FOUND, NONE_NEW = PullStatus.FOUND, PullStatus.NO_NEW_MESSAGE
 NONE_MATCHED, ILLEGAL = PullStatus.NO_MATCHED_MESSAGE, PullStatus.OFFSET_ILLEGAL
 
@@ -45,9 +47,25 @@ class Broker:
         return SimpleNamespace(status=status, next_offset=following, min_offset=self._low, messages=messages)
 
 
-def explained(monkeypatch: pytest.MonkeyPatch, broker: Broker, *gaps: Span) -> QueueFindings:
+class Links:
+    """Knows which topics are compacted, and nothing else."""
+
+    def __init__(self, *compacted: str) -> None:
+        self._compacted = compacted
+
+    def node(self, queue: MessageQueue, route_ttl_s: float) -> str:
+        return queue.broker_name
+
+    def is_compacted(self, topic_on_wire: str, node: str, timeout_s: float) -> bool:
+        return topic_on_wire in self._compacted
+
+    def close(self) -> None:
+        pass
+
+
+def explained(monkeypatch: pytest.MonkeyPatch, broker: Broker, *gaps: Span, source: Source = SOURCE) -> QueueFindings:
     monkeypatch.setattr(broker_answers, "PullConsumer", lambda *given, **more: broker)
-    with BrokerAnswers(SOURCE) as answers:
+    with BrokerAnswers(source) as answers:
         return answers.explained(QueueFindings(queue=QUEUE, read=(Span(0, 200),), rows=0, gaps=gaps))
 
 
@@ -100,3 +118,40 @@ def test_what_was_deleted_meanwhile_is_unknown(monkeypatch: pytest.MonkeyPatch) 
 
         assert found.filtered == (Span(30, 50),)
         assert found.unknown == (Span(10, 30),)
+
+
+def test_without_a_filter_what_the_broker_cannot_show_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_answers, "BrokerLinks", lambda settings: Links())
+    broker = Broker({10: (FOUND, 60, [12])})
+    found = explained(monkeypatch, broker, Span(10, 20), source=ALL)
+
+    assert found.gaps == (Span(12, 13),)
+    assert not found.filtered
+    assert found.unknown == (Span(10, 12), Span(13, 20))
+    assert not found.is_clean
+
+
+def test_without_a_filter_a_compacted_topic_leaves_out_messages_on_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_answers, "BrokerLinks", lambda settings: Links("shop%orders"))
+    found = explained(monkeypatch, Broker({10: (NONE_MATCHED, 60, [])}), Span(10, 20), source=ALL)
+
+    assert found.filtered == (Span(10, 20),)
+    assert found.is_clean
+
+
+@pytest.mark.parametrize(
+    "problem", [TopicNotFoundError("orders"), BrokerNotFoundError("broker-a"), TopicNotExistError(17, "gone")]
+)
+def test_gap_is_unknown_if_its_topic_or_broker_is_gone(
+    monkeypatch: pytest.MonkeyPatch, problem: RocketlineError, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Gone(Broker):
+        def min_offset(self, queue: MessageQueue) -> int:
+            raise problem
+
+    found = explained(monkeypatch, Gone({}), Span(10, 20))
+
+    assert not found.gaps
+    assert found.unknown == (Span(10, 20),)
+    assert not found.is_clean
+    assert str(problem)[:20] in caplog.text

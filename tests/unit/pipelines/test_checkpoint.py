@@ -79,6 +79,17 @@ def test_what_expired_before_the_first_read_is_remembered(spark: Spark) -> None:
     assert checkpoint.coverage().expired == {QUEUES[0]: [Span(0, 100)]}
 
 
+def test_what_was_to_be_read_and_had_expired_at_the_start_is_a_loss(spark: Spark) -> None:
+    spark.plan(0, offset({0: 510}, {0: 500}, {0: 100}))
+    spark.plan(1, offset({0: 510, 1: 30}, {1: 20}, {1: 0}))  # a further queue, whose beginning had expired
+    for batch in range(2):
+        spark.done(batch)
+    found = Checkpoint(spark.folder).coverage()
+
+    assert found.spans == {QUEUES[0]: [Span(500, 510)], QUEUES[1]: [Span(20, 30)]}
+    assert found.expired == {QUEUES[0]: [Span(100, 500)], QUEUES[1]: [Span(0, 20)]}
+
+
 def test_where_a_queue_begins_and_what_is_made_anew_is_no_loss(spark: Spark) -> None:
     spark.plan(0, offset({0: 100}, {0: 90}))
     spark.plan(1, offset({0: 4, 1: 55}, {0: 0, 1: 50}))  # queue 0 was made anew and is shorter, queue 1 is new
@@ -185,7 +196,7 @@ def test_tables_that_were_made_are_remembered(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "new")
     assert checkpoint.tables() == {}
     checkpoint.keep_tables(["raw"])
-    checkpoint.keep_tables(["clean"])
+    checkpoint.keep_tables(["raw", "clean"])
 
     assert checkpoint.tables() == {"raw": 0, "clean": 0}
     assert checkpoint.query_id() is None
@@ -198,6 +209,18 @@ def test_tables_that_an_older_release_wrote_down_are_there_from_the_beginning(sp
     assert checkpoint.tables() == {"raw": 0}
 
     checkpoint.keep_tables(["raw", "copy"])
+    assert checkpoint.tables() == {"raw": 0, "copy": 7}
+
+
+def test_table_that_comes_back_is_a_new_one(spark: Spark) -> None:
+    """The step was out of the file for a while: its table does not have the batches of that time."""
+    checkpoint = Checkpoint(spark.folder)
+    checkpoint.keep_tables(["raw", "copy"])
+    spark.done(3)
+    checkpoint.keep_tables(["raw"])
+    spark.done(6)
+    checkpoint.keep_tables(["raw", "copy"])
+
     assert checkpoint.tables() == {"raw": 0, "copy": 7}
 
 

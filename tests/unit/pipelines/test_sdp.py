@@ -17,10 +17,12 @@ from pipeline_files import CHAIN, LANDING, _modules_as_before, written
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.sdp import Project, export
-from rocketline.pipelines.streams import SETTINGS
+from rocketline.pipelines.streams import SETTINGS as OWN_SETTINGS
+from rocketline.spark.session import STATE_STORE
 
 __all__ = ["_modules_as_before"]
 
+SETTINGS = {**STATE_STORE, **OWN_SETTINGS}
 STEP = """
 [steps.{name}]
 from = "orders"
@@ -142,6 +144,13 @@ def test_values_that_may_be_secrets_are_not_written_down(tmp_path: Path, setting
     assert "hush" not in text
     assert f"# and {key}, {told} not written down.\n" in text
     assert yaml.safe_load(text)["configuration"] == SETTINGS
+
+
+def test_state_store_of_the_file_is_the_projects(tmp_path: Path) -> None:
+    (key,) = STATE_STORE
+    made = export(load(written(tmp_path, f'{LANDING}[spark]\n"{key}" = "shop.Store"\n'), {}), tmp_path / "project")
+
+    assert yaml.safe_load(made[0].read_text("utf-8"))["configuration"] == {**OWN_SETTINGS, key: "shop.Store"}
 
 
 def test_setting_of_the_environment_that_the_pipeline_has_itself_is_not_asked_for(tmp_path: Path) -> None:

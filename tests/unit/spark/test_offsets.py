@@ -25,7 +25,7 @@ def test_the_first_offset_is_a_constant_that_says_nothing_has_begun() -> None:
 
 
 def test_an_offset_is_read_as_it_was_written() -> None:
-    offset = StreamOffset({Q0: 12, Q1: 7}, {Q1: 5}, {Q0: 1_763_282_001_234})
+    offset = StreamOffset({Q0: 12, Q1: 7}, {Q1: 5}, {Q0: 1_763_282_001_234}, {Q1: 2})
     assert parse_offset(as_checkpointed(offset)) == offset
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rocketline.errors import ConfigError, RocketlineError, TopicNotFoundError
+from rocketline.errors import BrokerNotFoundError, ConfigError, RocketlineError, TopicNotFoundError
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.cluster_view import Bounds, Look
 from rocketline.spark.data_loss import DataLossError
@@ -205,7 +205,20 @@ def test_offsets_that_are_not_there_are_lost_messages(cluster: ListedCluster) ->
     offsets = '{"orders": {"broker-a": {"0": 1, "1": 0}}}'
     with pytest.raises(DataLossError, match="offsets from 1 were to be read, 2 to 4 are there"):
         stream(cluster, startingOffsets=offsets).batch()
-    assert stream(cluster, startingOffsets=offsets, failOnDataLoss="false").batch() == [(0, 2, 4)]
+    query = stream(cluster, startingOffsets=offsets, failOnDataLoss="false")
+    assert query.batch() == [(0, 2, 4)]
+    assert query.at["wanted"] == {"orders": {"broker-a": {"0": 1}}}, "what was to be read is written down"
+    cluster.send(Q0)
+    assert query.batch() == [(0, 4, 5)]
+    assert "wanted" not in query.at
+
+
+def test_what_a_group_was_to_read_next_and_has_expired_is_lost(cluster: ListedCluster) -> None:
+    cluster.queues[Q0] = Queue([1, 2, 3, 4], low=3)
+    cluster.group[Q0] = 1
+    query = stream(cluster, startingOffsets="group", consumerGroup="g", failOnDataLoss="false")
+    assert query.batch() == [(0, 3, 4)]
+    assert query.at["wanted"] == {"orders": {"broker-a": {"0": 1}}}
 
 
 # --- how it goes on
@@ -223,6 +236,38 @@ def test_a_queue_that_came_later_is_read_from_its_beginning(cluster: ListedClust
     cluster.send(Q2, 3)
     assert query.batch() == [(2, 0, 3)]
     assert query.at["base"] == {"orders": {"broker-a": {"2": 0}}}
+
+
+def test_a_queue_that_came_later_and_has_lost_its_beginning_is_a_loss(cluster: ListedCluster) -> None:
+    query = stream(cluster)
+    query.batch()
+    cluster.queues[Q2] = Queue([1, 2, 3], low=2)
+    with pytest.raises(DataLossError, match=r"queue 2 .* offsets from 0 were to be read, 2 to 3 are there"):
+        query.batch()
+    query.options["failOnDataLoss"] = "false"
+    query.restart()
+    assert query.batch() == [(2, 2, 3)]
+    assert query.at["wanted"] == {"orders": {"broker-a": {"2": 0}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "later"),
+    [
+        ({"subscribe": "orders,others"}, MessageQueue("others", "broker-a", 0)),
+        ({"subscribe": "", "subscribePattern": "o.*"}, MessageQueue("others", "broker-a", 0)),
+        ({"subscribe": "", "assign": '{"orders": {"broker-a": [0, 1, 2]}}'}, Q2),
+    ],
+)
+def test_what_may_be_read_only_now_begins_with_what_is_still_there(
+    cluster: ListedCluster, options: dict[str, str], later: MessageQueue
+) -> None:
+    query = stream(cluster)
+    query.batch()
+    query.options = options
+    query.restart()
+    cluster.queues[later] = Queue([1, 2, 3], low=2)
+    assert query.batch() == [(later.queue_id, 2, 3)]
+    assert "wanted" not in query.at
 
 
 def test_a_topic_that_came_after_the_start_is_read_from_its_beginning() -> None:
@@ -306,7 +351,10 @@ def test_available_now_ends_where_queues_ended_at_its_start(cluster: ListedClust
     assert query.batch() == [(0, 5, 10), (2, 0, 5)]
 
 
-def test_available_now_passes_over_a_queue_that_is_gone_as_any_other_run_does(cluster: ListedCluster) -> None:
+@pytest.mark.parametrize("problem", [ConfigError(["assign: there is no queue 0"]), BrokerNotFoundError("broker-a")])
+def test_available_now_passes_over_a_queue_that_is_gone_as_any_other_run_does(
+    cluster: ListedCluster, problem: RocketlineError
+) -> None:
     query = stream(cluster, failOnDataLoss="false")
     query.batch()
     cluster.queues.pop(Q0)
@@ -314,7 +362,7 @@ def test_available_now_passes_over_a_queue_that_is_gone_as_any_other_run_does(cl
 
     def look_at_assigned(known: Collection[MessageQueue] = ()) -> Look:
         if Q0 not in known:
-            raise ConfigError(["assign: there is no queue 0"])
+            raise problem
         return look(known)
 
     cluster.look = look_at_assigned  # type: ignore[method-assign]

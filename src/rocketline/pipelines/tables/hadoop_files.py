@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from rocketline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -12,26 +15,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HadoopFiles:
-    """Those that a session reaches, with its settings. What fails there is one of py4j's errors."""
+    """Those that a session reaches, with its settings. Raises `PipelineError` with what the file system says."""
 
     spark: SparkSession
 
-    def statuses(self, folder: str) -> Iterator[Any]:
+    def statuses(self, folder: str) -> list[Any]:
         """What is in a folder; nothing if it is not there."""
-        files, path = self._file_system(folder), self._path(folder)
-        yield from files.listStatus(path) if files.exists(path) else ()
+        with _told_of(folder):
+            files, path = self._file_system(folder), self._path(folder)
+            return list(files.listStatus(path)) if files.exists(path) else []
 
     def names(self, folder: str) -> list[str]:
         return [status.getPath().getName() for status in self.statuses(folder)]
 
     def make_folder(self, folder: str) -> None:
         """Make it, and those that it is in, unless it is there."""
-        self._file_system(folder).mkdirs(self._path(folder))
+        with _told_of(folder):
+            self._file_system(folder).mkdirs(self._path(folder))
 
     def remove(self, status: Any) -> None:
         """Remove what `statuses` has told of, with all that is in it."""
         path = status.getPath()
-        path.getFileSystem(self.configuration()).delete(path, True)
+        with _told_of(path.toString()):
+            path.getFileSystem(self.configuration()).delete(path, True)
 
     def configuration(self) -> Any:
         return self.spark._jsparkSession.sessionState().newHadoopConf()
@@ -42,3 +48,14 @@ class HadoopFiles:
     def _path(self, path: str) -> Any:
         jvm: Any = self.spark._jvm
         return jvm.org.apache.hadoop.fs.Path(path)
+
+
+@contextmanager
+def _told_of(place: str) -> Iterator[None]:
+    """Have an error name the place, and what went wrong there: py4j's own says which object of Java's was called."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise PipelineError(f"{place}: {error.java_exception.toString()}") from error
