@@ -187,19 +187,11 @@ class Admin:
 
     def start(self) -> None:
         """Begin; `with` does it. Nobody is asked yet. Raises `ClientError` if started."""
-        self._runtime.portal.check_process()
-        self._core.check_new()
-        try:
-            self._runtime.portal.call(self._core.start())
-        except BaseException:
-            self._runtime.end_thread()
-            raise
+        self._runtime.start_client(self._core, self._core.start)
 
     def close(self) -> None:
         """Close the connections, unless others use the runtime too. Closing again does nothing."""
-        if not (self._core.close_if_new() or self._core.is_closed):
-            self._runtime.portal.call_closing(self._core.close())
-        self._runtime.end_thread()
+        self._runtime.close_client(self._core, self._core.close)
 
     def _open_portal(self) -> Portal:
         self._core.check_running()

@@ -69,14 +69,13 @@ class Lifecycle:
     def check(self) -> None:
         """Raise the error that tells why it cannot be used here and now: `NotStartedError`, `ClosedError`,
         `ForkedError` or `WrongLoopError`."""
-        if not self.is_running:
-            self.check_running()
+        self.check_running()
         self._check_place(self._thing)
 
     def check_running(self) -> None:
         """Raise `NotStartedError` or `ClosedError` unless it runs. From any thread."""
-        self.check_open()
-        if self.is_new:
+        if not self.is_running:
+            self.check_open()
             raise NotStartedError(self._thing)
 
     def check_if_running(self) -> None:

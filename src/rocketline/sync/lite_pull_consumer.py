@@ -105,13 +105,7 @@ class LitePullConsumer:
     def start(self) -> None:
         """Join the group. Raises `ClientError` if started, `GroupInUseError`, and `TransportError` or
         `NoNameServerError` if topics are subscribed and no name server answers: then it is closed."""
-        self._portal.check_process()
-        self._life.check_new()
-        try:
-            self._portal.call(self._core.start(self._life))
-        except BaseException:
-            self.runtime.end_thread()
-            raise
+        self.runtime.start_client(self._life, lambda: self._core.start(self._life))
 
     def close(self) -> None:
         """Save what was committed and leave the group. What was handed on and not committed comes again. Iterations

@@ -97,13 +97,7 @@ class Producer:
 
     def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `GroupInUseError`, or `ClientError` if started."""
-        self.runtime.portal.check_process()
-        self._core.check_new()
-        try:
-            self.runtime.portal.call(self._start())
-        except BaseException:
-            self.runtime.end_thread()
-            raise
+        self.runtime.start_client(self._core, self._start)
 
     async def _start(self) -> None:
         await self._core.start()
@@ -117,10 +111,8 @@ class Producer:
     def close(self) -> None:
         """Wait for what is on its way, say farewell to the brokers, and leave the runtime. Again: does nothing."""
         self._connections.close()
-        if not (self._core.close_if_new() or self._core.is_closed):
-            self.runtime.portal.call_closing(self._close())
+        self.runtime.close_client(self._core, self._close)
         self._handover.close()
-        self.runtime.end_thread()
 
     async def _close(self) -> None:
         if self._closing_idle is not None:

@@ -93,13 +93,7 @@ class PullConsumer:
 
     def start(self) -> None:
         """Join the runtime. No server needs to be up for it. Raises `ClientError` if started already."""
-        self.runtime.portal.check_process()
-        self._core.check_new()
-        try:
-            self.runtime.portal.call(self._start())
-        except BaseException:
-            self.runtime.end_thread()
-            raise
+        self.runtime.start_client(self._core, self._start)
 
     async def _start(self) -> None:
         await self._core.start()
@@ -113,9 +107,7 @@ class PullConsumer:
     def close(self) -> None:
         """Leave the runtime. Pulls of other threads that are under way end as they would. Again: does nothing."""
         self._connections.close()
-        if not (self._core.close_if_new() or self._core.is_closed):
-            self.runtime.portal.call_closing(self._close())
-        self.runtime.end_thread()
+        self.runtime.close_client(self._core, self._close)
 
     async def _close(self) -> None:
         if self._closing_idle is not None:

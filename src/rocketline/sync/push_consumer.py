@@ -88,14 +88,11 @@ class PushConsumer:
         Raises `GroupInUseError`, `TransportError` if no name server can be reached, and `ClosedError` if it was closed
         meanwhile; then nothing is left running.
         """
-        self.runtime.portal.check_process()
-        self._core.check_new()
         try:
-            self.runtime.portal.call(self._core.start())
+            self.runtime.start_client(self._core, self._core.start)
         except BaseException:
             if self._core.is_closed:  # else it may run, and whoever started it will close it
                 self._closed.set()
-            self.runtime.end_thread()
             raise
         self._is_started = True
 

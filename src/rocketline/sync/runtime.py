@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self, Unpack
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Self, Unpack
 
+from rocketline.client.lifecycle import Lifecycle, Living
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime import ClientRuntime as AsyncClientRuntime
 from rocketline.clock import Clock
@@ -49,6 +50,23 @@ class ClientRuntime:
     def release(self) -> None:
         """Use it no more; whoever is last closes it."""
         self.portal.call_closing(self.core.release())
+        self.end_thread()
+
+    def start_client(self, life: Lifecycle | Living, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have a client start on the loop. Raises what that raises, `ForkedError`, and `ClientError` or `ClosedError`
+        if it was started before; then the thread goes with the runtime, if that was its only client."""
+        self.portal.check_process()
+        life.check_new()
+        try:
+            self.portal.call(start())
+        except BaseException:
+            self.end_thread()
+            raise
+
+    def close_client(self, life: Living, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have a client close on the loop, unless it was closed before; one that is only starting finds it out."""
+        if not (life.close_if_new() or life.is_closed):
+            self.portal.call_closing(close())
         self.end_thread()
 
     def end_thread(self) -> None:
