@@ -179,6 +179,11 @@ class Bench:
         """How far the group is, as far as the consumer has noted it."""
         return self.offsets.cached(QUEUE)
 
+    @property
+    def is_pausing(self) -> bool:
+        """No handler is at work on the queue, and what the last one said has been taken in on the loop."""
+        return self.process_queue.idle.is_set()
+
     async def settle(self) -> None:
         """Let everything happen that can happen without the clock."""
         for _ in range(10):

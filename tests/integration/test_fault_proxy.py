@@ -53,6 +53,7 @@ async def test_bytes_are_late_by_the_delay() -> None:
 async def test_a_black_hole_takes_connections_and_swallows_requests() -> None:
     async with ScriptedPeer() as peer, FaultProxy(peer.address) as proxy, Remote(proxy.address) as client:
         proxy.is_black_hole = True
+        await client.connect(5)
         with pytest.raises(RequestTimeoutError):
             await client.request(BEAT, 0.1)
         assert not peer.received

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -98,10 +99,11 @@ def test_every_message_that_is_sent_has_its_own_id_and_key_and_goes_to_the_next_
 
 def test_refused_sends_are_counted_apart_with_the_first_remark(program: Path) -> None:
     seen: list[int] = []
+    numbers = itertools.count(1)  # for several threads, of which no two get the same
 
     def refuse_every_third(request: Command) -> list[Command]:
         seen.append(request.opaque)
-        return _stored(request) if len(seen) % 3 else [response(2, "[OVERLOAD]")]
+        return _stored(request) if next(numbers) % 3 else [response(2, "[OVERLOAD]")]
 
     result = _send(program, refuse_every_third)
 

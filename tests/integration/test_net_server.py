@@ -213,6 +213,7 @@ async def test_lost_connection_fails_the_waiting_and_the_next_request_dials_agai
 
 async def test_no_answer_is_a_timeout_that_names_the_peer() -> None:
     async with serve({1: lambda *_: LATER}) as server, Remote(server.address) as remote:
+        await remote.connect(5)  # which would take part of the short time
         with pytest.raises(RequestTimeoutError, match=server.address):
             await remote.request(Command(1), 0.05)
 

@@ -77,6 +77,7 @@ async def test_a_dropped_request_loses_its_connection_and_a_silent_one_its_time(
         peer.on(ROUTE).drop().never()
         with pytest.raises(ConnectionLostError):
             await client.request(route_of("t"), 5)
+        await client.connect(5)
         with pytest.raises(RequestTimeoutError):
             await client.request(route_of("t"), 0.05)
         assert peer.connections_opened == 2

@@ -13,8 +13,11 @@ from rocketline.testing.server_process import ServerFailedError, ServerProcess, 
 
 LISTEN = """
 import socket, sys
-server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-print("listening", flush=True)
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("127.0.0.1", int(sys.argv[1])))
+print("listening", flush=True)  # before anybody can connect and look
+server.listen()
 """
 WAIT = "import time\ntime.sleep(60)\n"
 

@@ -20,6 +20,7 @@ from rocketline.errors import (
     TransportError,
 )
 from rocketline.model.sys_flags import CompressionType
+from rocketline.spark import broker_pulls
 from rocketline.spark.broker_links import close_links, links_for
 from rocketline.spark.client_settings import ClientSettings
 from rocketline.spark.data_loss import DataLossError
@@ -218,12 +219,15 @@ def test_a_broker_that_never_answers_is_an_error_in_the_end(rocketmq: RocketMQ) 
         read(options(rocketmq.address, pull_timeout_s=0.05), part(topic, 0, 10))
 
 
-def test_a_broker_that_is_always_busy_is_an_error_in_the_end(rocketmq: RocketMQ) -> None:
+def test_a_broker_that_is_always_busy_is_an_error_in_the_end(
+    rocketmq: RocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_pulls, "_PATIENCE_PULLS", 1)  # so that each answer has a time that it surely keeps to
     topic = rocketmq.topic(queues=1)
     fill(rocketmq.address, topic, 10)
     rocketmq.faults.refuse(PULL, ResponseCode.SYSTEM_BUSY, "too busy", times=1000)
     with pytest.raises(CallTimeoutError, match="too busy"):
-        read(options(rocketmq.address, pull_timeout_s=0.05), part(topic, 0, 10))
+        read(options(rocketmq.address, pull_timeout_s=0.5), part(topic, 0, 10))
 
 
 def test_a_refusal_is_an_error_at_once(rocketmq: RocketMQ) -> None:

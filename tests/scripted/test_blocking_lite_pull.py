@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Unpack
@@ -63,15 +64,25 @@ async def test_messages_are_polled_and_iterated_in_any_thread(peer: ScriptedPeer
         assert await in_thread(consumer.poll, 0) == []
 
 
-async def test_poll_that_waits_in_a_thread_is_woken(peer: ScriptedPeer) -> None:
+async def test_poll_that_waits_in_a_thread_is_woken(peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     async with started(peer) as consumer:
         await in_thread(consumer.assign, [Q0])
         await peer.wait_for(RequestCode.LITE_PULL_MESSAGE)
         polling = in_background(lambda: consumer.poll(30))
         peer.broker.put("T", b"late")
         assert [message.body for message in await polling] == [b"late"]
+        waiting, wait = threading.Semaphore(0), consumer._queues.wait
+
+        def noted(timeout_s: float) -> bool:
+            waiting.release()
+            return wait(timeout_s)
+
+        monkeypatch.setattr(consumer._queues, "wait", noted)
         iterating = in_background(lambda: list(consumer))
+        await in_thread(waiting.acquire)
         polling = in_background(lambda: consumer.poll(30))
+        for _ in range(2):  # the first may be the iteration's again, which has waited for half a second
+            await in_thread(waiting.acquire)
         await in_thread(consumer.close)
         assert (await polling, await iterating) == ([], [])
 

@@ -169,8 +169,9 @@ class LitePullConsumer:
     async def __anext__(self) -> ReceivedMessage:
         """The next message of any queue, whenever it comes. Ends when the consumer is closed; raises `ClosedError` if
         the runtime is closed under it."""
-        if not self._life.is_closed:
-            self._life.check()
+        if self._life.is_new:
+            self._life.check_running()
+        self._life.check_if_running()  # once it is closed, here or meanwhile, the iteration just ends
         while (message := self._polling.take_one()) is None:
             if not await self._wait(None):
                 raise StopAsyncIteration

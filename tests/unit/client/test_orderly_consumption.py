@@ -84,8 +84,7 @@ async def test_the_pause_is_the_handlers_within_bounds(wished_s: float, pause_s:
     async with Bench(handle, orderly=True) as bench:
         bench.lock()
         bench.pull(received([0]))
-        await bench.until(lambda: len(seen) == 1)
-        await bench.settle()
+        await bench.until(lambda: len(seen) == 1 and bench.is_pausing)
         bench.lock()
         bench.clock.advance(pause_s * 0.9)
         await bench.settle()
@@ -107,8 +106,7 @@ async def test_a_message_that_failed_too_often_goes_to_the_dead_letters() -> Non
         bench.lock()
         bench.pull(received([0, 1]))
         for count in range(1, 5):
-            await bench.until(lambda count=count: seen.count(0) == count)  # type: ignore[misc]
-            await bench.settle()
+            await bench.until(lambda count=count: seen.count(0) == count and bench.is_pausing)  # type: ignore[misc]
             await bench.advance(1)
         await bench.until(lambda: bench.offset == 2)
     assert seen == [0, 0, 0, 0, 1]
@@ -146,8 +144,7 @@ async def test_a_dead_letter_is_sent_once_though_its_slice_is_consumed_again() -
         bench.lock()
         bench.pull([*received([0], reconsume_times=5), *received([1])])
         for count in (1, 2):
-            await bench.until(lambda count=count: calls == count)  # type: ignore[misc]
-            await bench.settle()
+            await bench.until(lambda count=count: calls == count and bench.is_pausing)  # type: ignore[misc]
             await bench.advance(1)
         await bench.until(lambda: bench.offset == 2)
         assert bench.send_back.published == [0]
@@ -187,8 +184,7 @@ async def test_without_auto_commit_a_rollback_brings_all_that_was_not_committed(
     async with Bench(handle, orderly=True) as bench:
         bench.lock()
         bench.pull(received(range(4)))
-        await bench.until(lambda: len(handle.seen) == 3)
-        await bench.settle()
+        await bench.until(lambda: len(handle.seen) == 3 and bench.is_pausing)
         assert bench.offset == 1
         await bench.advance(1)
         await bench.until(lambda: bench.offset == 4)
@@ -201,8 +197,7 @@ async def test_without_auto_commit_a_suspended_message_comes_again_and_keeps_wha
     async with Bench(handle, orderly=True) as bench:
         bench.lock()
         bench.pull(received([0, 1]))
-        await bench.until(lambda: len(handle.seen) == 2)
-        await bench.settle()
+        await bench.until(lambda: len(handle.seen) == 2 and bench.is_pausing)
         await bench.advance(1)
         await bench.until(lambda: bench.offset == 2)
     assert handle.seen == [0, 1, 1]

@@ -386,7 +386,7 @@ def test_large_request_to_a_peer_that_is_slow_ends_in_its_time(pool: BlockingCon
             took_s = time.monotonic() - begin_s
             is_over.set()
             thread.join()
-    assert took_s < 1.0
+    assert took_s < 5  # with a limit that begins anew with each write it would take 40
 
 
 class Counting:
