@@ -15,7 +15,7 @@ SDP_READY := $(VENV)/.sdp-ready
 # every Python process of Spark's.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format interop bench bench-broker bench-clients bench-spark fuzz crash soak serve docs clean
+.PHONY: help demo test check format interop bench bench-broker bench-clients bench-spark stalls fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -76,6 +76,9 @@ bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs 
 
 bench-spark: $(READY)  ## topics, store folders, Kafka and Parquet into and out of Spark: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.spark
+
+stalls: $(READY)  ## what a well-behaved connection feels while hostile ones do their worst, row by row: 20 minutes
+	@$(BIN)/python -m benchmarks.stalls
 
 fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))

@@ -1,0 +1,143 @@
+"""A connection that behaves well, with a clock; and connections that do not, in a process of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing.synchronize import Event
+from typing import Final
+
+from benchmarks.stall_rows import PROBED, ROWS, Row, create_topic, send
+from rocketline.testing.exchange import Exchange
+from rocketline.testing.server_process import LOOPBACK
+from rocketline.wire import frame
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
+
+_PERIOD_S: Final = 0.01
+_TIMEOUT_S: Final = 120
+_AT_ONCE: Final = 64
+"""Requests of the preparation that are in flight."""
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def probe(row: Row, port: int, seconds: float) -> list[float]:
+    """A send (at a name server, a question for a route) every 10 ms: the milliseconds until each was answered.
+
+    Counted from when it was due: whoever is held up for a second has a hundred sends that are late. After four times
+    `seconds` it has seen enough.
+    """
+    question = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": PROBED}) if row.at_name_server else send(PROBED)
+    took_ms = []
+    with Exchange(f"{LOOPBACK}:{port}", timeout_s=_TIMEOUT_S) as exchange:
+        begin_s = due_s = time.perf_counter()
+        while due_s < begin_s + seconds and time.perf_counter() < begin_s + 4 * seconds:
+            time.sleep(max(0.0, due_s - time.perf_counter()))
+            exchange.ask(question)
+            took_ms.append((time.perf_counter() - due_s) * 1000)
+            due_s += _PERIOD_S
+    return took_ms
+
+
+def prepare(row: Row, port: int) -> None:
+    """Ask what the row needs beforehand. Raises `RuntimeError` for what is refused."""
+    commands = row.prepared() if row.at_name_server else (create_topic(PROBED, 1), *row.prepared())
+    with socket.create_connection((LOOPBACK, port), _TIMEOUT_S) as connection:
+        answers, waiting = _answers(connection), 0
+        for command in commands:
+            connection.sendall(frame.encode(command))
+            waiting += 1
+            if waiting == _AT_ONCE:
+                _check(next(answers))
+                waiting -= 1
+        for _ in range(waiting):
+            _check(next(answers))
+
+
+def _check(answer: Command) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise RuntimeError(f"the row could not be prepared: {answer.code} {answer.remark}")
+
+
+def _answers(connection: socket.socket) -> Iterator[Command]:
+    reader = frame.FrameReader()
+    while received := connection.recv(1 << 18):
+        reader.feed(received)
+        while (data := reader.take()) is not None:
+            command = frame.decode(data)
+            if command.is_response:
+                yield command
+
+
+@contextmanager
+def attacked(row: Row, port: int, connections: int) -> Iterator[None]:
+    """In the block so many connections do what the row says; what it parks was sent before."""
+    is_begun, is_over = _SPAWN.Event(), _SPAWN.Event()
+    attacker = _SPAWN.Process(target=_attack, args=(ROWS.index(row), port, connections, is_begun, is_over), daemon=True)
+    attacker.start()
+    try:
+        is_begun.wait(_TIMEOUT_S)
+        yield
+    finally:
+        is_over.set()
+        attacker.join(5)
+        attacker.kill()
+        attacker.join()
+
+
+def _attack(number: int, port: int, connections: int, is_begun: Event, is_over: Event) -> None:
+    row = ROWS[number]
+    barrier = threading.Barrier(connections + 1)
+    for connection in range(connections):
+        threading.Thread(target=_misbehave, args=(row, port, connection, barrier), daemon=True).start()
+    barrier.wait()
+    is_begun.set()
+    is_over.wait()
+
+
+def _misbehave(row: Row, port: int, number: int, barrier: threading.Barrier) -> None:
+    connection = socket.create_connection((LOOPBACK, port), _TIMEOUT_S)
+    try:
+        _park(connection, row.parked(number))
+        barrier.wait()
+        if row.is_oneway:
+            _tell(connection, row.asked(number))
+        else:
+            _ask(connection, row.asked(number))
+    except OSError:
+        barrier.abort()  # the server has closed the connection: so be it
+    finally:
+        connection.close()
+
+
+def _park(connection: socket.socket, commands: Iterable[Command]) -> None:
+    """Frames that are the same are made once: the attacker must not be slower than what it attacks."""
+    last: Command | None = None
+    data = b""
+    for command in commands:
+        if command is not last:
+            last, data = command, frame.encode(command)
+        connection.sendall(data)
+
+
+def _tell(connection: socket.socket, commands: Iterable[Command]) -> None:
+    for command in commands:
+        command.flag |= 2
+        connection.sendall(frame.encode(command))
+
+
+def _ask(connection: socket.socket, commands: Iterable[Command]) -> None:
+    encoded: dict[int, bytes] = {}
+    answers = _answers(connection)
+    for command in commands:
+        data = encoded.get(id(command)) or frame.encode(command)
+        if len(encoded) < 16:
+            encoded[id(command)] = data
+        connection.sendall(data)
+        next(answers)
+    for _ in answers:  # nothing more to ask: read what is told
+        pass

@@ -1,0 +1,326 @@
+"""What one peer may do to a server: each row is a request, or a train of them, that was once enough to stop everybody.
+
+To add a row: a function that makes the commands of one connection, and an entry in `ROWS`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from rocketline.model.message import Message
+from rocketline.wire.batch import encode_batch
+from rocketline.wire.codes import RequestCode
+from rocketline.wire.command import Command
+from rocketline.wire.properties import format_properties
+
+PROBED: Final = "probed"
+"""The topic, with one queue, that the well-behaved connection sends to."""
+WIDE: Final = "wide"
+QUEUES: Final = 16_384
+GROUP: Final = "stalls"
+_HOLD_MS: Final = 600_000
+_SUSPEND, _SUBSCRIPTION = 2, 4
+
+Commands: TypeAlias = Iterable[Command]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`asked` has the commands of a connection, by its number: each is sent when the one before is answered, and from
+    the first again when they are through. `parked` are sent before the clock runs, and nobody waits for an answer.
+    """
+
+    name: str
+    asked: Callable[[int], Iterator[Command]] = lambda _: iter(())
+    parked: Callable[[int], Commands] = lambda _: ()
+    prepared: Callable[[], Commands] = lambda: ()
+    """Asked once, over a connection of its own, before anything else."""
+    is_oneway: bool = False
+    at_name_server: bool = False
+    is_killed: bool = False
+    """After what was prepared the server is killed, and the clock runs from its next start."""
+
+
+def create_topic(topic: str, queues: int) -> Command:
+    numbers = {"readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6", "topicSysFlag": "0"}
+    ext = {"topic": topic, "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false", **numbers}
+    return Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+
+
+def create_group(group: str) -> Command:
+    return Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=json.dumps({"groupName": group}).encode())
+
+
+def send(topic: str, body: bytes = b"x", properties: str = "", *, queue_id: int = 0, is_batch: bool = False) -> Command:
+    ext = {
+        "a": GROUP, "b": topic, "c": "TBW102", "d": "1", "e": str(queue_id), "f": "0", "g": "0", "h": "0",
+        "i": properties, "j": "0", "k": "false", "m": "true" if is_batch else "false",
+    }  # fmt: skip
+    return Command(RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2, ext, body)
+
+
+def pull(topic: str, tags: str, *, offset: int = 0, is_held: bool = True) -> Command:
+    ext = {
+        "consumerGroup": GROUP, "topic": topic, "queueId": "0", "queueOffset": str(offset), "maxMsgNums": "32",
+        "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if is_held else 0)), "commitOffset": "0",
+        "suspendTimeoutMillis": str(_HOLD_MS), "subscription": tags, "subVersion": "0", "expressionType": "TAG",
+    }  # fmt: skip
+    return Command(RequestCode.PULL_MESSAGE, ext)
+
+
+def _over_and_over(*commands: Command) -> Callable[[int], Iterator[Command]]:
+    return lambda _: itertools.cycle(commands)
+
+
+def _numbered(make: Callable[[int], Command]) -> Callable[[int], Iterator[Command]]:
+    """Commands that are never the same, not even on two connections."""
+    return lambda connection: map(make, itertools.count(connection << 32))
+
+
+def _wide_topic() -> Iterator[Command]:
+    """A topic of many queues, some with a message, in which a group has an offset everywhere."""
+    yield from _filled_topic(WIDE)
+    yield create_group(GROUP)
+    for queue_id in range(QUEUES):
+        yield commit(GROUP, WIDE, queue_id)
+
+
+def _filled_topic(topic: str) -> Iterator[Command]:
+    yield create_topic(topic, QUEUES)
+    for queue_id in range(0, QUEUES, 8):
+        yield send(topic, queue_id=queue_id)
+
+
+def commit(group: str, topic: str, queue_id: int) -> Command:
+    ext = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": "1"}
+    return Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+
+
+def _many_keys() -> Command:
+    keys = " ".join(f"{number % 90 + 10}" for number in range(10_667))
+    return send(PROBED, properties=format_properties({"KEYS": keys}))
+
+
+def _many_tags(number: int) -> str:
+    return "||".join(f"{number}x{tag:x}" for tag in range(100_000))
+
+
+def heartbeat(client_id: str, groups: Iterable[str], topics: Iterable[str] = (PROBED,)) -> Command:
+    subscriptions = [{"topic": topic, "subString": "*", "subVersion": 1} for topic in topics]
+    consumers = [
+        {
+            "groupName": group,
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+            "subscriptionDataSet": subscriptions,
+        }
+        for group in groups
+    ]
+    body = {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}
+    return Command(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+
+
+def _produce_as(groups: Iterable[str]) -> Command:
+    body = {"clientID": "p", "consumerDataSet": [], "producerDataSet": [{"groupName": group} for group in groups]}
+    return Command(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+
+
+def _config(number: int) -> Command:
+    return Command(
+        RequestCode.UPDATE_BROKER_CONFIG, body=f"sendThreadPoolQueueCapacity={10_000 + number % 100}".encode()
+    )
+
+
+def _lock(queues: int) -> Command:
+    queue_set = [{"topic": PROBED, "brokerName": "b", "queueId": queue_id} for queue_id in range(queues)]
+    body = {"consumerGroup": GROUP, "clientId": "c", "mqSet": queue_set}
+    return Command(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode())
+
+
+def _batch(count: int) -> Command:
+    return send(PROBED, encode_batch([Message(PROBED, b"")] * count), is_batch=True)
+
+
+def _registration(topics: int, *, dialect: bool = False) -> Callable[[int], Iterator[Command]]:
+    """A broker with many topics. The dialect of old releases has keys that are no strings, and no quick parser."""
+
+    def make(number: int) -> Command:
+        version = {"counter": number, "stateVersion": 0, "timestamp": number}
+        table = {
+            f"t{topic}": {"topicName": f"t{topic}", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
+            for topic in range(topics)
+        }
+        wrapper = {"dataVersion": version, "topicConfigTable": table}
+        text = json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":"))
+        body = (text.replace('"t0"', "1", 1) if dialect else text).encode()
+        ext = {
+            "brokerName": f"b{number >> 32}", "brokerAddr": f"127.0.0.1:{1000 + (number >> 32)}", "clusterName": "c",
+            "haServerAddr": "127.0.0.1:1", "brokerId": "0", "compressed": "false",
+            "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
+        }  # fmt: skip
+        return Command(RequestCode.REGISTER_BROKER, ext, body)
+
+    return _numbered(make)
+
+
+def _topic_question(code: RequestCode, **more: str) -> Callable[[int], Iterator[Command]]:
+    return _over_and_over(Command(code, {"topic": WIDE, **more}))
+
+
+ROWS: Final = (
+    Row(name="nothing"),
+    # messages and the index
+    Row(name="messages with 10,667 keys", asked=_over_and_over(_many_keys())),
+    Row(name="a kill after 2,000 of them", prepared=lambda: [_many_keys()] * 2000, is_killed=True),
+    Row(name="batches of 10,000 messages", asked=_over_and_over(_batch(10_000))),
+    Row(
+        name="messages with 3,000 properties",
+        asked=_over_and_over(send(PROBED, properties=format_properties({f"p{n}": "v" for n in range(3000)}))),
+    ),
+    Row(
+        name="questions for a key of all messages",
+        prepared=lambda: [_many_keys()] * 200,
+        asked=_over_and_over(
+            Command(
+                RequestCode.QUERY_MESSAGE,
+                {"topic": PROBED, "key": "10", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(2**62)},
+            )
+        ),
+    ),
+    # pulls
+    Row(
+        name="20 held pulls with 100,000 tags",
+        prepared=lambda: [create_group(GROUP)],
+        parked=lambda connection: (pull(PROBED, _many_tags(20 * connection + n)) for n in range(20)),
+    ),
+    Row(
+        name="16,000 held pulls with a tag of no message",
+        prepared=lambda: [create_group(GROUP)],
+        parked=lambda _: itertools.repeat(pull(PROBED, "never"), 16_000),
+    ),
+    Row(
+        name="pulls with 100,000 tags",
+        prepared=lambda: [create_group(GROUP)],
+        asked=lambda connection: itertools.repeat(pull(PROBED, _many_tags(connection), is_held=False)),
+    ),
+    # all queues of a topic
+    Row(
+        name="topics with 16,384 queues, deleted and made",
+        prepared=lambda: _filled_topic("d0"),
+        asked=lambda connection: itertools.cycle(
+            (
+                Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"d{connection}"}),
+                create_topic(f"d{connection}", QUEUES),
+            )
+        ),
+    ),
+    Row(
+        name="QUERY_CONSUME_TIME_SPAN",
+        prepared=_wide_topic,
+        asked=_topic_question(RequestCode.QUERY_CONSUME_TIME_SPAN, group=GROUP),
+    ),
+    Row(name="GET_TOPIC_STATS_INFO", prepared=_wide_topic, asked=_topic_question(RequestCode.GET_TOPIC_STATS_INFO)),
+    Row(
+        name="GET_CONSUME_STATS",
+        prepared=_wide_topic,
+        asked=_topic_question(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP),
+    ),
+    Row(
+        name="GET_BROKER_CONSUME_STATS",
+        prepared=_wide_topic,
+        asked=_over_and_over(Command(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})),
+    ),
+    Row(
+        name="resets of 16,384 queues",
+        prepared=_wide_topic,
+        asked=_topic_question(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, group=GROUP, timestamp="0", isForce="true", queueId="-1"
+        ),
+    ),
+    Row(
+        name="one-way resets of one queue",
+        prepared=_wide_topic,
+        asked=_topic_question(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, group=GROUP, timestamp="0", isForce="true", queueId="1"
+        ),
+        is_oneway=True,
+    ),
+    Row(
+        name="QUERY_CORRECTION_OFFSET",
+        prepared=_wide_topic,
+        asked=_topic_question(RequestCode.QUERY_CORRECTION_OFFSET, compareGroup=GROUP, filterGroups=""),
+    ),
+    Row(name="LOCK_BATCH_MQ of 30,000 queues", asked=_over_and_over(_lock(30_000))),
+    # offsets
+    Row(
+        name="UPDATE_CONSUMER_OFFSET of made-up queues",
+        prepared=lambda: [create_group(GROUP)],
+        asked=_numbered(lambda number: commit(GROUP, PROBED, 2**31 - 1 - (number & 0xFFFFFF))),
+        is_oneway=True,
+    ),
+    Row(
+        name="CLONE_GROUP_OFFSET to made-up groups",
+        prepared=_wide_topic,
+        asked=_numbered(
+            lambda number: Command(
+                RequestCode.CLONE_GROUP_OFFSET,
+                {"srcGroup": GROUP, "destGroup": f"g{number}", "topic": WIDE, "offline": "false"},
+            )
+        ),
+    ),
+    Row(
+        name="GET_ALL_CONSUMER_OFFSET",
+        prepared=_wide_topic,
+        asked=_over_and_over(Command(RequestCode.GET_ALL_CONSUMER_OFFSET)),
+    ),
+    # members
+    Row(
+        name="heartbeats with 1,000 new groups",
+        asked=_numbered(lambda number: heartbeat(f"c{number}", [f"g{number}-{group}" for group in range(1000)])),
+    ),
+    Row(
+        name="heartbeats with 10,000 subscriptions",
+        asked=_over_and_over(heartbeat("c", [GROUP], [f"t{topic}" for topic in range(10_000)])),
+    ),
+    Row(
+        name="heartbeats with 10,000 groups of producers",
+        asked=_numbered(lambda number: _produce_as([f"p{number}-{group}" for group in range(10_000)])),
+    ),
+    Row(
+        name="GET_ALL_PRODUCER_INFO",
+        prepared=lambda: [_produce_as([f"p{number}-{group}" for group in range(10_000)]) for number in range(10)],
+        asked=_over_and_over(Command(RequestCode.GET_ALL_PRODUCER_INFO)),
+    ),
+    Row(
+        name="members that come and go",
+        asked=lambda connection: itertools.cycle(
+            (
+                heartbeat(f"c{connection}", [GROUP]),
+                *[Command(RequestCode.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": GROUP})] * 200,
+            )
+        ),
+    ),
+    Row(name="settings, changed all the time", asked=_numbered(_config)),
+    # the name server
+    Row(name="registrations of 100,000 topics", asked=_registration(100_000), at_name_server=True),
+    Row(
+        name="registrations of 20,000 topics in the dialect",
+        asked=_registration(20_000, dialect=True),
+        at_name_server=True,
+    ),
+    Row(
+        name="KV configurations",
+        asked=_numbered(
+            lambda number: Command(
+                RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": f"k{number}", "value": "v" * 10_000}
+            )
+        ),
+        at_name_server=True,
+    ),
+)
