@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from brokers import BrokerPeer, broker
+from broker_clients import broker_settings
+from brokers import SMALL, BrokerPeer, broker
 from pulls import bodies, pull
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.server import Broker
 from rocketline.clock import SystemClock
 from rocketline.errors import ConfigError, CorruptStoreError, ListenError, StoreLockedError
+from rocketline.net.listening import hold_ports
+from rocketline.settings import Settings
+from rocketline.store.filesystem import Lock
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.wire.codes import RequestCode
 from sends import send_v2
@@ -60,6 +68,73 @@ async def test_taken_port_lets_go_of_the_store() -> None:
                 pass
     async with broker(files=files) as running:
         assert not running.kept.store.problem
+
+
+class Onlooker(MemoryFileSystem):
+    """Looks, while the broker locks its store and does not listen yet, which of the ports it chose others can have."""
+
+    settings: Settings[BrokerConfig]
+
+    def lock(self, path: Path) -> Lock:
+        port = self.settings.value.network.listen_port
+        self.taken = [other for other in (port, port - 2) if can_have(other)]
+        return super().lock(path)
+
+
+def can_have(port: int) -> bool:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+async def test_ports_that_a_broker_chooses_are_its_own_before_it_listens() -> None:
+    files = Onlooker(SystemClock(), capacity=2**26)
+    files.settings = broker_settings(
+        bindAddress="127.0.0.1",
+        brokerIP1="127.0.0.1",
+        listenPort="0",
+        storePathRootDir="/store",
+        **SMALL,
+    )
+    async with Broker(files.settings, files=files) as running:
+        assert files.taken == []
+        for port in (running.port, running.port - 2):
+            async with BrokerPeer(f"127.0.0.1:{port}") as client:
+                assert (await client.request(send_v2(b"x"), 5)).code == 0
+    # The system remembers those connections for a minute, and gives the ports to a next start all the same.
+    async with broker(listenPort=str(running.port)) as again:
+        assert again.port == running.port
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_ports_are_chosen_again_until_the_one_below_is_free(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Socket(socket.socket):
+        def bind(self, address: Any) -> None:
+            asked.append(address[1])
+            if len(asked) == 2:
+                raise OSError(errno.EADDRINUSE, "taken")
+            super().bind(address)
+
+    monkeypatch.setattr(socket, "socket", Socket)
+    main, fast = await hold_ports(host, below=2)
+    ports = [held[0].getsockname()[1] for held in (main, fast)]
+    for held in (*main, *fast):
+        held.close()
+
+    assert ports == [asked[-1] + 2, asked[-1]]
+    assert (asked[0], asked[2], len(asked)) == (0, 0, 4)
+
+
+async def test_free_port_of_an_unknown_host_is_a_listen_error() -> None:
+    with pytest.raises(ListenError, match="host name is not known"):
+        async with broker(bindAddress="no-such-host.invalid"):
+            pass
 
 
 async def test_table_that_cannot_be_read_stops_the_start_and_lets_go_of_the_store() -> None:

@@ -24,9 +24,9 @@ from rocketline.errors import (
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.names import AUTO_CREATE_TOPIC, INNER_PRODUCER_GROUP
 from rocketline.model.subscription import ConsumeFromWhere
-from rocketline.net.local_address import free_port
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.testing.server_process import free_port
 from rocketline.wire.codes import RequestCode
 from running_threads import running_threads
 
@@ -187,7 +187,7 @@ async def test_closed_producer_sends_nothing(peer: ScriptedPeer, clock: FakeCloc
 
 
 def nowhere() -> str:
-    return f"127.0.0.1:{free_port('127.0.0.1', below=2)}"
+    return f"127.0.0.1:{free_port()}"
 
 
 async def test_producer_starts_with_all_name_servers_down_and_a_send_fails_soon() -> None:

@@ -12,9 +12,9 @@ from client_members import ProducerDouble, settled, until
 from rocketline.client.options import ClientOptions
 from rocketline.client.runtime import ClientRuntime
 from rocketline.errors import ConnectError, NoNameServerError, RequestTimeoutError, TransportError
-from rocketline.net.local_address import free_port
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.testing.server_process import free_port
 from rocketline.wire.codes import RequestCode
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -195,7 +195,7 @@ async def test_name_server_that_left_the_list_loses_its_connection(peer: Scripte
 
 async def test_start_succeeds_with_all_name_servers_down_and_a_question_fails_soon(clock: FakeClock) -> None:
     """9.1 23 and 24 (runtime's part)."""
-    addresses = tuple(f"127.0.0.1:{free_port('127.0.0.1', below=2)}" for _ in range(2))
+    addresses = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
     async with ClientRuntime(ClientOptions(name_servers=addresses), clock=clock) as runtime:
         runtime.register_producer("P", ProducerDouble("P", "T"))
         with pytest.raises(ConnectError, match="no name server can be reached: look whether the address") as caught:

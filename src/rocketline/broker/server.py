@@ -17,7 +17,7 @@ from rocketline.logs import Throttle
 from rocketline.model.ids import HostAddress
 from rocketline.net.address import format_address
 from rocketline.net.dispatch import Dispatcher, Handler
-from rocketline.net.local_address import free_port
+from rocketline.net.listening import Held, hold_ports
 from rocketline.net.server import Server
 from rocketline.settings import Settings
 from rocketline.store.filesystem import DiskFileSystem, FileSystem
@@ -39,14 +39,15 @@ class Broker:
         self._settings, self._files, self._clock = settings, files or DiskFileSystem(), clock or SystemClock()
         self._throttle = Throttle(self._clock, name=__name__)
         self._stack = AsyncExitStack()
+        self._held: dict[int, Held] = {}
 
     async def __aenter__(self) -> Broker:
         """Registered with name servers once it takes requests; closed in the opposite order."""
         settings, clock, log = self._settings, self._clock, self._throttle
-        settings.value = config = _with_ports(settings.value)
-        self.address = format_address(config.broker_ip1, config.network.listen_port)
-        store_host = await _store_host(config)
         async with AsyncExitStack() as stack:
+            settings.value = config = _with_ports(settings.value, await self._chosen_port(stack))
+            self.address = format_address(config.broker_ip1, config.network.listen_port)
+            store_host = await _store_host(config)
             self.kept = Kept(settings, self._files, clock, store_host, log)
             stack.callback(self.kept.close)
             self.services = await stack.enter_async_context(Services(self.kept, settings, self.address, clock, log))
@@ -69,6 +70,18 @@ class Broker:
         """The main port; clients that ask for the fast one take two less."""
         return self._settings.value.network.listen_port
 
+    async def _chosen_port(self, stack: AsyncExitStack) -> int:
+        """The port from the settings; or a free one, which is held for us, as the one below it is, until we listen."""
+        network, self._held = self._settings.value.network, {}
+        if network.listen_port:
+            return network.listen_port
+        main, fast = await hold_ports(network.bind_address, below=FAST_PORT_BELOW)
+        for bound in (*main, *fast):
+            stack.callback(bound.close)
+        port = int(main[0].getsockname()[1])
+        self._held = {port: main, port - FAST_PORT_BELOW: fast}
+        return port
+
     def _server(self, port: int, handlers: dict[int, Handler], hot_path: HotPath | None) -> Server:
         config = self._settings.value
         return Server(
@@ -80,17 +93,15 @@ class Broker:
             on_close=self.services.housekeeping.connection_closed,
             on_event=self.kept.stats.channel_event,
             clock=self._clock,
+            held=self._held.get(port, ()),
         )
 
 
-def _with_ports(config: BrokerConfig) -> BrokerConfig:
+def _with_ports(config: BrokerConfig, port: int) -> BrokerConfig:
     """A configuration whose ports are known, because clients, replicas and messages are told of them."""
-    network, store = config.network, config.store
-    if not network.listen_port:
-        port = free_port(network.bind_address, below=FAST_PORT_BELOW)
-        network = dataclasses.replace(network, listen_port=port)
+    network, store = dataclasses.replace(config.network, listen_port=port), config.store
     if not store.ha_listen_port:
-        store = dataclasses.replace(store, ha_listen_port=min(network.listen_port + 1, 65535))
+        store = dataclasses.replace(store, ha_listen_port=min(port + 1, 65535))
     return dataclasses.replace(config, network=network, store=store)
 
 

@@ -1,4 +1,4 @@
-"""Addresses of this machine: the one that others reach it by, and ports that nobody has."""
+"""The address that others reach this machine by."""
 
 from __future__ import annotations
 
@@ -24,16 +24,3 @@ def local_address() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return LOOPBACK
-
-
-def free_port(host: str, *, below: int) -> int:
-    """A port on which nobody listens, and neither on the one `below` it. Another program may take them before we do."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    while True:
-        with socket.create_server((host, 0), family=family) as taken:
-            port = int(taken.getsockname()[1])
-            try:
-                socket.create_server((host, port - below), family=family).close()
-            except OSError:
-                continue
-            return port

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import socket
 from collections.abc import Callable
 from enum import Enum
 
 from rocketline.clock import Clock, SystemClock
-from rocketline.errors import ConfigError, ListenError, RocketlineError
+from rocketline.errors import ConfigError, RocketlineError
 from rocketline.hot import HotPath
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
@@ -18,15 +15,13 @@ from rocketline.net.channel import Channel, ChannelLimits
 from rocketline.net.config import NetworkConfig, TlsConfig, TlsMode
 from rocketline.net.dispatch import Dispatcher
 from rocketline.net.entry import Entry
+from rocketline.net.listening import Held, listen
 from rocketline.net.open_channels import OpenChannels
 from rocketline.net.tls import ServerTls
 
 _READ_BUFFER_BYTES = 256 * 1024
 _HEADER_BYTES_MAX = 1024 * 1024
 """Five times the longest header of a request: 32 KB of message properties, each byte escaped."""
-_ACCEPTS_PER_EVENT = 1
-"""asyncio takes one number for the backlog and for how often it accepts in a row. Were that a thousand, running out of
-file descriptors would give a thousand lines in the log at once, and as many timers that try again."""
 _CLOSE_S = 1.0
 """How long a closing server waits for peers to take what was written to them."""
 
@@ -43,7 +38,8 @@ class ChannelEvent(Enum):
 class Server:
     """Accepts connections and hands their requests to `dispatch`. Use it as `async with`.
 
-    `on_close` is called once for every connection that ends, however it ends. `on_event` is for who counts.
+    `on_close` is called once for every connection that ends, however it ends. `on_event` is for who counts. It listens
+    on the port that is `held` for it, or else where `network` says.
     """
 
     def __init__(
@@ -57,6 +53,7 @@ class Server:
         on_close: Callable[[Channel], None] | None = None,
         on_event: Callable[[ChannelEvent], None] = lambda event: None,
         clock: Clock | None = None,
+        held: Held = (),
     ) -> None:
         self.clock = clock or SystemClock()
         self.dispatch = dispatch
@@ -69,19 +66,15 @@ class Server:
         if self._tls_mode is TlsMode.ENFORCING and self._tls.context() is None:
             raise ConfigError(["tls.server.mode=enforcing needs tls.server.certPath and tls.server.keyPath"])
         self._log, self._on_close, self._on_event = log, on_close, on_event
-        self._listener: asyncio.Server | None = None
+        self._held = held
+        self._listeners: list[asyncio.Server] = []
         self.address = ""
         """Where it listens, `host:port`, once it does."""
 
     async def __aenter__(self) -> Server:
-        loop = asyncio.get_running_loop()
-        host, port = self._network.bind_address, self._network.listen_port
-        try:
-            self._listener = await loop.create_server(self._accept, host, port, backlog=_ACCEPTS_PER_EVENT)
-            _set_backlog(self._listener, self._network.backlog)
-        except OSError as error:
-            raise ListenError(format_address(host, port), _listen_problem(error)) from error
-        self.address = format_address(*self._listener.sockets[0].getsockname()[:2])
+        host, port, backlog = self._network.bind_address, self._network.listen_port, self._network.backlog
+        self._listeners = await listen(self._accept, host, port, held=self._held, backlog=backlog)
+        self.address = format_address(*self._listeners[0].sockets[0].getsockname()[:2])
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -96,10 +89,10 @@ class Server:
 
     async def close(self) -> None:
         """Accept no more; if so configured send peers elsewhere and give them time; then close what is left."""
-        if self._listener is None:
+        if not self._listeners:
             return
-        self._listener.close()
-        self._listener = None
+        while self._listeners:
+            self._listeners.pop().close()
         if self._network.goes_away_gracefully:
             # The hot path knows nothing of going away.
             self.dispatch.is_going_away, self.hot_path = True, None
@@ -136,18 +129,3 @@ def _limits(network: NetworkConfig) -> ChannelLimits:
         write_high_bytes=high,
         write_low_bytes=low or min(default.write_low_bytes, high),
     )
-
-
-def _set_backlog(listener: asyncio.Server, backlog: int) -> None:
-    """Tell the system how many connections may wait to be accepted."""
-    for listening in listener.sockets:
-        with socket.socket(fileno=os.dup(listening.fileno())) as same:
-            same.listen(backlog)
-
-
-def _listen_problem(error: OSError) -> str:
-    if isinstance(error, socket.gaierror):
-        return "this host name is not known"
-    if error.errno == errno.EADDRINUSE:
-        return "another program listens there already"
-    return os.strerror(error.errno) if error.errno else str(error)

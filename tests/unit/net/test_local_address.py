@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from rocketline.net.local_address import free_port, local_address
+from rocketline.net.local_address import local_address
 
 
 def test_local_address_is_one_that_this_machine_has() -> None:
@@ -22,12 +22,3 @@ def test_machine_without_a_network_is_found_on_loopback(monkeypatch: pytest.Monk
     monkeypatch.setattr(socket.socket, "connect", unreachable)
 
     assert local_address.__wrapped__() == "127.0.0.1"
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_free_port_and_the_one_below_can_be_listened_on(host: str) -> None:
-    port = free_port(host, below=2)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-    for number in (port, port - 2):
-        socket.create_server((host, number), family=family).close()
