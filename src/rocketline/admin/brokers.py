@@ -11,7 +11,7 @@ from rocketline.admin.together import settled
 from rocketline.admin.views import BrokerAddress, BrokerStatus, Cluster, Outcome
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings.properties import format_properties, parse_properties
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.lists import KVTable
 from rocketline.wire.bodies.stats import BrokerStatsData
 from rocketline.wire.bodies.topics import TopicConfigTable
@@ -47,7 +47,7 @@ class Brokers:
 
     async def _figures(self, broker: BrokerAddress) -> dict[str, str]:
         answer = await self._calls.ask(broker.address, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return decode(KVTable, answer.body).table
+        return decode_answer(KVTable, answer.body).table
 
     async def statistic(self, broker: str, name: str, key: str) -> dict[BrokerAddress, BrokerStatsData]:
         """A count over the last minute, hour and day: TOPIC_PUT_NUMS of a topic, say. Java: viewBrokerStatsData."""
@@ -56,7 +56,7 @@ class Brokers:
             await self._calls.brokers(broker=broker),
             lambda target: self._calls.ask(target.address, RequestCode.VIEW_BROKER_STATS_DATA, header),
         )
-        return {target: decode(BrokerStatsData, answer.body) for target, answer in answers.items()}
+        return {target: decode_answer(BrokerStatsData, answer.body) for target, answer in answers.items()}
 
     async def config(
         self, *, cluster: str | None = None, broker: str | None = None
@@ -89,7 +89,10 @@ class Brokers:
                 target.address, RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader()
             ),
         )
-        return {target: decode(TopicConfigTable, answer.body).topic_config_table for target, answer in answers.items()}
+        return {
+            target: decode_answer(TopicConfigTable, answer.body).topic_config_table
+            for target, answer in answers.items()
+        }
 
     # --- cleaning
 

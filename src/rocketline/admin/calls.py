@@ -18,7 +18,7 @@ from rocketline.errors import (
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import TopicRouteData
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.routes import ClusterInfo
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
@@ -74,7 +74,7 @@ class Calls:
 
     async def cluster_info(self) -> ClusterInfo:
         answer = await self.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return decode(ClusterInfo, answer.body)
+        return decode_answer(ClusterInfo, answer.body)
 
     async def route(self, topic: str) -> TopicRouteData:
         """Where a topic is now. Raises `TopicNotFoundError`."""
@@ -83,7 +83,7 @@ class Calls:
             answer = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         except TopicNotExistError:
             raise TopicNotFoundError(topic, self.runtime.name_servers) from None
-        return decode(TopicRouteData, answer.body)
+        return decode_answer(TopicRouteData, answer.body)
 
     # --- brokers
 

@@ -10,7 +10,7 @@ from rocketline.admin.views import BrokerAddress, GroupMembers
 from rocketline.errors import ClientError, ResponseError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.connections import (
     ClientConnection,
     ConsumerConnection,
@@ -47,7 +47,7 @@ class Clients:
         header = GetConsumerConnectionListRequestHeader(consumer_group=group)
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         answers = await self._known(code, header, ResponseCode.CONSUMER_NOT_ONLINE)
-        connections = [decode(ConsumerConnection, answer.body) for answer in answers.values()]
+        connections = [decode_answer(ConsumerConnection, answer.body) for answer in answers.values()]
         if not connections:
             return GroupMembers(group)
         clients = {client.client_id or "": client for each in connections for client in each.connection_set}
@@ -67,7 +67,7 @@ class Clients:
         header = GetProducerConnectionListRequestHeader(producer_group=group)
         # A broker that knows nobody of the group calls it a system error.
         answers = await self._known(RequestCode.GET_PRODUCER_CONNECTION_LIST, header, ResponseCode.SYSTEM_ERROR)
-        connections = [decode(ProducerConnection, answer.body) for answer in answers.values()]
+        connections = [decode_answer(ProducerConnection, answer.body) for answer in answers.values()]
         clients = {client.client_id or "": client for each in connections for client in each.connection_set}
         return tuple(clients[client_id] for client_id in sorted(clients))
 
@@ -81,7 +81,7 @@ class Clients:
         )
         groups: dict[str, dict[str, ProducerInfo]] = {}
         for answer in answers.values():
-            for group, producers in decode(ProducerTable, answer.body).data.items():
+            for group, producers in decode_answer(ProducerTable, answer.body).data.items():
                 groups.setdefault(group, {}).update({each.client_id or "": each for each in producers})
         return {group: tuple(groups[group].values()) for group in sorted(groups)}
 
@@ -99,7 +99,7 @@ class Clients:
         )
         for answer in answers:
             if isinstance(answer, Command):
-                return decode(ConsumerRunningInfo, answer.body)
+                return decode_answer(ConsumerRunningInfo, answer.body)
         problems = "; ".join(str(answer) for answer in answers)
         raise ClientError(f"consumer {client_id!r} of group {group!r} does not answer: {problems}")
 
@@ -110,7 +110,11 @@ class Clients:
             await self._calls.holders(topic),
             lambda target: self._calls.ask(target.address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header),
         )
-        found = [decode(GroupSubscription, answer.body).subscription_data for answer in answers.values() if answer.body]
+        found = [
+            decode_answer(GroupSubscription, answer.body).subscription_data
+            for answer in answers.values()
+            if answer.body
+        ]
         return next((data for data in found if data is not None), None)
 
     async def offsets(
@@ -132,7 +136,7 @@ class Clients:
         )
         found: dict[str, dict[MessageQueue, int]] = {}
         for answer in answers.values():
-            for client, table in (decode(ConsumerStatus, answer.body).consumer_table or {}).items():
+            for client, table in (decode_answer(ConsumerStatus, answer.body).consumer_table or {}).items():
                 found.setdefault(client, {}).update(table)
         return found
 

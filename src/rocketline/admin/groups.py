@@ -16,7 +16,7 @@ from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.names import dlq_topic, retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies import decode_answer, encode
 from rocketline.wire.bodies.groups import GroupForbidden, SubscriptionGroupTable
 from rocketline.wire.bodies.lists import TopicList
 from rocketline.wire.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans
@@ -68,7 +68,7 @@ class Groups:
                 max_group_num=_PAGE,
             )
             answer = await self._calls.ask(broker.address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            page = decode(SubscriptionGroupTable, answer.body)
+            page = decode_answer(SubscriptionGroupTable, answer.body)
             if version is not None and page.data_version != version:
                 found.clear()
             version = page.data_version
@@ -134,7 +134,7 @@ class Groups:
             await self._calls.holders(topic),
             lambda target: self._calls.ask(target.address, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header),
         )
-        return {broker: bool(decode(GroupForbidden, answer.body).readable) for broker, answer in answers.items()}
+        return {broker: bool(decode_answer(GroupForbidden, answer.body).readable) for broker, answer in answers.items()}
 
     async def topics(self, group: str) -> list[str]:
         """The topics that a group has offsets in. Java: queryTopicsByConsumer."""
@@ -143,7 +143,9 @@ class Groups:
             await self._calls.brokers(),
             lambda target: self._calls.ask(target.address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header),
         )
-        return sorted({topic for answer in answers.values() for topic in decode(TopicList, answer.body).topic_list})
+        return sorted(
+            {topic for answer in answers.values() for topic in decode_answer(TopicList, answer.body).topic_list}
+        )
 
     # --- how far they are
 
@@ -156,7 +158,7 @@ class Groups:
         answers = await self._calls.each(
             brokers, lambda target: self._calls.ask(target.address, RequestCode.GET_CONSUME_STATS, header)
         )
-        stats = {broker: decode(ConsumeStats, answer.body) for broker, answer in answers.items()}
+        stats = {broker: decode_answer(ConsumeStats, answer.body) for broker, answer in answers.items()}
         lag = lag_view(group, stats.values())
         delays = await self._delays(group, stats)
         return replace(lag, queues=tuple(replace(each, delay_s=delays.get(each.queue)) for each in lag.queues))
@@ -180,7 +182,7 @@ class Groups:
             span
             for answer in answers
             if not isinstance(answer, RocketlineError)
-            for span in decode(ConsumeTimeSpans, answer.body).consume_time_span_set
+            for span in decode_answer(ConsumeTimeSpans, answer.body).consume_time_span_set
         ]
         return {span.message_queue: span.delay_time / 1000 for span in spans if span.message_queue is not None}
 
@@ -193,7 +195,7 @@ class Groups:
         )
         by_group: dict[str, list[ConsumeStats]] = {}
         for answer in answers.values():
-            for table in decode(ConsumeStatsList, answer.body).consume_stats_list:
+            for table in decode_answer(ConsumeStatsList, answer.body).consume_stats_list:
                 for group, stats in table.items():
                     by_group.setdefault(group, []).extend(stats)
         return [lag_view(group, by_group[group]) for group in sorted(by_group)]

@@ -25,7 +25,7 @@ from rocketline.model import property_names
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.headers import (
@@ -229,7 +229,7 @@ class Messages:
         answer = await self._calls.ask(
             str(message.store_host), RequestCode.CONSUME_MESSAGE_DIRECTLY, header, timeout_s=_RELAY_TIMEOUT_S
         )
-        return decode(ConsumeMessageDirectlyResult, answer.body)
+        return decode_answer(ConsumeMessageDirectlyResult, answer.body)
 
     async def resend(self, topic: str, message_id: str, *, to: str | None = None) -> SendReceipt:
         """Send a copy of a message: body, flag, tags, keys and the application's properties. It gets an id of its own.

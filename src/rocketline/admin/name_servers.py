@@ -8,7 +8,7 @@ from rocketline.admin.calls import Calls
 from rocketline.errors import ResponseError
 from rocketline.settings.properties import format_properties, parse_properties
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.lists import KVTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.headers import (
@@ -67,7 +67,7 @@ class NameServers:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
             raise
-        return decode(KVTable, answer.body).table
+        return decode_answer(KVTable, answer.body).table
 
     async def set_value(self, namespace: str, key: str, value: str) -> None:
         """Keep a text in all name servers. Java: createAndUpdateKvConfig."""

@@ -11,7 +11,7 @@ from rocketline.admin.views import BrokerAddress
 from rocketline.errors import ClientError, OffsetNotFoundError, ResponseError
 from rocketline.model.queue import MessageQueue
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.offsets import ResetOffsetBody
 from rocketline.wire.bodies.stats import ConsumeStats, TopicStatsTable
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -110,7 +110,7 @@ class Offsets:
         offsets = {
             queue: at.consumer_offset
             for answer in answers.values()
-            for queue, at in decode(ConsumeStats, answer.body).offset_table.items()
+            for queue, at in decode_answer(ConsumeStats, answer.body).offset_table.items()
         }
         return await self._commit_all(target, offsets)
 
@@ -151,7 +151,7 @@ class Offsets:
         begins = {
             queue: held.min_offset
             for answer in answers.values()
-            for queue, held in decode(TopicStatsTable, answer.body).offset_table.items()
+            for queue, held in decode_answer(TopicStatsTable, answer.body).offset_table.items()
         }
         await together(self.reset_to_offset(group, queue, offset) for queue, offset in begins.items())
         return begins
@@ -173,7 +173,7 @@ class Offsets:
                 raise
             await self.commit(group, queue, offset)
             return
-        made = decode(ResetOffsetBody, answer.body).offset_table
+        made = decode_answer(ResetOffsetBody, answer.body).offset_table
         if (reached := made.get(queue)) != offset:
             raise ClientError(
                 f"queue {queue.broker_name}:{queue.queue_id} of topic {queue.topic!r} is reset to {reached}, not to "
@@ -183,7 +183,7 @@ class Offsets:
 
     async def _reset(self, broker: BrokerAddress, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
         answer = await self._calls.ask(broker.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-        return decode(ResetOffsetBody, answer.body).offset_table
+        return decode_answer(ResetOffsetBody, answer.body).offset_table
 
     async def _commit_at_time(
         self, broker: BrokerAddress, group: str, topic: str, time_ms: int
@@ -191,7 +191,7 @@ class Offsets:
         """What a broker does not do for a group that is offline. Java: resetOffsetByTimestampOld."""
         header = GetTopicStatsInfoRequestHeader(topic=topic)
         answer = await self._calls.ask(broker.address, RequestCode.GET_TOPIC_STATS_INFO, header)
-        held = decode(TopicStatsTable, answer.body).offset_table
+        held = decode_answer(TopicStatsTable, answer.body).offset_table
         if time_ms == _TO_THE_END:
             offsets = {queue: at.max_offset for queue, at in held.items()}
         else:

@@ -16,7 +16,7 @@ from rocketline.model.names import AUTO_CREATE_TOPIC, is_system_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import PERM_READ, PERM_WRITE, TopicRouteData
 from rocketline.model.topic_config import TopicConfig
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.lists import GroupList, TopicList
 from rocketline.wire.bodies.stats import TopicStatsTable
 from rocketline.wire.codes import RequestCode
@@ -50,7 +50,7 @@ class Topics:
         else:
             header = GetTopicsByClusterRequestHeader(cluster=cluster)
             answer = await calls.ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header)
-        return sorted(decode(TopicList, answer.body).topic_list)
+        return sorted(decode_answer(TopicList, answer.body).topic_list)
 
     async def create(
         self,
@@ -171,7 +171,7 @@ class Topics:
     async def _config(self, broker: BrokerAddress, topic: str) -> TopicConfig:
         header = GetTopicConfigRequestHeader(topic=topic)
         answer = await self._calls.ask(broker.address, RequestCode.GET_TOPIC_CONFIG, header)
-        return decode(TopicConfig, answer.body)
+        return decode_answer(TopicConfig, answer.body)
 
     async def route(self, topic: str) -> TopicRouteData:
         """The brokers of a topic and their queues, as clients are told. Raises `TopicNotFoundError`."""
@@ -204,7 +204,7 @@ class Topics:
             await self._calls.holders(topic),
             lambda target: self._calls.ask(target.address, RequestCode.GET_TOPIC_STATS_INFO, header),
         )
-        tables = [decode(TopicStatsTable, answer.body) for answer in answers.values()]
+        tables = [decode_answer(TopicStatsTable, answer.body) for answer in answers.values()]
         queues = [
             QueueStatus(queue, held.min_offset, held.max_offset, held.last_update_timestamp or None)
             for table in tables
@@ -220,7 +220,9 @@ class Topics:
             await self._calls.holders(topic),
             lambda target: self._calls.ask(target.address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header),
         )
-        return sorted({group for answer in answers.values() for group in decode(GroupList, answer.body).group_list})
+        return sorted(
+            {group for answer in answers.values() for group in decode_answer(GroupList, answer.body).group_list}
+        )
 
 
 def format_attributes(attributes: Mapping[str, str]) -> str:

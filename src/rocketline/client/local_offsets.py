@@ -87,6 +87,6 @@ def _content(path: Path) -> bytes:
 
 def _parse(content: bytes) -> dict[MessageQueue, int] | None:
     try:
-        return bodies.decode(OffsetFile, content).offset_table
+        return bodies.decode(OffsetFile, content, tolerated_max=None).offset_table
     except RemoteProtocolError:
         return None

@@ -54,7 +54,7 @@ def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
 def _decode(cls: type[Body], data: bytes) -> Body:
     if b"\0" in data:  # nobody writes one; a file that lost a block to a crash has them, and may parse all the same
         raise RemoteProtocolError(f"{len(data)} bytes with zeros among them, first at {data.index(0)}")
-    return codec.decode(cls, data)
+    return codec.decode(cls, data, tolerated_max=None)  # we wrote it, or Apache's broker did: no bound is too large
 
 
 def save_json(fs: FileSystem, path: Path, body: object) -> None:

@@ -5,8 +5,9 @@ from queues has whole objects, `{{"brokerName":"b","queueId":0,"topic":"T"}:100}
 object that occurs twice by a reference to its first place, `{"$ref":"$.path"}`.
 
 `parse` reads all of that, and what fastjson tolerates besides: comments, single quotes, names without quotes, a comma
-too many, numbers like `+1`, `01`, `1.` and `1L`. Most bodies are plain JSON; the standard library reads them, and only
-what it refuses goes to the tolerant parser. Where both can read, both give the same value.
+too many, numbers like `+1`, `01`, `1.` and `1L`. Most bodies are plain JSON, or would be but for bare integers; the
+standard library reads them, and only what it refuses goes to the tolerant parser. Where both can read, both give the
+same value.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from rocketline.wire.dialect_parser import Pairs, parse_standard, parse_tolerant
 from rocketline.wire.dialect_references import resolve
 
 TOLERATED_CHARACTERS_MAX = 4 * 1024 * 1024
-"""What Python itself reads, at up to a second for a million characters. The offsets of 25,000 queues still fit."""
+"""What Python itself reads for a stranger, at up to a second for a million characters. What we wrote ourselves or asked
+for is read whatever its size."""
 
-_BARE_KEY = re.compile(r"(?<=[{,])(-?\d+)(?=:)", re.ASCII)
+_INTEGER_KEY = re.compile(r"(?<=[{,\s])(-?\d++)(?=\s*+:)", re.ASCII)
 _CONSTANT_TEXTS = {None: "null", True: "true", False: "false"}
 
 
-def parse(data: bytes, *, tolerated_max: int = TOLERATED_CHARACTERS_MAX) -> Any:
+def parse(data: bytes, *, tolerated_max: int | None = TOLERATED_CHARACTERS_MAX) -> Any:
     """The value in `data`: None, bool, int, float, str, list, dict or `Pairs`. Raises `RemoteProtocolError`.
 
     All keys of a dict are text: `{0:1}` and `{"0":1}` are the same. References are replaced by what they refer to.
-    What `json` cannot read is read up to `tolerated_max` characters.
+    What `json` cannot read is read up to `tolerated_max` characters; all of it if that is None.
 
     >>> parse(b'{0:"a",1:{"k":{"$ref":"$[0]"}}}')
     {'0': 'a', '1': {'k': 'a'}}
@@ -51,22 +53,28 @@ def parse(data: bytes, *, tolerated_max: int = TOLERATED_CHARACTERS_MAX) -> Any:
     return value
 
 
-def _parse_text(text: str, tolerated_max: int) -> Any:
+def _parse_text(text: str, tolerated_max: int | None) -> Any:
     try:
         return parse_standard(text)
     except ValueError:
         pass
     try:
-        # Bare integer keys are the usual reason; tables of offsets have a great many, so they too are left to `json`.
-        # Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
-        return parse_standard(_BARE_KEY.sub(r'"\1"', text))
+        return parse_standard(_with_quoted_integer_keys(text))
     except ValueError:
         _check_length(text, tolerated_max, "objects for keys, or mistakes")
         return parse_tolerantly(text)
 
 
-def _check_length(text: str, length_max: int, content: str) -> None:
-    if len(text) > length_max:
+def _with_quoted_integer_keys(text: str) -> str:
+    """They are the usual reason why `json` refuses; tables of offsets have a great many, with blanks around in files.
+
+    Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
+    """
+    return '"'.join(_INTEGER_KEY.split(text))  # it gives keys and what is between by turns
+
+
+def _check_length(text: str, length_max: int | None, content: str) -> None:
+    if length_max is not None and len(text) > length_max:
         raise RemoteProtocolError(f"JSON body with {content} has {len(text)} characters; {length_max} are allowed")
 
 

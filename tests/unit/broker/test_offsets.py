@@ -166,3 +166,14 @@ def test_removal_takes_all_three_kinds_of_offsets(is_topic: bool) -> None:
     offsets.save()
     assert tables.restarted().offsets.groups_of("U") == ["h"]
     assert tables.restarted().offsets.groups_of("T") == []
+
+
+def test_file_of_more_than_4_mib_is_found_by_the_next_broker() -> None:
+    """Every entry stands on a line of its own, which is more than bare keys: a broker once could not read its file."""
+    tables = SavedTables()
+    for queue_id in range(250_000):
+        tables.offsets.commit("g", "T", queue_id, 10_000_000 + queue_id)
+    tables.offsets.save()
+    assert tables.files.size_of(CONFIG / "consumerOffset.json") > 4 * 1024 * 1024
+    found = tables.restarted().offsets.offsets_of("g", "T")
+    assert (len(found), found[249_999]) == (250_000, 10_249_999)

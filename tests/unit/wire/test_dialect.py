@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest.mock
 from typing import Any
 
 import pytest
@@ -110,10 +111,21 @@ def test_long_text_that_only_python_can_read_when_parsed_is_refused(text: str) -
         parse((text % (entries + '"a":1')).encode())
 
 
-def test_long_table_with_integer_keys_when_parsed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialect, "TOLERATED_CHARACTERS_MAX", 100)
-    text = "{" + ",".join(f"{key}:1" for key in range(1000)) + "}"
-    assert len(parse(text.encode())) == 1000
+@pytest.mark.parametrize("text", ["{{}:1,%s}", '{"a":{"$ref":"$.b"},"b":{},%s}'])
+def test_long_text_that_only_python_can_read_when_it_is_no_strangers_is_read(text: str) -> None:
+    assert parse((text % ('"c":1,' * 40)).encode(), tolerated_max=None)
+    with pytest.raises(RemoteProtocolError, match="characters; 200 are allowed"):
+        parse((text % ('"c":1,' * 40)).encode(), tolerated_max=200)
+
+
+@pytest.mark.parametrize("form", ["{{{0}}}", "{{\n\t{0}\n}}", '{{"a":{{\n\t\t{0}\n\t}}}}', "[{{ {0} }}]"])
+@pytest.mark.parametrize("between", [",", ",\n\t\t", " ,\r\n "])
+def test_long_table_with_integer_keys_when_parsed_is_left_to_json(form: str, between: str) -> None:
+    """Files have each entry on a line of its own; with Python's own parser this took a second for a megabyte."""
+    text = form.format(between.join(f"{key}:1" for key in range(-500, 500)))
+    with unittest.mock.patch.object(dialect, "parse_tolerantly") as parse_tolerantly:
+        assert str(parse(text.encode(), tolerated_max=0)).count(": 1") == 1000
+    parse_tolerantly.assert_not_called()
 
 
 @pytest.mark.parametrize("text", ["[{}]", "{{0:{}}}"])

@@ -1,6 +1,7 @@
 """JSON bodies: `decode(KVTable, data)` and `encode(KVTable({"k": "v"}))`. One module per subject has the classes."""
 
 from rocketline.wire.bodies.codec import decode as decode
+from rocketline.wire.bodies.codec import decode_answer as decode_answer
 from rocketline.wire.bodies.codec import encode as encode
 from rocketline.wire.bodies.registration import RegisterBrokerBody as RegisterBrokerBody
 from rocketline.wire.bodies.registration import decode_register_body as decode_register_body

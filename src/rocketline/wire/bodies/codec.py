@@ -18,16 +18,21 @@ from rocketline.wire.bodies.writing import writer
 Body = TypeVar("Body")
 
 
-def decode(cls: type[Body], data: bytes, *, tolerated_max: int = dialect.TOLERATED_CHARACTERS_MAX) -> Body:
+def decode(cls: type[Body], data: bytes, *, tolerated_max: int | None = dialect.TOLERATED_CHARACTERS_MAX) -> Body:
     """The body in `data`: a dataclass, or `list[…]` of one. Raises `RemoteProtocolError` that names class and field.
 
-    What is no standard JSON is read up to `tolerated_max` characters.
+    What only Python can read is read up to `tolerated_max` characters; see `dialect.parse`.
     """
     try:
         return from_value(cls, dialect.parse(data, tolerated_max=tolerated_max))
     except RemoteProtocolError as error:
         name = f"list of {get_args(cls)[0].__name__}" if get_args(cls) else cls.__name__
         raise RemoteProtocolError(f"{name} of {len(data)} bytes cannot be read: {error}") from None
+
+
+def decode_answer(cls: type[Body], data: bytes) -> Body:
+    """What a server answered to a question of ours, as much as a frame carries. Raises `RemoteProtocolError`."""
+    return decode(cls, data, tolerated_max=None)
 
 
 def from_value(cls: type[Body], value: Any) -> Body:

@@ -17,6 +17,8 @@ from rocketline.wire.bodies.field_names import present, read_names
 from rocketline.wire.dialect_parser import Pairs
 
 Read = Callable[[Any], Any]
+_DIGITS_MAX = 19
+"""Of an integer of 64 bits."""
 
 
 @cache
@@ -32,7 +34,7 @@ def reader(hint: Any) -> Read:
     if origin is list:
         return _list_reader(reader(arguments[0]))
     if origin is dict:
-        return _map_reader(arguments[0], reader(arguments[1]))
+        return _map_reader(*arguments)
     return _enum_reader(hint) if issubclass(hint, Enum) else _object_reader(hint)
 
 
@@ -89,13 +91,16 @@ def _list_reader(read_entry: Read) -> Read:
     return read
 
 
-def _map_reader(key_hint: Any, read_entry: Read) -> Read:
-    read_key = reader(key_hint)
+def _map_reader(key_hint: Any, entry_hint: Any) -> Read:
+    read_key, read_entry = reader(key_hint), reader(entry_hint)
+    are_integers = all(hint is int or get_origin(hint) is Annotated for hint in (key_hint, entry_hint))
     if is_dataclass(key_hint):
         read_key = _object_key_reader(read_key)
 
     def read(value: Any) -> Any:
         if isinstance(value, dict):
+            if are_integers and (whole := _whole_integers(value, read_key, read_entry)) is not None:
+                return whole
             items: Any = value.items()
         elif isinstance(value, Pairs):
             items = value.items
@@ -104,6 +109,19 @@ def _map_reader(key_hint: Any, read_entry: Read) -> Read:
         return {read_key(key): read_entry(entry) for key, entry in items if entry is not None}
 
     return read
+
+
+def _whole_integers(value: dict[str, Any], read_key: Read, read_entry: Read) -> dict[int, int] | None:
+    """A map of integers read at once, if all of it is plain: there may be hundreds of thousands of them."""
+    digits, lengths = "".join(value), set(map(len, value))
+    is_plain = digits.isascii() and digits.isdigit() and min(lengths) > 0 and max(lengths) <= _DIGITS_MAX
+    if not is_plain or set(map(type, value.values())) != {int}:
+        return None
+    made = dict(zip(map(int, value), value.values(), strict=True))
+    read_key(max(made))
+    read_entry(min(made.values()))
+    read_entry(max(made.values()))
+    return made
 
 
 def _object_key_reader(read_object: Read) -> Read:
@@ -201,7 +219,7 @@ def _unexpected(expected: str, value: Any) -> RemoteProtocolError:
     return RemoteProtocolError(f"expected {expected}, found {found}")
 
 
-_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_INTEGER = re.compile(rf"[+-]?\d{{1,{_DIGITS_MAX}}}", re.ASCII)
 _DOUBLE = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+", re.ASCII)
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 _SCALAR_READERS: dict[Any, Read] = {

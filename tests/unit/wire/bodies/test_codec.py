@@ -11,6 +11,7 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.model.integers import Int32
 from rocketline.model.queue import MessageQueue
 from rocketline.wire.bodies import decode, encode
+from rocketline.wire.bodies.offsets import CorrectionOffsets
 
 
 class Colour(Enum):
@@ -146,3 +147,17 @@ def test_list_of_bodies_when_read_and_written_is_the_same_text() -> None:
 def test_list_of_bodies_when_it_is_none_is_refused_with_its_class() -> None:
     with pytest.raises(RemoteProtocolError, match="list of Inner of 2 bytes cannot be read: expected a list"):
         decode(list[Inner], b"{}")
+
+
+@pytest.mark.parametrize("key", ["5", '"5"', '"+5"', '"05"', "-5"])
+def test_map_of_integers_is_read_at_once_or_one_by_one(key: str) -> None:
+    found = decode(CorrectionOffsets, f'{{"correctionOffsets":{{1:9223372036854775807,{key}:2}}}}'.encode())
+    assert found.correction_offsets == {1: 2**63 - 1, -5 if key == "-5" else 5: 2}
+
+
+@pytest.mark.parametrize(
+    "entry", ["2147483648:1", "1:9223372036854775808", "1:-9223372036854775809", '"":1', f'"{"1" * 5000}":1', "1:[]"]
+)
+def test_map_of_integers_when_one_is_none_is_refused(entry: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="correctionOffsets: expected an integer of"):
+        decode(CorrectionOffsets, f'{{"correctionOffsets":{{7:7,{entry}}}}}'.encode())
