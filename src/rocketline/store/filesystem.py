@@ -30,6 +30,7 @@ _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 _CLEARED_BYTES = 1 << 20
 _CLOSED = 2**31 - 1  # a handle that nobody has; -1 would mean an anonymous map to `mmap`
 _FLOCK = "@hhqqi"  # Linux struct flock: type, whence, start, length, pid
+_LOCK_TEXT: Final = b"lock"
 _NO_RESERVATION: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
 
 
@@ -48,6 +49,21 @@ def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
 
 
 _fallocate: Final = _find_fallocate()
+
+
+def _find_syncfs() -> Callable[[int], int] | None:
+    """Linux's syncfs(2), which Python does not have."""
+    if sys.platform != "linux":
+        return None
+    try:
+        found = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+    found.argtypes = (ctypes.c_int,)
+    return found
+
+
+_syncfs: Final = _find_syncfs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +133,10 @@ class File(Protocol):
         """Where bytes were written next, from `position` on; the size if nowhere. In between all is zero."""
         ...
 
+    def data_end(self, position: int) -> int:
+        """Where the bytes end that were written around `position`; the size if nothing else is known."""
+        ...
+
     def close(self) -> None:
         """Let go of the file; once more does nothing."""
         ...
@@ -175,6 +195,10 @@ class FileSystem(Protocol):
         """Make what was created, renamed and removed in the folder durable."""
         ...
 
+    def sync_all(self, root: Path) -> bool:
+        """Make everything below `root` durable, names and all, in one go; False where the system has no such call."""
+        ...
+
     def read_file(self, path: Path) -> bytes | None:
         """The whole content, None if there is no such file."""
         ...
@@ -190,7 +214,8 @@ class FileSystem(Protocol):
     def lock(self, path: Path) -> Lock:
         """Lock out every other broker, Apache's too: the first byte of this file, which holds the text `lock`.
 
-        Raises `StoreLockedError` when somebody holds it.
+        A file that says so is not written again, and Apache's broker writes it at each start: when it was last modified
+        tells whether somebody else had the store in between. Raises `StoreLockedError` when somebody holds it.
         """
         ...
 
@@ -200,7 +225,7 @@ def clear_from(file: File, position: int) -> bool:
     length never changes: a file cut and grown again would be found short after a crash in between. Raises `OSError`."""
     was_set = False
     while (position := file.next_data(position)) < file.size:
-        data = file.read_at(position, _CLEARED_BYTES)
+        data = file.read_at(position, min(_CLEARED_BYTES, file.data_end(position) - position))
         if data != (zeros := bytes(len(data))):
             file.write_at(position, zeros)
             was_set = True
@@ -274,6 +299,11 @@ class DiskFile:
                 return self.size
             raise
 
+    def data_end(self, position: int) -> int:
+        if position >= self.size or not hasattr(os, "SEEK_HOLE"):
+            return self.size
+        return os.lseek(self._handle, position, os.SEEK_HOLE) or self.size
+
     def close(self) -> None:
         handle, self._handle = self._handle, _CLOSED
         if handle != _CLOSED:
@@ -311,7 +341,8 @@ class DiskLock:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
             raise StoreLockedError(str(path), self._holder()) from None
-        os.pwrite(self._handle, b"lock", 0)
+        if os.pread(self._handle, len(_LOCK_TEXT), 0) != _LOCK_TEXT:
+            os.pwrite(self._handle, _LOCK_TEXT, 0)
 
     def _holder(self) -> int | None:
         """Who has it, as far as the system tells: nobody we can name in another container or off Linux."""
@@ -385,6 +416,18 @@ class DiskFileSystem:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+    def sync_all(self, root: Path) -> bool:
+        if _syncfs is None:
+            return False
+        handle = os.open(root, os.O_RDONLY)
+        try:
+            if _syncfs(handle):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(root))
+        finally:
+            os.close(handle)
+        return True
 
     def read_file(self, path: Path) -> bytes | None:
         try:

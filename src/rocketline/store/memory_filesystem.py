@@ -112,6 +112,10 @@ class MemoryFile:
         content = self._content
         return position if position < content.charged else content.size
 
+    def data_end(self, position: int) -> int:
+        content = self._content
+        return content.charged if position < content.charged else content.size
+
     def close(self) -> None:
         self._open_content = None
 
@@ -219,6 +223,10 @@ class MemoryFileSystem:
     def sync_folder(self, path: Path) -> None:
         self._names(path)
 
+    def sync_all(self, root: Path) -> bool:
+        self._names(root)
+        return True
+
     def read_file(self, path: Path) -> bytes | None:
         content = self._find(path)
         return None if content is None else content.read(0, content.size)
@@ -235,7 +243,8 @@ class MemoryFileSystem:
     def lock(self, path: Path) -> Lock:
         if path in self._locked:
             raise StoreLockedError(str(path), os.getpid())
-        self.write_file(path, b"lock")
+        if self.read_file(path) != b"lock":
+            self.write_file(path, b"lock")
         return MemoryLock(self._locked, path)
 
     def _charge(self, size: int) -> None:

@@ -209,6 +209,9 @@ class FaultyFile:
     def next_data(self, position: int) -> int:
         return self._file.next_data(position)
 
+    def data_end(self, position: int) -> int:
+        return self._file.data_end(position)
+
     def close(self) -> None:
         self._file.close()
 
@@ -344,6 +347,9 @@ class FaultyFileSystem:
         self._memory.sync_folder(path)
         numbers = [number for number, naming in enumerate(self._namings, 1) if path in naming.folders]
         self._settle_names(max(numbers, default=0))
+
+    def sync_all(self, root: Path) -> bool:
+        return False  # what is durable shows file by file here
 
     def read_file(self, path: Path) -> bytes | None:
         return self._memory.read_file(path)
