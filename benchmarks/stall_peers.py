@@ -44,7 +44,7 @@ def probe(row: Row, port: int, seconds: float) -> list[float]:
 
 
 def prepare(row: Row, port: int) -> None:
-    """Ask what the row needs beforehand. Raises `RuntimeError` for what is refused."""
+    """Ask what the row needs beforehand. Raises `RuntimeError` for what is refused, unless that is for lack of time."""
     commands = row.prepared() if row.at_name_server else (create_topic(PROBED, 1), *row.prepared())
     with socket.create_connection((LOOPBACK, port), _TIMEOUT_S) as connection:
         answers, waiting = _answers(connection), 0
@@ -59,7 +59,7 @@ def prepare(row: Row, port: int) -> None:
 
 
 def _check(answer: Command) -> None:
-    if answer.code != ResponseCode.SUCCESS:
+    if answer.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY):
         raise RuntimeError(f"the row could not be prepared: {answer.code} {answer.remark}")
 
 

@@ -22,6 +22,7 @@ from rocketline.wire.bodies import (
     decode,
     decode_register_body,
     encode,
+    encode_in_parts,
     encode_register_body,
     encode_route,
 )
@@ -78,6 +79,7 @@ ANY_CLASS = st.sampled_from(CLASSES)
 def test_body_when_written_and_read_is_the_same(cls: type, data: st.DataObject) -> None:
     body = data.draw(values(cls))
     assert decode(cls, encode(body)) == body
+    assert b"".join(encode_in_parts(body)) == encode(body)
 
 
 @given(values(TopicRouteData), st.booleans())

@@ -15,7 +15,7 @@ from rocketline.net.background import Background
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode
-from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetBody, ResetOffsetItem, ResetOffsetList
+from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetItem, ResetOffsetList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
@@ -63,16 +63,8 @@ class ClientCalls:
         """Ask each client for the offsets that it has of a topic; one that does not answer is left out."""
         return self._answer_later(channel, request, partial(self._status, list(clients), topic, group))
 
-    def reset_offsets(
-        self,
-        clients: Iterable[Client],
-        header: headers.ResetOffsetRequestHeader,
-        offsets: Mapping[MessageQueue, int],
-        *,
-        is_for_cpp: bool,
-    ) -> bool:
+    def reset_offsets(self, clients: Iterable[Client], header: headers.ResetOffsetRequestHeader, body: bytes) -> bool:
         """Tell clients, one-way, from where to read on. False if too many calls run already. Java: resetOffset."""
-        body = encode(_offset_list(offsets) if is_for_cpp else ResetOffsetBody(dict(offsets)))
         return self._calls.start(self._tell_offsets, list(clients), headers.encode(header), body)
 
     def _answer_later(self, channel: Channel, request: Command, call: Call) -> Outcome:
@@ -128,7 +120,7 @@ class ClientCalls:
             self._log.warning("offset reset not delivered", str(error), client=client.client_id)
 
 
-def _offset_list(offsets: Mapping[MessageQueue, int]) -> ResetOffsetList:
+def offset_list(offsets: Mapping[MessageQueue, int]) -> ResetOffsetList:
     """The form that C++ clients read."""
     return ResetOffsetList(
         [ResetOffsetItem(queue.topic, queue.broker_name, queue.queue_id, offset) for queue, offset in offsets.items()]

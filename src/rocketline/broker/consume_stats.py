@@ -9,6 +9,7 @@ from typing import Final
 
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
+from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
@@ -26,11 +27,15 @@ from rocketline.wire.bodies.stats import (
 )
 
 _QUEUES_MAX: Final = 100_000
-"""In one answer: what a frame carries, and more than a second's work."""
+"""In one answer: what a frame carries."""
 
 
 class ConsumeProgress:
-    """Looks at topics, offsets and store together; `broker_name` is what queues are named by."""
+    """Looks at topics, offsets and store together; `broker_name` is what queues are named by.
+
+    What goes through all queues of a topic is done in steps, between which much may change: each figure is true of
+    the moment when it was looked at.
+    """
 
     def __init__(
         self,
@@ -45,42 +50,53 @@ class ConsumeProgress:
         self._topics, self._groups, self._offsets, self._consumers = topics, groups, offsets, consumers
         self._store, self._stats, self._broker_name = store, stats, broker_name
 
-    def of_topic(self, config: TopicConfig) -> TopicStatsTable:
+    def of_topic(self, config: TopicConfig) -> Steps[TopicStatsTable]:
         """What each queue of a topic holds."""
         topic, queues = config.topic_name, max(config.read_queue_nums, config.write_queue_nums)
-        table = {self._queue(topic, queue_id): self._held(topic, queue_id) for queue_id in range(queues)}
+        table: dict[MessageQueue, TopicOffset] = {}
+        for queue_id, is_step in each_with_pause(range(queues)):
+            table[self._queue(topic, queue_id)] = self._held(topic, queue_id)
+            if is_step:
+                yield
         return TopicStatsTable(table, self._stats.put_tps(topic))
 
-    def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
+    def of_group(self, group: str, topics: Iterable[str]) -> Steps[ConsumeStats]:
         """Where a group is in the readable queues of these topics; topics that do not exist are left out."""
         known = [config for topic in dict.fromkeys(topics) if (config := self._topics.get(topic)) is not None]
         _check_queues(sum(config.read_queue_nums for config in known))
-        parts = [self._of_group(group, config.topic_name, config.read_queue_nums) for config in known]
-        table = {queue: reached for part in parts for queue, reached in part.offset_table.items()}
-        return ConsumeStats(table, sum((part.consume_tps for part in parts), 0.0))
+        table: dict[MessageQueue, OffsetWrapper] = {}
+        rate = 0.0
+        for config in known:
+            part = yield from self._of_group(group, config.topic_name, config.read_queue_nums)
+            table |= part.offset_table
+            rate += part.consume_tps
+        return ConsumeStats(table, rate)
 
-    def of_all_groups(self, *, order_only: bool, address: str) -> ConsumeStatsList:
+    def of_all_groups(self, *, order_only: bool, address: str) -> Steps[ConsumeStatsList]:
         """Where every group is in the writable queues of its topics, or of its ordered topics only."""
-        consumed = {
-            group: [
-                config
-                for topic in self.consumed_topics(group)
-                if (config := self._topics.get(topic)) is not None and (config.order or not order_only)
-            ]
-            for group in self._groups.all()
-        }
+        consumed: dict[str, list[TopicConfig]] = {}
+        for group, is_step in each_with_pause(list(self._groups.all())):
+            topics = map(self._topics.get, self.consumed_topics(group))
+            consumed[group] = [topic for topic in topics if topic is not None and (topic.order or not order_only)]
+            if is_step:
+                yield
         _check_queues(sum(config.write_queue_nums for config in chain.from_iterable(consumed.values())))
-        by_group = {
-            group: [self._of_group(group, config.topic_name, config.write_queue_nums) for config in configs]
-            for group, configs in consumed.items()
-        }
-        stats_of_all = chain.from_iterable(by_group.values())
-        reached = [offset for stats in stats_of_all for offset in stats.offset_table.values()]
+        by_group: dict[str, list[ConsumeStats]] = {}
+        diff = inflight_diff = 0
+        for (group, configs), is_step in each_with_pause(consumed.items()):
+            by_group[group] = []
+            for config in configs:
+                stats = yield from self._of_group(group, config.topic_name, config.write_queue_nums)
+                by_group[group].append(stats)
+                diff += sum(at.broker_offset - at.consumer_offset for at in stats.offset_table.values())
+                inflight_diff += sum(at.pull_offset - at.consumer_offset for at in stats.offset_table.values())
+            if is_step:
+                yield
         return ConsumeStatsList(
             [{group: stats} for group, stats in by_group.items()],
             address,
-            total_diff=sum(offset.broker_offset - offset.consumer_offset for offset in reached),
-            total_inflight_diff=sum(offset.pull_offset - offset.consumer_offset for offset in reached),
+            total_diff=diff,
+            total_inflight_diff=inflight_diff,
         )
 
     def consumed_topics(self, group: str) -> list[str]:
@@ -92,11 +108,14 @@ class ConsumeProgress:
         info = self._consumers.info(group)
         return [topic for topic in topics if info is None or not info.subscriptions or topic in info.subscriptions]
 
-    def time_spans(self, group: str, config: TopicConfig, now_ms: int) -> list[QueueTimeSpan]:
+    def time_spans(self, group: str, config: TopicConfig, now_ms: int) -> Steps[list[QueueTimeSpan]]:
         """From when each writable queue's messages are, and from when the one is that a group has consumed last."""
-        return [
-            self._time_span(group, config.topic_name, queue_id, now_ms) for queue_id in range(config.write_queue_nums)
-        ]
+        spans = []
+        for queue_id, is_step in each_with_pause(range(config.write_queue_nums)):
+            spans.append(self._time_span(group, config.topic_name, queue_id, now_ms))
+            if is_step:
+                yield
+        return spans
 
     def _time_span(self, group: str, topic: str, queue_id: int, now_ms: int) -> QueueTimeSpan:
         store = self._store
@@ -118,8 +137,12 @@ class ConsumeProgress:
             consume_time_stamp_str=_local_time(consumed_ms),
         )
 
-    def _of_group(self, group: str, topic: str, queues: int) -> ConsumeStats:
-        table = {self._queue(topic, queue_id): self._reached(group, topic, queue_id) for queue_id in range(queues)}
+    def _of_group(self, group: str, topic: str, queues: int) -> Steps[ConsumeStats]:
+        table: dict[MessageQueue, OffsetWrapper] = {}
+        for queue_id, is_step in each_with_pause(range(queues)):
+            table[self._queue(topic, queue_id)] = self._reached(group, topic, queue_id)
+            if is_step:
+                yield
         return ConsumeStats(table, self._stats.get_tps(group, topic))
 
     def _held(self, topic: str, queue_id: int) -> TopicOffset:

@@ -83,12 +83,9 @@ class Families:
             clock,
             asyncio.get_running_loop().call_soon,
         )
-        self.pulls = self._guarded([self._pulls()])
-        self.others = self._guarded([*self._for_clients(), *self._for_producers(), *self._for_administrators()])
-
-    def _guarded(self, families: Iterable[Family]) -> dict[int, Handler]:
-        handlers = {code: handler for family in families for code, handler in family.by_code().items()}
-        return self._admission.guarded(handlers)
+        self.pulls = self._admission.guarded(self._pulls().by_code())
+        others = services.work.guarded(_by_code([*self._for_clients(), *self._for_administrators()]))
+        self.others = self._admission.guarded(others | _by_code(self._for_producers()))
 
     def hot_path(self, *, with_pulls: bool) -> HotPath | None:
         """What answers plain sends and pulls before they are even decoded; None if answers are not to be JSON."""
@@ -121,15 +118,17 @@ class Families:
             ConnectionHandlers(consumers, services.producers),
             OffsetHandlers(kept.offsets, topics, groups, consumers, kept.store),
             QueueBoundHandlers(kept.store),
-            LockHandlers(services.locks),
-            AssignmentHandlers(consumers, topics, groups, kept.request_modes, services.routes.find, settings),
+            LockHandlers(services.locks, services.work),
+            AssignmentHandlers(
+                consumers, topics, groups, kept.request_modes, services.routes.find, settings, services.work
+            ),
             QueryHandlers(kept.store, settings),
         ]
 
     def _for_administrators(self) -> list[Family]:
         kept, services, settings, clock = self._kept, self._services, self._settings, self._clock
         topics, groups, offsets, store, stats = kept.topics, kept.groups, kept.offsets, kept.store, kept.stats
-        consumers, calls, address = services.consumers, services.calls, services.address
+        consumers, calls, work, address = services.consumers, services.calls, services.work, services.address
         progress = ConsumeProgress(topics, groups, offsets, consumers, store, stats, settings.value.broker_name)
         runtime = RuntimeInfo(
             settings, stats, store, self._files, clock, delays=kept.schedule.progress, sends=self._waiting_sends
@@ -137,16 +136,20 @@ class Families:
         return [
             TopicHandlers(topics, offsets, store, settings),
             GroupHandlers(groups, offsets, settings),
-            ResetHandlers(offsets, topics, groups, consumers, calls, store, settings),
+            ResetHandlers(offsets, topics, groups, consumers, calls, store, settings, work),
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address),
             ScheduleHandlers(kept.schedule),
-            StatsHandlers(stats, Falls(stats, store, clock), topics, progress, runtime),
-            ConsumeStatsHandlers(progress, topics, clock, address),
-            QueueInspectionHandlers(store, consumers),
-            CleaningHandlers(store, topics, stats),
+            StatsHandlers(stats, Falls(stats, store, clock), topics, progress, runtime, work),
+            ConsumeStatsHandlers(progress, topics, work, clock, address),
+            QueueInspectionHandlers(store, consumers, work),
+            CleaningHandlers(store, topics, stats, work),
             ConfigurationHandlers(settings, clock, services.permission_changed),
         ]
 
     def _waiting_sends(self) -> Waiting:
         return Waiting(self._services.flusher.waiting)
+
+
+def _by_code(families: Iterable[Family]) -> dict[int, Handler]:
+    return {code: handler for family in families for code, handler in family.by_code().items()}

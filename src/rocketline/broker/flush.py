@@ -68,6 +68,7 @@ class Flusher:
         self._running_queues: asyncio.Future[None] | None = None
         self._reserving: asyncio.Future[None] | None = None
         self._unlinking: asyncio.Future[None] | None = None
+        self._sweeping: asyncio.Future[None] | None = None
         self._timers: list[Timer] = []
         self._next_step: asyncio.TimerHandle | None = None
         self._loading: asyncio.TimerHandle | None = None
@@ -100,7 +101,7 @@ class Flusher:
         for handle in (self._next_step, self._loading):
             if handle is not None:
                 handle.cancel()
-        for running in (self._running, self._running_queues, self._reserving, self._unlinking):
+        for running in (self._running, self._running_queues, self._reserving, self._unlinking, self._sweeping):
             if running is not None:
                 await asyncio.wait([running])
         self._log_thread.shutdown()
@@ -212,6 +213,7 @@ class Flusher:
         """Delete what has expired. Unlinking a gigabyte takes its time, so a thread does it; should the process end
         before, the files are found and deleted again."""
         self._reserve()  # there was perhaps no space to spare when it was due
+        self._sweep()
         unused = self._store.clean()
         if unused and self._unlinking is None:
             loop = asyncio.get_running_loop()
@@ -222,6 +224,20 @@ class Flusher:
         self._unlinking = None
         if (error := _error(running)) is not None:
             _log.warning("old files of the log cannot be deleted", problem=str(error))
+
+    def _sweep(self) -> None:
+        """Delete what deleted topics left behind. The thread has other things to do between two parts of it."""
+        job = None if self._sweeping is not None or self._is_closing else self._store.begin_sweep()
+        if job is not None:
+            self._sweeping = asyncio.get_running_loop().run_in_executor(self._slow_thread, job.run)
+            self._sweeping.add_done_callback(self._swept)
+
+    def _swept(self, running: asyncio.Future[None]) -> None:
+        self._sweeping = None
+        if (error := _error(running)) is None:
+            self._sweep()
+        else:
+            _log.warning("what deleted topics left behind cannot be deleted", problem=str(error))
 
     def _catch_up(self) -> None:
         """Go on rebuilding the index, in small steps and with as long a pause after each for everybody else."""

@@ -13,6 +13,7 @@ from rocketline.broker.housekeeping import Housekeeping
 from rocketline.broker.kept import Kept
 from rocketline.broker.locks import QueueLocks
 from rocketline.broker.long_poll import HeldPulls
+from rocketline.broker.long_work import LongWork
 from rocketline.broker.name_servers import NameServers
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
@@ -44,6 +45,7 @@ class Services:
         self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, settings, log)
         self.held = HeldPulls(kept.store, clock, asyncio.get_running_loop().call_soon)
         kept.store.on_arrival = self.held.on_arrival
+        self.work = LongWork(asyncio.get_running_loop().call_later, log)
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServers(
             settings,
@@ -62,6 +64,7 @@ class Services:
                 await stack.enter_async_context(service)
             background = await stack.enter_async_context(Background())
             background.start(self._kept.schedule.run)
+            stack.callback(self.work.close)
             for timer in self._timers():
                 stack.callback(timer.cancel)
             self._stack = stack.pop_all()

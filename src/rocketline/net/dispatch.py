@@ -34,15 +34,15 @@ class Dispatcher:
             return response(ResponseCode.GO_AWAY, "this server is shutting down: connect again")
         try:
             return handler(channel, request)
-        except RocketlineError as error:
-            return _failure(error)
-        except OSError as error:  # a full disk, say: no fault of ours, and nothing that a traceback explains
-            self._log.error("refused by the system", f"request {request.code}: {error}", peer=channel.peer)
-            return response(ResponseCode.SYSTEM_ERROR, f"the server's system refused: {error}")
-        except Exception as error:  # noqa: BLE001  # a fault of ours: the peer is told, the log has the traceback
-            self._log.error("handler failed", f"request {request.code}", error=error, peer=channel.peer)
-            return _failure(error)
+        except Exception as error:  # noqa: BLE001  # told to the peer, and to the log if it is no answer
+            return failure(error, self._log, channel, request)
 
 
-def _failure(error: Exception) -> Command:
+def failure(error: Exception, log: Throttle, channel: Channel, request: Command) -> Command:
+    """The answer to a request whose handler raised."""
+    if isinstance(error, OSError):  # a full disk, say: no fault of ours, and nothing that a traceback explains
+        log.error("refused by the system", f"request {request.code}: {error}", peer=channel.peer)
+        return response(ResponseCode.SYSTEM_ERROR, f"the server's system refused: {error}")
+    if not isinstance(error, RocketlineError):  # a fault of ours: the log has the traceback
+        log.error("handler failed", f"request {request.code}", error=error, peer=channel.peer)
     return response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

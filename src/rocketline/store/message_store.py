@@ -42,6 +42,7 @@ from rocketline.store.recovery import RecoveryRules, recover
 from rocketline.store.retention import UNMEASURED, Decision, Retention, is_expired
 from rocketline.store.store_clock import StoreClock
 from rocketline.store.store_reader import StoreReader
+from rocketline.store.sweeping import SweepJob
 from rocketline.wire.batch import BatchEntry
 from rocketline.wire.properties import encode_properties
 
@@ -504,12 +505,19 @@ class MessageStore(StoreReader):
         for path in paths:
             self._fs.remove(path)
 
+    def begin_sweep(self) -> SweepJob | None:
+        """A part of what deleted topics left behind, to delete off the loop; None if nothing is left."""
+        doomed = self.queues.doomed()
+        return SweepJob(self._fs, doomed[0]) if doomed else None
+
     def delete_expired(self) -> None:
         """Delete expired files of the log at the next looks, whatever the hour. Java: executeDeleteFilesManually."""
         self._retention.delete_soon()
 
     def clean_queues(self) -> None:
         """Delete what queues and index keep of messages that are gone from the log. Raises `OSError`."""
+        if self.log.start == self._cleaned_to:  # whoever asks all the time finds nothing to do
+            return
         for queue in self.queues:
             queue.remove_before(self.log.start)
             queue.correct_min(self.log.start)

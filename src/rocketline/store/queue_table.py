@@ -20,6 +20,8 @@ Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
 IsBatched: TypeAlias = Callable[[str], "bool | None"]
 """Whether the queues of a topic know batches kept in one record; None if there is no such topic."""
 
+_DOOMED: Final = "deleted."
+"""Begins the names of folders that nobody needs any more."""
 _FOLDERS: Final = {False: "consumequeue", True: "batchconsumequeue"}
 
 
@@ -34,7 +36,7 @@ class QueueTable:
         batch_segment_bytes: int,
         is_batched: IsBatched = lambda topic: None,
     ) -> None:
-        self._fs = fs
+        self._fs, self._root = fs, root
         self._folders = {kind: root / name for kind, name in _FOLDERS.items()}
         self._segment_bytes, self._batch_segment_bytes = segment_bytes, batch_segment_bytes
         self.is_batched = is_batched
@@ -42,7 +44,8 @@ class QueueTable:
         self._topics: dict[str, dict[int, Queue]] = {}
         self._behind: dict[Queue, None] = {}
         self._unsynced: dict[Path, None] = {}
-        self._half_removed: set[str] = set()  # topics whose files could not all be deleted
+        self._undeleted: set[str] = set()  # topics whose files could not be put aside
+        self._doomed = 0
 
     def load(self, *, is_clean: bool) -> None:
         """Open every queue that has a folder; those of topics that are gone, too. Raises `CorruptStoreError`."""
@@ -120,29 +123,39 @@ class QueueTable:
     # --- removing
 
     def remove(self, topic: str) -> None:
-        """Delete a topic's files and forget it; one that has no queues has none.
+        """Forget a topic and put its files aside; one that has no queues has none.
 
-        Raises `OSError`: what could not be deleted is still known then, so that it can be tried again.
+        Thousands of files take seconds to delete. So their folder gets another name, which is done at once or not at
+        all, and `doomed` tells whoever has the time. Raises `OSError`: the topic is still known then, so that it can
+        be tried again.
         """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        queues = self._topics.get(topic)
-        if queues is None:
+        if topic not in self._topics:
             return
-        self._half_removed.add(topic)
-        for queue_id, queue in list(queues.items()):
-            self._behind.pop(queue, None)
-            queue.remove()
-            del queues[queue_id]
-        self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
+        self._undeleted.add(topic)
         for folder in self._folders.values():
-            self._fs.remove_tree(folder / topic)
+            if self._fs.exists(folder / topic):
+                self._fs.rename(folder / topic, self._free_name())
+            self._files.close_in(folder / topic)
+        self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
+        self._behind = {queue: None for queue in self._behind if queue.topic != topic}
         del self._topics[topic]
-        self._half_removed.discard(topic)
+        self._undeleted.discard(topic)
+
+    def doomed(self) -> list[Path]:
+        """The folders of deleted topics, of this and of earlier lives of the store, with whatever is left in them."""
+        return [self._root / name for name in self._fs.list(self._root) if name.startswith(_DOOMED)]
+
+    def _free_name(self) -> Path:
+        """A name for a folder that is to be deleted, beside those that Apache's broker looks into."""
+        while self._fs.exists(path := self._root / f"{_DOOMED}{self._doomed}"):
+            self._doomed += 1
+        return path
 
     def make_way(self, topic: str, *, is_batched: bool) -> None:
         """A topic is about to be made: what an earlier one of its name left behind goes, if that is of the other kind
         or was to be deleted. Raises `OSError`."""
-        if topic in self._half_removed or self._is_other_kind(topic, is_batched):
+        if topic in self._undeleted or self._is_other_kind(topic, is_batched):
             self.remove(topic)
 
     def close(self) -> None:

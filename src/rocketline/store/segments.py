@@ -39,6 +39,11 @@ class OpenFiles:
         if (file := self._files.pop(path, None)) is not None:
             file.close()
 
+    def close_in(self, folder: Path) -> None:
+        """Close the files in a folder and those below it."""
+        for path in [path for path in self._files if folder in path.parents]:
+            self.close(path)
+
     def close_all(self) -> None:
         for path in list(self._files):
             self.close(path)

@@ -10,7 +10,7 @@ import pytest
 from broker_clients import channel, client_on
 from net_doubles import MemoryTransport, feed, turn
 from rocketline.broker import client_calls
-from rocketline.broker.client_calls import ClientCalls
+from rocketline.broker.client_calls import ClientCalls, offset_list
 from rocketline.broker.members import Client
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
@@ -169,8 +169,10 @@ async def test_clients_that_do_not_tell_their_status_are_left_out(
 async def test_reset_is_told_to_all_in_the_form_that_was_asked_for(scene: Scene, is_for_cpp: bool) -> None:
     (a, a_line), (b, b_line) = scene.client("a"), scene.client("b")
     header = headers.ResetOffsetRequestHeader(group="g", topic="T", timestamp=9, is_force=True)
+    offsets = {Q0: 7, Q1: 8}
+    body = offset_list(offsets) if is_for_cpp else ResetOffsetBody(offsets)
     async with scene.calls:
-        assert scene.calls.reset_offsets([a, b], header, {Q0: 7, Q1: 8}, is_for_cpp=is_for_cpp)
+        assert scene.calls.reset_offsets([a, b], header, encode(body))
         await asked(a_line, b_line)
     for line in (a_line, b_line):
         (told,) = line.commands()
@@ -189,7 +191,7 @@ async def test_reset_goes_on_when_a_client_is_gone(scene: Scene) -> None:
     a_line.close()
     header = headers.ResetOffsetRequestHeader(group="g", topic="T", timestamp=9, is_force=True)
     async with scene.calls:
-        assert scene.calls.reset_offsets([a, b], header, {Q0: 7}, is_for_cpp=False)
+        assert scene.calls.reset_offsets([a, b], header, encode(ResetOffsetBody({Q0: 7})))
         await asked(b_line)
 
 

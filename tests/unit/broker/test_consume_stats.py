@@ -8,6 +8,7 @@ import pytest
 
 from broker_clients import channel
 from broker_tables import Tables, tables
+from long_steps import outcome
 from rocketline.broker.consume_stats import ConsumeProgress
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
@@ -48,20 +49,20 @@ def queue(queue_id: int, topic: str = "T") -> MessageQueue:
 
 def test_topic_tells_offsets_and_the_last_store_time_of_each_queue(kept: Tables, progress: ConsumeProgress) -> None:
     append(kept, 3)
-    stats = progress.of_topic(topic(kept))
+    stats = outcome(progress.of_topic(topic(kept)))
     assert stats.offset_table == {queue(0): TopicOffset(0, 3, BEGIN_MS + 2000), queue(1): TopicOffset(0, 0, 0)}
     assert stats.topic_put_tps == 0.0
 
 
 def test_topic_tells_as_many_queues_as_can_be_read_or_written(kept: Tables, progress: ConsumeProgress) -> None:
     for read, write in ((3, 1), (1, 3)):
-        stats = progress.of_topic(replace(topic(kept), read_queue_nums=read, write_queue_nums=write))
+        stats = outcome(progress.of_topic(replace(topic(kept), read_queue_nums=read, write_queue_nums=write)))
         assert list(stats.offset_table) == [queue(0), queue(1), queue(2)]
 
 
 def test_group_without_offsets_is_at_zero(kept: Tables, progress: ConsumeProgress) -> None:
     append(kept, 3)
-    stats = progress.of_group("G", ["T"])
+    stats = outcome(progress.of_group("G", ["T"]))
     assert stats.offset_table == {queue(0): OffsetWrapper(broker_offset=3), queue(1): OffsetWrapper()}
 
 
@@ -69,7 +70,7 @@ def test_group_tells_commits_pulls_and_the_time_of_the_last_consumed(kept: Table
     append(kept, 10)
     kept.offsets.commit("G", "T", 0, 4)
     kept.offsets.set_pull_offset("G", "T", 0, 9)
-    reached = progress.of_group("G", ["T"]).offset_table[queue(0)]
+    reached = outcome(progress.of_group("G", ["T"])).offset_table[queue(0)]
     assert reached == OffsetWrapper(10, 4, 9, BEGIN_MS + 3000)
 
 
@@ -78,17 +79,17 @@ def test_pull_offset_is_never_behind_the_commit(kept: Tables, progress: ConsumeP
     append(kept, 10)
     kept.offsets.set_pull_offset("G", "T", 0, 2)
     kept.offsets.commit("G", "T", 0, 8)
-    assert progress.of_group("G", ["T"]).offset_table[queue(0)].pull_offset == 8
+    assert outcome(progress.of_group("G", ["T"])).offset_table[queue(0)].pull_offset == 8
 
 
 def test_commit_beyond_the_end_has_no_time(kept: Tables, progress: ConsumeProgress) -> None:
     append(kept, 1)
     kept.offsets.commit("G", "T", 0, 500)
-    assert progress.of_group("G", ["T"]).offset_table[queue(0)] == OffsetWrapper(1, 500, 500, 0)
+    assert outcome(progress.of_group("G", ["T"])).offset_table[queue(0)] == OffsetWrapper(1, 500, 500, 0)
 
 
 def test_unknown_topics_of_a_group_are_left_out(progress: ConsumeProgress) -> None:
-    assert progress.of_group("G", ["nowhere"]).offset_table == {}
+    assert outcome(progress.of_group("G", ["nowhere"])).offset_table == {}
 
 
 def test_consume_tps_is_that_of_all_topics_together(kept: Tables, progress: ConsumeProgress) -> None:
@@ -98,8 +99,8 @@ def test_consume_tps_is_that_of_all_topics_together(kept: Tables, progress: Cons
     for _ in range(10):
         kept.clock.advance(1)
         kept.stats.tick()
-    assert progress.of_group("G", ["T", "U"]).consume_tps == 5.0
-    assert progress.of_group("G", ["U"]).consume_tps == 2.0
+    assert outcome(progress.of_group("G", ["T", "U"])).consume_tps == 5.0
+    assert outcome(progress.of_group("G", ["U"])).consume_tps == 2.0
 
 
 def test_topics_of_a_group_are_those_with_offsets_that_it_subscribes_to(
@@ -130,13 +131,13 @@ def test_all_groups_are_listed_with_their_lag_in_sum(kept: Tables, progress: Con
         kept.offsets.commit(group, "ordered", 0, 5)
         kept.offsets.commit(group, "gone", 0, 1)
     kept.offsets.set_pull_offset("G", "T", 0, 7)
-    told = progress.of_all_groups(order_only=False, address=ADDRESS)
+    told = outcome(progress.of_all_groups(order_only=False, address=ADDRESS))
     by_group = {group: stats for entry in told.consume_stats_list for group, stats in entry.items()}
     assert by_group.keys() == kept.groups.all().keys()
     assert [list(stats.offset_table) for stats in by_group["G"]] == [[queue(0), queue(1)], [queue(0, "ordered")]]
     assert by_group["TOOLS_CONSUMER"] == []
     assert (told.broker_addr, told.total_diff, told.total_inflight_diff) == (ADDRESS, 12, 3)
-    ordered = progress.of_all_groups(order_only=True, address=ADDRESS)
+    ordered = outcome(progress.of_all_groups(order_only=True, address=ADDRESS))
     assert ordered.total_diff == 0
     assert [len(stats) for entry in ordered.consume_stats_list for group, stats in entry.items() if group == "G"] == [1]
 
@@ -148,13 +149,13 @@ def test_one_group_is_told_of_queues_to_read_and_all_groups_of_queues_to_write(
     kept.topics.update(TopicConfig("T", 3, 1))
     kept.groups.find("G")
     kept.offsets.commit("G", "T", 0, 0)
-    assert len(progress.of_group("G", ["T"]).offset_table) == 3
-    told = progress.of_all_groups(order_only=False, address=ADDRESS).consume_stats_list
+    assert len(outcome(progress.of_group("G", ["T"])).offset_table) == 3
+    told = outcome(progress.of_all_groups(order_only=False, address=ADDRESS)).consume_stats_list
     assert [len(entry["G"][0].offset_table) for entry in told if "G" in entry] == [1]
 
 
 def span(progress: ConsumeProgress, kept: Tables, queue_id: int = 0) -> QueueTimeSpan:
-    return progress.time_spans("G", topic(kept), kept.clock.wall_ms())[queue_id]
+    return outcome(progress.time_spans("G", topic(kept), kept.clock.wall_ms()))[queue_id]
 
 
 def test_time_span_of_a_group_in_the_middle(kept: Tables, progress: ConsumeProgress) -> None:

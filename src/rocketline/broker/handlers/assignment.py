@@ -14,6 +14,7 @@ from rocketline.broker.assignment import share
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
+from rocketline.broker.long_work import QUEUES_A_STEP, LongWork, Steps, answered
 from rocketline.broker.request_body import read_body
 from rocketline.broker.request_modes import RequestModes
 from rocketline.broker.topics import TopicTable
@@ -51,7 +52,9 @@ class AssignmentHandlers:
         modes: RequestModes,
         find_queues: FindQueues,
         settings: Settings[BrokerConfig],
+        work: LongWork,
     ) -> None:
+        self._work = work
         self._consumers, self._topics, self._groups, self._modes = consumers, topics, groups, modes
         self._find_queues, self._settings = find_queues, settings
 
@@ -68,21 +71,28 @@ class AssignmentHandlers:
         if asked.topic is None or asked.message_model is None:
             raise RemoteProtocolError("QueryAssignmentRequestBody lacks topic or messageModel")
         if not self._settings.value.name_servers:
-            return _assigned(self._share(asked, self._own_queues(asked.topic)))
-        answer: Command | None = None
+            return self._work.begin(channel, request, self._assigned(asked, self._own_queues(asked.topic)))
+        outcome: Outcome = None
         is_later = False
 
         def found(queues: Queues | None) -> None:
-            nonlocal answer
-            answer = _assigned(self._share(asked, queues))
-            if is_later:
-                channel.reply(request, answer)
+            nonlocal outcome
+            outcome = self._work.begin(channel, request, self._assigned(asked, queues))
+            if is_later and isinstance(outcome, Command):
+                channel.reply(request, outcome)
 
         self._find_queues(asked.topic, found)
-        if answer is not None:
-            return answer
+        if outcome is not None:
+            return outcome
         is_later = True
         return LATER
+
+    def _assigned(self, asked: QueryAssignmentRequestBody, queues: Queues | None) -> Steps[Command]:
+        if queues is not None and len(queues) > QUEUES_A_STEP:
+            yield
+        shared, pull = self._share(asked, queues), MessageRequestMode.PULL
+        assignments = None if shared is None else [MessageQueueAssignment(queue, pull) for queue in shared]
+        return (yield from answered(QueryAssignmentResponseBody(assignments)))
 
     def _own_queues(self, topic: str) -> Queues | None:
         config, broker = self._topics.get(topic), self._settings.value.broker_name
@@ -117,9 +127,3 @@ class AssignmentHandlers:
 
     def _get_modes(self, channel: Channel, request: Command) -> Command:
         return response(ResponseCode.SUCCESS, body=encode(self._modes.table))
-
-
-def _assigned(queues: Queues | None) -> Command:
-    pull = MessageRequestMode.PULL
-    assignments = None if queues is None else [MessageQueueAssignment(queue, pull) for queue in queues]
-    return response(ResponseCode.SUCCESS, body=encode(QueryAssignmentResponseBody(assignments)))

@@ -6,10 +6,11 @@ topics that the broker no longer knows; their messages go with the log.
 
 from __future__ import annotations
 
+from rocketline.broker.long_work import LongWork, Steps, each_with_pause
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
 from rocketline.logs import Log
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -21,8 +22,8 @@ _log = Log(__name__)
 class CleaningHandlers:
     """Starts what the store does at its own time otherwise."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, stats: BrokerStats) -> None:
-        self._store, self._topics, self._stats = store, topics, stats
+    def __init__(self, store: MessageStore, topics: TopicTable, stats: BrokerStats, work: LongWork) -> None:
+        self._store, self._topics, self._stats, self._work = store, topics, stats, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -39,12 +40,19 @@ class CleaningHandlers:
         self._store.delete_expired()
         return response(ResponseCode.SUCCESS)
 
-    def _clean_topics(self, channel: Channel, request: Command) -> Command:
+    def _clean_topics(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._cleaned(), is_change=True)
+
+    def _cleaned(self) -> Steps[Command]:
         """System topics stay: some are used without ever being in the table."""
-        system = filter(self._topics.is_system, self._store.queues.topics)
-        deleted = self._store.keep_only({*self._topics.all(), *system})
-        for topic in deleted:
-            self._stats.forget_topic(topic)
+        deleted = []
+        for topic, is_step in each_with_pause(list(self._store.queues.topics)):
+            if self._topics.get(topic) is None and not self._topics.is_system(topic):
+                self._store.delete_topics([topic])
+                self._stats.forget_topic(topic)
+                deleted.append(topic)
+            if is_step:
+                yield
         if deleted:
             _log.info("queues of unknown topics deleted", topics=deleted)
         return response(ResponseCode.SUCCESS)

@@ -7,13 +7,13 @@ the delay of a group that has committed nothing from the first message, where Ja
 from __future__ import annotations
 
 from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.long_work import LongWork, Steps, answered_with
 from rocketline.broker.topics import TopicTable
 from rocketline.clock import Clock
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
-from rocketline.wire.bodies import encode
-from rocketline.wire.bodies.stats import ConsumeTimeSpans
+from rocketline.wire.bodies.stats import ConsumeTimeSpans, QueueTimeSpan
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
@@ -21,8 +21,11 @@ from rocketline.wire.command import Command, response
 class ConsumeStatsHandlers:
     """Answers from what `ConsumeProgress` sees; `address` is the broker's own, as clients know it."""
 
-    def __init__(self, progress: ConsumeProgress, topics: TopicTable, clock: Clock, address: str) -> None:
-        self._progress, self._topics, self._clock, self._address = progress, topics, clock, address
+    def __init__(
+        self, progress: ConsumeProgress, topics: TopicTable, work: LongWork, clock: Clock, address: str
+    ) -> None:
+        self._progress, self._topics, self._work, self._clock = progress, topics, work, clock
+        self._address = address
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -31,7 +34,7 @@ class ConsumeStatsHandlers:
             RequestCode.QUERY_CONSUME_TIME_SPAN: self._time_spans,
         }
 
-    def _of_group(self, channel: Channel, request: Command) -> Command:
+    def _of_group(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetConsumeStatsRequestHeader, request.ext)
         listed = [topic for topic in (asked.topic_list or "").split(";") if topic]
         if listed:
@@ -40,17 +43,24 @@ class ConsumeStatsHandlers:
             topics = self._progress.subscribed(asked.consumer_group, [asked.topic])
         else:
             topics = self._progress.consumed_topics(asked.consumer_group)
-        return response(ResponseCode.SUCCESS, body=encode(self._progress.of_group(asked.consumer_group, topics)))
+        return self._answer(channel, request, self._progress.of_group(asked.consumer_group, topics))
 
-    def _of_all_groups(self, channel: Channel, request: Command) -> Command:
+    def _of_all_groups(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetConsumeStatsInBrokerHeader, request.ext)
         stats = self._progress.of_all_groups(order_only=asked.is_order, address=self._address)
-        return response(ResponseCode.SUCCESS, body=encode(stats))
+        return self._answer(channel, request, stats)
 
-    def _time_spans(self, channel: Channel, request: Command) -> Command:
+    def _time_spans(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.QueryConsumeTimeSpanRequestHeader, request.ext)
         config = self._topics.get(asked.topic)
         if config is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic}] not exist")
         spans = self._progress.time_spans(asked.group, config, self._clock.wall_ms())
-        return response(ResponseCode.SUCCESS, body=encode(ConsumeTimeSpans(spans)))
+        return self._answer(channel, request, _as_body(spans))
+
+    def _answer(self, channel: Channel, request: Command, body: Steps[object]) -> Outcome:
+        return self._work.begin(channel, request, answered_with(body))
+
+
+def _as_body(spans: Steps[list[QueueTimeSpan]]) -> Steps[ConsumeTimeSpans]:
+    return ConsumeTimeSpans((yield from spans))

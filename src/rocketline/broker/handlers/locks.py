@@ -6,12 +6,12 @@ Differs from Apache: a broker without replicas has nobody else to ask, so lockIn
 from __future__ import annotations
 
 from rocketline.broker.locks import QueueLocks
+from rocketline.broker.long_work import LongWork, answered
 from rocketline.broker.request_body import read_body
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
-from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -20,15 +20,15 @@ from rocketline.wire.command import Command, response
 class LockHandlers:
     """Locks of queues, as consumers ask for them."""
 
-    def __init__(self, locks: QueueLocks) -> None:
-        self._locks = locks
+    def __init__(self, locks: QueueLocks, work: LongWork) -> None:
+        self._locks, self._work = locks, work
 
     def by_code(self) -> dict[int, Handler]:
         return {RequestCode.LOCK_BATCH_MQ: self._lock, RequestCode.UNLOCK_BATCH_MQ: self._unlock}
 
-    def _lock(self, channel: Channel, request: Command) -> Command:
+    def _lock(self, channel: Channel, request: Command) -> Outcome:
         held = self._locks.lock(*_read(request.body))
-        return response(ResponseCode.SUCCESS, body=encode(LockBatchResponseBody(held)))
+        return self._work.begin(channel, request, answered(LockBatchResponseBody(held)))
 
     def _unlock(self, channel: Channel, request: Command) -> Command:
         self._locks.unlock(*_read(request.body))

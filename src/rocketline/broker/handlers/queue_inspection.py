@@ -7,12 +7,12 @@ which only those with a filter bit map are. Differs: one answer has at most 10,0
 from __future__ import annotations
 
 from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.long_work import LongWork, answered
 from rocketline.model.subscription import SubscriptionData
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.store.message_store import MessageStore
 from rocketline.wire import headers
-from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.offsets import ConsumeQueueData, ConsumeQueueDump
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -23,13 +23,13 @@ _ENTRIES_MAX = 10_000
 class QueueInspectionHandlers:
     """Looks into queues, for people who search for a fault."""
 
-    def __init__(self, store: MessageStore, consumers: ConsumerRegistry) -> None:
-        self._store, self._consumers = store, consumers
+    def __init__(self, store: MessageStore, consumers: ConsumerRegistry, work: LongWork) -> None:
+        self._store, self._consumers, self._work = store, consumers, work
 
     def by_code(self) -> dict[int, Handler]:
         return {RequestCode.QUERY_CONSUME_QUEUE: self._query}
 
-    def _query(self, channel: Channel, request: Command) -> Command:
+    def _query(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.QueryConsumeQueueRequestHeader, request.ext)
         topic = asked.topic or ""
         name = f"{asked.queue_id}@{topic}"
@@ -47,7 +47,7 @@ class QueueInspectionHandlers:
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
         )
-        return response(ResponseCode.SUCCESS, body=encode(dump))
+        return self._work.begin(channel, request, answered(dump))
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
         """What the group subscribes to, and the text of its SQL filter: null, as there are none."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from rocketline.broker.consume_stats import ConsumeProgress
 from rocketline.broker.falls import FALLS, Falls
+from rocketline.broker.long_work import LongWork, answered_with
 from rocketline.broker.runtime_info import RuntimeInfo
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -21,9 +22,15 @@ class StatsHandlers:
     """What was counted."""
 
     def __init__(
-        self, stats: BrokerStats, falls: Falls, topics: TopicTable, progress: ConsumeProgress, runtime: RuntimeInfo
+        self,
+        stats: BrokerStats,
+        falls: Falls,
+        topics: TopicTable,
+        progress: ConsumeProgress,
+        runtime: RuntimeInfo,
+        work: LongWork,
     ) -> None:
-        self._stats, self._falls, self._topics = stats, falls, topics
+        self._stats, self._falls, self._topics, self._work = stats, falls, topics, work
         self._progress, self._runtime = progress, runtime
 
     def by_code(self) -> dict[int, Handler]:
@@ -42,12 +49,12 @@ class StatsHandlers:
             return response(ResponseCode.SYSTEM_ERROR, problem)
         return response(ResponseCode.SUCCESS, body=encode(data))
 
-    def _topic(self, channel: Channel, request: Command) -> Command:
+    def _topic(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetTopicStatsInfoRequestHeader, request.ext)
         config = self._topics.get(asked.topic)
         if config is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic}] not exist")
-        return response(ResponseCode.SUCCESS, body=encode(self._progress.of_topic(config)))
+        return self._work.begin(channel, request, answered_with(self._progress.of_topic(config)))
 
     def _runtime_info(self, channel: Channel, request: Command) -> Command:
         return response(ResponseCode.SUCCESS, body=encode(KVTable(self._runtime.table())))

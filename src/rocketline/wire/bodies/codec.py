@@ -8,10 +8,12 @@ order, leave nulls out, and keep maps as they are except that integer keys are s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire import dialect
+from rocketline.wire.bodies.parts import parts
 from rocketline.wire.bodies.reading import reader
 from rocketline.wire.bodies.writing import writer
 
@@ -45,6 +47,11 @@ def from_value(cls: type[Body], value: Any) -> Body:
 def encode(body: object) -> bytes:
     """A dataclass, or a list of them, as Java writes it."""
     return dialect.write(to_value(body))
+
+
+def encode_in_parts(body: object) -> Iterator[bytes]:
+    """The pieces of `encode(body)`, each of a few hundred entries at most: for whoever must not stop for all of it."""
+    return parts(type(body), body)
 
 
 def encode_strict(body: object) -> bytes:

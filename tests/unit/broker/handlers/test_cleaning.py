@@ -6,6 +6,7 @@ import pytest
 
 from broker_clients import channel
 from broker_tables import Tables, tables
+from long_steps import one_step
 from rocketline.broker.handlers.cleaning import CleaningHandlers
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
@@ -19,7 +20,7 @@ def kept() -> Iterator[Tables]:
 
 
 def ask(kept: Tables, code: int) -> None:
-    handler = CleaningHandlers(kept.store, kept.topics, kept.stats).by_code()[code]
+    handler = CleaningHandlers(kept.store, kept.topics, kept.stats, one_step(kept.clock)).by_code()[code]
     answer = handler(channel(kept.clock)[0], Command(code))
     assert isinstance(answer, Command)
     assert answer.code == 0

@@ -6,6 +6,7 @@ import pytest
 
 from broker_clients import channel
 from broker_tables import Tables, tables
+from long_steps import one_step
 from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
 from rocketline.model.java_hash import tags_code
 from rocketline.testing.fake_clock import FakeClock
@@ -25,7 +26,8 @@ def kept() -> Iterator[Tables]:
 
 
 def ask(kept: Tables, **ext: object) -> Command:
-    handler = QueueInspectionHandlers(kept.store, kept.consumers).by_code()[RequestCode.QUERY_CONSUME_QUEUE]
+    handlers = QueueInspectionHandlers(kept.store, kept.consumers, one_step(kept.clock)).by_code()
+    handler = handlers[RequestCode.QUERY_CONSUME_QUEUE]
     request = Command(RequestCode.QUERY_CONSUME_QUEUE, {key: str(value) for key, value in ext.items()})
     answer = handler(channel(kept.clock)[0], request)
     assert isinstance(answer, Command)

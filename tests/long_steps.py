@@ -1,0 +1,38 @@
+"""Work in steps, done to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from rocketline.broker.long_work import LongWork
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+
+T = TypeVar("T")
+
+
+def one_step(clock: Clock) -> LongWork:
+    """For handlers whose work is done with the first step."""
+
+    def never(delay_s: float, action: Callable[[], None]) -> None:
+        raise AssertionError("this takes more than one step")
+
+    return LongWork(never, Throttle(clock))
+
+
+def outcome(steps: Generator[None, None, T]) -> T:
+    """What the steps lead to."""
+    return counted(steps)[0]
+
+
+def counted(steps: Generator[None, None, T]) -> tuple[T, int]:
+    """The same, and after how many pauses."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result, count
+        count += 1
