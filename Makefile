@@ -10,12 +10,15 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 SDP_READY := $(VENV)/.sdp-ready
+# Three at once on two cores: they wait for servers and clocks most of the time. Groups go out in the order of tests/conftest.py.
+PYTEST_GROUPS := $(BIN)/python -m pytest -q -n 3 --dist loadgroup --no-loadscope-reorder --durations=30
+INTEROP_TESTS := tests/interop tests/scenarios tests/cli tests/spark tests/docs
 
 # Bytecode is kept, whatever the caller's shell says: a server compiles half a second longer without it, and so does
 # every Python process of Spark's.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format interop bench bench-broker bench-clients bench-spark stalls fuzz crash soak serve docs clean
+.PHONY: help demo test check format interop interop-all bench bench-broker bench-clients bench-spark stalls fuzz crash soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -49,7 +52,7 @@ demo: $(READY)  ## servers, messages through them, and a pipeline on Spark: abou
 
 test: $(READY)  ## every test that needs nothing but Python (and a Java for Spark, from PyPI if there is none)
 	@$(BIN)/python -m rocketline.spark.java_runtime
-	@$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m 'not interop' --ignore=tests/interop src tests
+	@$(PYTEST_GROUPS) -m 'not interop' --ignore=tests/interop src tests
 
 check: $(READY)  ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
@@ -61,9 +64,11 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-interop: $(READY) $(SDP_READY)  ## with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
-	@$(BIN)/python -m pytest -q -m 'interop and not spark' tests/interop tests/scenarios tests/cli
-	@$(BIN)/python -m pytest -q -m 'interop and spark' tests/interop tests/spark tests/docs
+interop: $(READY) $(SDP_READY)  ## each journey once with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
+	@$(PYTEST_GROUPS) -m 'interop and (journey or not thorough)' $(INTEROP_TESTS)
+
+interop-all: $(READY) $(SDP_READY)  ## the same at large counts, with every option, seed and end, on either broker: an hour
+	@$(PYTEST_GROUPS) -m interop $(INTEROP_TESTS)
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver

@@ -1,10 +1,10 @@
-"""One story, lived by each foreign client: ten thousand messages through a broker that restarts in between.
+"""One story, lived by each foreign client: many messages through a broker that restarts in between.
 
-7,000   to `<client>-plain` in every way the client can send, while its consumer is running;
-        five of them fail once, five fail always and end in the dead letter queue
-1,500   ordered, to a topic that an orderly consumer reads, and two broadcasting ones
-        – the broker stops and starts –
-1,500   more to `<client>-plain`: the same group must get these, and nothing else
+70 %   to `<client>-plain` in every way the client can send, while its consumer is running;
+       five of them fail once, five fail always and end in the dead letter queue
+15 %   ordered, to a topic that an orderly consumer reads, and two broadcasting ones
+       – the broker stops and starts –
+15 %   more to `<client>-plain`: the same group must get these, and nothing else
 """
 
 from __future__ import annotations
@@ -17,31 +17,9 @@ from itertools import pairwise, product
 from broker_questions import BrokerQuestions
 from rocketline.testing.clients import ClientProgram, Delivery, Portion, Sent
 
-ORDERED = Portion("ordered", 7_000, 1_500)
-AFTER_RESTART = Portion("sync", 8_500, 1_500)
 ALWAYS = 99
 QUEUES = 4
 RETRY_MAX_TIMES = 1
-
-
-def failing_portions(client: ClientProgram) -> list[Portion]:
-    """Five that fail once and five that always do; or one alone, if it would take the others along."""
-    if client.fails_in_batches:
-        return [Portion("sync", 6_999, 1, ALWAYS)]
-    return [Portion("sync", 6_990, 5, 1), Portion("sync", 6_995, 5, ALWAYS)]
-
-
-def plain_numbers(client: ClientProgram) -> range:
-    """Up to those that fail."""
-    return range(failing_portions(client)[0].first)
-
-
-def plain_portions(client: ClientProgram) -> list[Portion]:
-    """Equal shares for all ways to send but the ordered one."""
-    kinds = sorted(client.kinds - {"ordered"})
-    count = len(plain_numbers(client))
-    starts = [count * i // len(kinds) for i in range(len(kinds) + 1)]
-    return [Portion(kind, start, end - start) for kind, (start, end) in zip(kinds, pairwise(starts), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +35,8 @@ class Story:
     """What one client saw."""
 
     client: ClientProgram
+    size: int
+    """The number of messages."""
     sent: list[Sent] = field(default_factory=list)
     plain: list[Delivery] = field(default_factory=list)
     failing: list[Delivery] = field(default_factory=list)
@@ -67,6 +47,36 @@ class Story:
     dead: list[int] = field(default_factory=list)
     """The numbers in the dead letter queue."""
     resumed: list[Delivery] = field(default_factory=list)
+
+    @property
+    def failing_portions(self) -> list[Portion]:
+        """Five that fail once and five that always do; or one alone, if it would take the others along."""
+        end = self.size * 70 // 100
+        if self.client.fails_in_batches:
+            return [Portion("sync", end - 1, 1, ALWAYS)]
+        return [Portion("sync", end - 10, 5, 1), Portion("sync", end - 5, 5, ALWAYS)]
+
+    @property
+    def plain_numbers(self) -> range:
+        """Up to those that fail."""
+        return range(self.failing_portions[0].first)
+
+    @property
+    def plain_portions(self) -> list[Portion]:
+        """Equal shares for all ways to send but the ordered one."""
+        kinds = sorted(self.client.kinds - {"ordered"})
+        count = len(self.plain_numbers)
+        starts = [count * i // len(kinds) for i in range(len(kinds) + 1)]
+        return [Portion(kind, start, end - start) for kind, (start, end) in zip(kinds, pairwise(starts), strict=True)]
+
+    @property
+    def ordered_portion(self) -> Portion:
+        return Portion("ordered", self.size * 70 // 100, self.size * 15 // 100)
+
+    @property
+    def last_portion(self) -> Portion:
+        """Those after the restart."""
+        return Portion("sync", self.ordered_portion.numbers.stop, self.size * 15 // 100)
 
     def _name(self, part: str) -> str:
         """A topic, or a group, of this client alone."""
@@ -83,14 +93,14 @@ class Story:
                 broker.commit(self._name(part), self._name(part), queue, 0)
 
     def before_restart(self, place: Place) -> None:
-        failing = failing_portions(self.client)
+        failing = self.failing_portions
         expected = sum(2 * portion.count for portion in failing)
         with ThreadPoolExecutor() as side_by_side:
-            plain = side_by_side.submit(self._consume, place, "plain", len(plain_numbers(self.client)))
+            plain = side_by_side.submit(self._consume, place, "plain", len(self.plain_numbers))
             fails = side_by_side.submit(self._consume, place, "failing", expected)
             self._send(place, "failing", *failing)
-            self._send(place, "plain", *plain_portions(self.client))
-            self._send(place, "ordered", ORDERED)
+            self._send(place, "plain", *self.plain_portions)
+            self._send(place, "ordered", self.ordered_portion)
             self._read_in_other_modes(place, side_by_side)
             self.plain, self.failing = plain.result(), fails.result()
 
@@ -98,18 +108,18 @@ class Story:
         with BrokerQuestions(place.broker) as broker:
             dead = broker.queue(f"%DLQ%{self._name('failing')}", 0)
         self.dead = [int(message.body.partition(b"/")[0]) for message in dead]
-        self._send(place, "plain", AFTER_RESTART)
-        self.resumed = self._consume(place, "plain", AFTER_RESTART.count)
+        self._send(place, "plain", self.last_portion)
+        self.resumed = self._consume(place, "plain", self.last_portion.count)
 
     def _read_in_other_modes(self, place: Place, side_by_side: ThreadPoolExecutor) -> None:
-        count, modes = ORDERED.count, self.client.modes
+        count, modes = self.ordered_portion.count, self.client.modes
         self.ordered = self._consume(place, "ordered", count, mode="orderly" if "orderly" in modes else "concurrent")
         if "broadcast" in modes:
             options = {"mode": "broadcast", "group": "broadcast"}
             both = [side_by_side.submit(self._consume, place, "ordered", count, **options) for _ in range(2)]
             self.broadcast = [one.result() for one in both]
         if "pull" in modes:
-            odd = len(plain_numbers(self.client)) // 2
+            odd = len(self.plain_numbers) // 2
             self.pulled = self._consume(place, "plain", odd, mode="pull", group="pull", expression="odd")
 
     def _send(self, place: Place, topic: str, *portions: Portion) -> None:

@@ -9,7 +9,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from itertools import product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +85,45 @@ def _leaving_no_task(test: AsyncTest) -> AsyncTest:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+    if not isinstance(item, pytest.Function):
+        return
+    if inspect.iscoroutinefunction(item.obj):
         item.obj = _leaving_no_task(item.obj)
+    if any(_has_values(item, mark.kwargs) for mark in item.iter_markers("thorough_with")):
+        item.add_marker(pytest.mark.thorough)
+    if (group := _group(item)) is not None:
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _has_values(item: pytest.Function, values: Mapping[str, object]) -> bool:
+    """Whether it is the variant of its test with these values for parameters."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    return all(given.get(name) == value for name, value in values.items())
+
+
+def _group(item: pytest.Function) -> str | None:
+    """Tests that share servers, or the session of Spark, are one worker's: in two they would start them twice."""
+    if item.get_closest_marker("spark") is not None:
+        return "spark"
+    if item.get_closest_marker("interop") is None:
+        return None
+    return "cluster" if _has_values(item, {"cluster": "apache"}) else item.path.stem
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest groups first, so that none is left alone at the end: Spark's, then those that may take most time."""
+    allowed_s: dict[str, float] = defaultdict(float)
+    for item in items:
+        for group, timeout in product(item.iter_markers("xdist_group"), item.iter_markers("timeout")):
+            allowed_s[group.args[0]] = max(allowed_s[group.args[0]], *timeout.args, 0.0)
+    allowed_s["spark"] = inf
+
+    def rank(item: pytest.Item) -> tuple[float, str]:
+        group = item.get_closest_marker("xdist_group")
+        return (-allowed_s[group.args[0]], group.args[0]) if group is not None else (0.0, "")
+
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -239,6 +239,8 @@ def pair(request: pytest.FixtureRequest, release: Release, tmp_path: Path) -> Pa
     return Pair(tmp_path, *((ours, apache) if request.param == "ours first" else (apache, ours)))
 
 
+@pytest.mark.thorough_with(pair="ours first", end="stopped")
+@pytest.mark.thorough_with(pair="apache first", end="killed")
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_batches_of_one_broker_are_served_and_continued_by_the_other(pair: Pair, end: str) -> None:
     with served(pair.first) as (process, broker):

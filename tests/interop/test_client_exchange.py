@@ -17,7 +17,11 @@ from client_clusters import ClientCluster
 from rocketline.testing.apache import Release
 from rocketline.testing.clients import ClientProgram, Delivery, Portion, go_client, java_client, own_client
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(180, func_only=True),
+    pytest.mark.thorough_with(servers="apache"),
+]
 
 EACH = 200
 FAILING = 5
@@ -76,6 +80,8 @@ def test_every_kind_of_message_arrives_once_as_it_was_sent(
     assert min(one.lag_ms for one in came if one.number in delayed.numbers) >= 1000 * client_clusters.DELAYS_S[0]
 
 
+@pytest.mark.thorough_with(sender="Java")
+@pytest.mark.thorough_with(receiver="Go")
 @pairs
 def test_ordered_messages_come_in_order_and_tags_are_respected(
     servers: ClientCluster, programs: dict[str, ClientProgram], sender: str, receiver: str
@@ -91,6 +97,7 @@ def test_ordered_messages_come_in_order_and_tags_are_respected(
     assert Counter(one.number for one in odd) == Counter(range(1, EACH, 2))
 
 
+@pytest.mark.thorough_with(sender="Rocketline")
 @pytest.mark.parametrize(("sender", "receiver"), PAIRS[:2])
 def test_lite_pull_and_broadcasting_consumers_read_everything(
     servers: ClientCluster, programs: dict[str, ClientProgram], sender: str, receiver: str

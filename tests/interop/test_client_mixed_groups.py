@@ -55,6 +55,19 @@ def check_that_nothing_is_missing_or_shared(group: MixedGroup) -> None:
     assert {one.number for one in group.deliveries} == set(group.sent)
 
 
+def test_members_of_three_languages_share_queues_while_each_joins_and_one_leaves_and_one_is_killed(
+    servers: ClientCluster, programs: dict[str, ClientProgram]
+) -> None:
+    with mixed_group(servers, "concurrent") as group:
+        with group.sending():
+            group.join(programs["Java"])
+            group.join(programs["Go"], programs["Rocketline"], programs["Rocketline"])
+            group.leave("Rocketline")
+            group.kill("Java")
+        check_that_nothing_is_missing_or_shared(group)
+
+
+@pytest.mark.thorough
 def test_members_of_three_languages_share_queues_through_joins_leaves_and_kills(
     servers: ClientCluster, programs: dict[str, ClientProgram]
 ) -> None:
@@ -77,6 +90,21 @@ def test_members_of_three_languages_share_queues_through_joins_leaves_and_kills(
         check_that_nothing_is_missing_or_shared(group)
 
 
+def test_orderly_members_of_three_languages_keep_each_queue_in_order_while_some_join_and_leave(
+    servers: ClientCluster, programs: dict[str, ClientProgram]
+) -> None:
+    with mixed_group(servers, "orderly") as group:
+        with group.sending():
+            group.join(programs["Java"], programs["Rocketline"])
+            group.join(programs["Rocketline"])
+            group.leave("Rocketline")
+            group.join(programs["Go"])  # the last: locks of queues that it has to give up stay for a minute
+            group.leave("Java")
+        check_that_nothing_is_missing_or_shared(group)
+        assert group.order_problems() == []
+
+
+@pytest.mark.thorough
 def test_orderly_members_of_three_languages_keep_each_queue_in_order(
     servers: ClientCluster, programs: dict[str, ClientProgram]
 ) -> None:

@@ -58,6 +58,8 @@ def test_thousand_messages_reach_a_push_consumer_over_both_masters(cluster: Clus
     assert set(held) == {"broker-a", "broker-b"}
 
 
+@pytest.mark.thorough_with(name_server="json", client="json")
+@pytest.mark.thorough_with(name_server="binary", client="binary")
 @pytest.mark.parametrize("client", ["json", "binary"])
 @pytest.mark.parametrize("name_server", ["json", "binary"])
 def test_header_encodings_mix(encodings: Encodings, name_server: str, client: str) -> None:

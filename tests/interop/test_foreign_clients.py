@@ -11,24 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from client_story import (
-    AFTER_RESTART,
-    ALWAYS,
-    ORDERED,
-    Place,
-    Story,
-    failing_portions,
-    plain_numbers,
-    plain_portions,
-    tell,
-)
+from client_story import ALWAYS, Place, Story, tell
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.clients import Delivery, cpp_client, go_client, java_client, node_client
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(60, func_only=True),
+    pytest.mark.thorough_with(told=("ours", 10_000)),
+    pytest.mark.thorough_with(told=("apache", 10_000)),
+]
 
 StartBroker = Callable[[], ServerProcess]
 
@@ -59,18 +54,22 @@ class Told:
         return [story for name, story in self._stories.items() if name not in self._problems]
 
 
-@pytest.fixture(scope="module", params=["ours", "apache"])
+LIVES = [("ours", 1_000), ("ours", 10_000), ("apache", 10_000)]
+
+
+@pytest.fixture(scope="module", params=LIVES, ids=lambda life: "-".join(map(str, life)))
 def told(request: pytest.FixtureRequest, release: Release, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    home = tmp_path_factory.mktemp(f"clients-of-{request.param}")
+    whose, size = request.param
+    home = tmp_path_factory.mktemp(f"clients-of-{whose}")
     clients = [
         java_client(release, home / "java"),
         go_client(home / "go"),
         cpp_client(home / "cpp"),
         node_client(home / "node"),
     ]
-    told = Told(request.param, [Story(client) for client in clients])
+    told = Told(whose, [Story(client, size) for client in clients])
     with NameServerProcess(home / "name-server") as name_server:
-        start = _starting(request.param, release, home / "broker", name_server.address)
+        start = _starting(whose, release, home / "broker", name_server.address)
         told.live(start, name_server.address)
     return told
 
@@ -102,15 +101,15 @@ def _by_queue(deliveries: list[Delivery]) -> dict[int, list[int]]:
 
 def test_every_send_is_acknowledged(story: Story) -> None:
     assert [sent.problem for sent in story.sent] == [""] * 4
-    assert sum(sent.sent for sent in story.sent) == 10_000
+    assert sum(sent.sent for sent in story.sent) == story.size
 
 
 def test_every_message_is_consumed_once(story: Story) -> None:
-    assert _times(story.plain) == Counter((number, 0) for number in plain_numbers(story.client))
+    assert _times(story.plain) == Counter((number, 0) for number in story.plain_numbers)
 
 
 def test_delayed_messages_come_after_their_delay(story: Story) -> None:
-    (delayed,) = (portion for portion in plain_portions(story.client) if portion.kind == "delayed")
+    (delayed,) = (portion for portion in story.plain_portions if portion.kind == "delayed")
     lags = [one.lag_ms for one in story.plain if one.number in delayed.numbers]
     assert len(lags) == delayed.count
     assert min(lags) >= 1_000
@@ -118,20 +117,20 @@ def test_delayed_messages_come_after_their_delay(story: Story) -> None:
 
 def test_failed_messages_come_again(story: Story) -> None:
     expected: Counter[tuple[int, int]] = Counter()
-    for portion in failing_portions(story.client):
+    for portion in story.failing_portions:
         expected.update((number, times) for number in portion.numbers for times in (0, 1))
     assert _times(story.failing) == expected
 
 
 def test_messages_that_keep_failing_end_in_the_dead_letter_queue(story: Story, told: Told) -> None:
-    (doomed,) = (portion for portion in failing_portions(story.client) if portion.failures == ALWAYS)
+    (doomed,) = (portion for portion in story.failing_portions if portion.failures == ALWAYS)
     # It does not name the topic that the message came from. Apache's broker fails over that, with a null pointer.
     is_lost = story.client.name == "C++" and told.whose == "apache"
     assert sorted(story.dead) == ([] if is_lost else [*doomed.numbers])
 
 
 def test_ordered_messages_come_in_order_in_each_queue(story: Story) -> None:
-    assert _times(story.ordered) == Counter((number, 0) for number in ORDERED.numbers)
+    assert _times(story.ordered) == Counter((number, 0) for number in story.ordered_portion.numbers)
     for numbers in _by_queue(story.ordered).values():
         assert numbers == sorted(numbers)
 
@@ -139,13 +138,13 @@ def test_ordered_messages_come_in_order_in_each_queue(story: Story) -> None:
 def test_each_broadcasting_consumer_gets_everything(story: Story) -> None:
     assert len(story.broadcast) == (2 if "broadcast" in story.client.modes else 0)
     for deliveries in story.broadcast:
-        assert _times(deliveries) == Counter((number, 0) for number in ORDERED.numbers)
+        assert _times(deliveries) == Counter((number, 0) for number in story.ordered_portion.numbers)
 
 
 def test_lite_pull_consumer_gets_what_matches_its_tag(story: Story) -> None:
-    expected = plain_numbers(story.client)[1::2] if "pull" in story.client.modes else []
+    expected = story.plain_numbers[1::2] if "pull" in story.client.modes else []
     assert _times(story.pulled) == Counter((number, 0) for number in expected)
 
 
 def test_group_goes_on_where_it_was_after_a_restart_of_broker_and_consumer(story: Story) -> None:
-    assert _times(story.resumed) == Counter((number, 0) for number in AFTER_RESTART.numbers)
+    assert _times(story.resumed) == Counter((number, 0) for number in story.last_portion.numbers)

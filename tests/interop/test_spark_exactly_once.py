@@ -1,4 +1,4 @@
-"""Source to Parquet, Delta and Iceberg on Apache's broker: ten kills each, 200,000 messages, brokers that restart."""
+"""Source to Parquet, Delta and Iceberg on Apache's broker, with kills, and brokers that restart."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ __all__ = ["_iceberg_threads_end"]
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(1800)]
 
-MESSAGES = 200_000
-KILLS = 10
-
 
 @pytest.mark.usefixtures("spark")
-def test_every_message_is_in_each_table_once_after_ten_kills(release: Release, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("messages", "kills", "of_brokers"), [(10_000, 1, 1), pytest.param(200_000, 10, 4, marks=pytest.mark.thorough)]
+)
+def test_every_message_is_in_each_table_once_after_kills(
+    release: Release, tmp_path: Path, messages: int, kills: int, of_brokers: int
+) -> None:
     cluster = apache_cluster(release, tmp_path)
     try:
-        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, seed=1, batch=20_000)
+        campaign = Campaign(tmp_path / "pipeline", cluster, messages, kills, seed=1, batch=20_000)
         campaign.fight()
         found, keys = campaign.verify(), campaign.keys()
     finally:
         cluster.close()
 
-    assert campaign.killed == {"driver": KILLS, "worker": KILLS, "broker": 4}
+    assert campaign.killed == {"driver": kills, "worker": kills, "broker": of_brokers}
     for table, verdict in found.items():
         assert verdict["is_clean"]
-        assert verdict["offsets"] == verdict["rows"] == sum(keys[table].values()) >= MESSAGES
+        assert verdict["offsets"] == verdict["rows"] == sum(keys[table].values()) >= messages
         assert keys[table].keys() == {str(number) for number in range(campaign.sent)}
 
 

@@ -62,7 +62,14 @@ def spark_pipelines(what: str, project: Path) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [SPARK_PIPELINES, what, *(word for setting in SETTINGS for word in ("--conf", setting))],
         cwd=project,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "TZ": "Europe/Berlin"},
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "TZ": "Europe/Berlin",
+            # Its Connect server then takes any free port, and not always 15002, which somebody else may have.
+            "SPARK_TESTING": "1",
+        },
         capture_output=True,
         text=True,
         timeout=150,

@@ -93,6 +93,7 @@ def test_message_for_a_given_time_comes_then(spark: SparkSession, cluster: Clien
     assert [m.body for m in topic_contents(cluster.name_server, topic) if m.body != b"later"] == [b"now"]
 
 
+@pytest.mark.thorough
 def test_time_may_be_a_number_of_milliseconds(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     _write(spark.sql("SELECT 'past' AS body, bigint(1000) AS deliverTimestamp"), cluster, topic=topic)
@@ -117,10 +118,15 @@ def test_delay_level_in_properties_delays_the_message(spark: SparkSession, clust
 @pytest.mark.parametrize(
     "options",
     [
-        {"sendBatchSize": "1"},
         {"sendBatchSize": "5", "maxInFlight": "1"},
-        {"maxMessageSize": "500"},
-        {"sendTimeoutMs": "10000", "retryTimesWhenSendFailed": "0"},
+        *(
+            pytest.param(options, marks=pytest.mark.thorough)
+            for options in (
+                {"sendBatchSize": "1"},
+                {"maxMessageSize": "500"},
+                {"sendTimeoutMs": "10000", "retryTimesWhenSendFailed": "0"},
+            )
+        ),
     ],
     ids=lambda options: " ".join(options),
 )

@@ -59,6 +59,7 @@ def _planned(spark: SparkSession, halting: Halting, pull_timeout_ms: int) -> Dat
     return frame
 
 
+@pytest.mark.thorough_with(halting="ours")
 def test_pulls_without_an_answer_are_made_again(spark: SparkSession, halting: Halting) -> None:
     assert in_order(_planned(spark, halting, 500).collect()) == span(0, 0, 3)  # Python's processes have started
     frame = _planned(spark, halting, 500)
@@ -73,6 +74,7 @@ def test_pulls_without_an_answer_are_made_again(spark: SparkSession, halting: Ha
         resuming.join()
 
 
+@pytest.mark.thorough_with(halting="apache")
 def test_broker_that_never_answers_costs_ten_pulls_of_the_time_that_one_may_take(
     spark: SparkSession, halting: Halting
 ) -> None:

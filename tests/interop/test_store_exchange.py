@@ -141,6 +141,8 @@ def served(start: Start) -> Iterator[tuple[ServerProcess, BrokerQuestions]]:
         yield process, broker
 
 
+@pytest.mark.thorough_with(pair="ours first", end="stopped")
+@pytest.mark.thorough_with(pair="apache first", end="killed")
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_store_of_one_broker_is_served_and_continued_by_the_other(pair: Pair, end: str) -> None:
     with served(pair.first) as (process, broker):
@@ -179,6 +181,7 @@ def unused_files(home: Path, last: StoredMessage) -> list[str]:
     return [path.name for path in (home / "store" / "commitlog").iterdir() if int(path.name) > last.log_offset]
 
 
+@pytest.mark.thorough_with(pair="apache first")
 def test_file_that_one_broker_made_ahead_when_it_was_killed_does_not_disturb_the_other(pair: Pair) -> None:
     body = bytes(range(256)) * 64
     with served(pair.first) as (process, broker):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -19,17 +19,11 @@ _HERE = Path(__file__).parent
 _numbers = count(1)
 
 
-@pytest.hookimpl(wrapper=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    # They are one worker's, and the longest: the others go on meanwhile.
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
-    yield
+@pytest.hookimpl(tryfirst=True)  # before the others look at the marks
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if _HERE in item.path.parents:
+        item.add_marker(pytest.mark.spark)
+        item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +40,11 @@ def server(lasting_server: Server) -> Iterator[Server]:
     lasting_server.faults.clear()
 
 
-@pytest.fixture(scope="session", params=["ours", pytest.param("apache", marks=pytest.mark.interop)])
+@pytest.fixture(
+    scope="session", params=["ours", pytest.param("apache", marks=[pytest.mark.interop, pytest.mark.thorough])]
+)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientCluster]:
-    """Two masters, ours in `make test`, Apache's in `make interop`, for the same tests."""
+    """Two masters: ours in `make test`, Apache's for the same tests in `make interop-all`, some in `make interop`."""
     with source_cluster(request.param, tmp_path_factory.mktemp("cluster"), brokers=2) as cluster:
         yield cluster
 

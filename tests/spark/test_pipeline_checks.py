@@ -36,6 +36,7 @@ def step(name: str, reads: str, format: str, path: str, more: str = "") -> str:
     return f'[steps.{name}]\nfrom = {reads}\ntable = {{{{ format = "{format}", path = "{path}" }}}}\n{more}\n'
 
 
+@pytest.mark.thorough_with(format="parquet", is_elsewhere=False)
 @pytest.mark.parametrize(
     ("format", "is_elsewhere"),
     [("delta", False), ("parquet", False), ("parquet", True)],

@@ -130,6 +130,7 @@ def test_replay_needs_one_origin_that_is_there(landed: Trial) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.thorough_with(format="delta")
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_dry_run_tells_queries_and_columns_and_changes_nothing(
     server: Server, topic: str, tmp_path: Path, format: str

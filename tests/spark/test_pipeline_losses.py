@@ -166,6 +166,7 @@ def test_pipeline_goes_on_without_a_topic_that_is_gone_if_losses_are_allowed(
     assert f"topic '{topic}-never' has no route" in command("dry-run", never.file).stderr
 
 
+@pytest.mark.thorough_with(allowed="")
 @pytest.mark.parametrize("allowed", ["", "failOnDataLoss = false\n"])
 def test_sources_on_two_clusters_may_have_topics_of_one_name(
     server: Server, topic: str, trial: Callable[..., Trial], allowed: str, monkeypatch: pytest.MonkeyPatch
@@ -196,6 +197,7 @@ def test_sources_on_two_clusters_may_have_topics_of_one_name(
 # --- a driver that dies
 
 
+@pytest.mark.thorough_with(is_killed=False)
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_windows_are_closed_although_the_driver_died_when_the_table_had_the_batch(
     server: Server, topic: str, trial: Callable[..., Trial], is_killed: bool

@@ -54,6 +54,7 @@ def trial(spark: SparkSession, server: Server, topic: str, tmp_path: Path) -> Ca
     return make
 
 
+@pytest.mark.thorough_with(text=CHAIN)
 @pytest.mark.parametrize("text", [pytest.param(CHAIN, id="delta"), pytest.param(MIXED, id="mixed")])
 def test_orders_are_landed_cleaned_and_summed_up_and_the_next_run_goes_on(
     server: Server, topic: str, trial: Callable[..., Trial], text: str
@@ -127,6 +128,7 @@ def test_batch_of_a_parquet_table_that_is_sent_again_has_the_same_ids_with_more_
     assert len(set(sent)) == len({name for _, name in sent}) == 4
 
 
+@pytest.mark.thorough_with(moment="before the second table's commit")
 @pytest.mark.parametrize("moment", ["before the second table's commit", "after the second table's commit"])
 def test_batch_that_fails_between_its_tables_is_in_each_once_after_the_next_run(
     server: Server, topic: str, trial: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch, moment: str

@@ -33,6 +33,7 @@ def _bodies(address: str, topic: str, *, expected: int = 0) -> list[bytes]:
     return sorted(message.body for message in topic_contents(address, topic, expected=expected))
 
 
+@pytest.mark.journey
 def test_rows_go_to_the_topic_of_the_namespace(spark: SparkSession, cluster: ClientCluster) -> None:
     name = cluster.topic("name")
     cluster.make_topic(f"team%{name}")

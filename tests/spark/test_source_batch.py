@@ -17,6 +17,7 @@ from rocketline.spark.schema import COLUMNS
 from spark_reading import BROKER, fill, places, read, span, told
 
 
+@pytest.mark.journey
 def test_columns_hold_what_was_sent(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic(queues=2)
     message = Message(topic, b"\x00\xff body", tags="new", keys=["k1", "k2"], properties={"color": "größe"}, flag=7)
@@ -51,6 +52,7 @@ def test_several_topics_are_read_as_one_table(spark: SparkSession, cluster: Clie
     assert {row.topic: row["count"] for row in counts} == {first: 2, second: 3}
 
 
+@pytest.mark.journey
 def test_all_brokers_of_a_topic_are_read(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic(queues=1, brokers=2)
     with Producer(cluster.name_server, group="brokers") as producer:
@@ -68,6 +70,7 @@ def test_a_pattern_means_topics_by_their_whole_names(spark: SparkSession, cluste
     assert sorted(row.topic for row in frame.select("topic").collect()) == sorted([first, second])
 
 
+@pytest.mark.journey
 def test_assigned_queues_are_read_and_no_others(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     fill(cluster, topic, 2, 2, 2)
@@ -75,6 +78,7 @@ def test_assigned_queues_are_read_and_no_others(spark: SparkSession, cluster: Cl
     assert places(frame) == [*span(0, 0, 2), *span(2, 0, 2)]
 
 
+@pytest.mark.journey
 def test_tags_are_filtered(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     fill(cluster, topic, 3, tags="A")
@@ -84,6 +88,7 @@ def test_tags_are_filtered(spark: SparkSession, cluster: ClientCluster) -> None:
     assert places(read(spark, cluster, subscribe=topic, tags="A || C")) == [*span(0, 0, 3), *span(0, 6, 9)]
 
 
+@pytest.mark.journey
 def test_tags_with_the_same_hash_are_told_apart(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     fill(cluster, topic, 2, tags="Aa")
@@ -91,6 +96,7 @@ def test_tags_with_the_same_hash_are_told_apart(spark: SparkSession, cluster: Cl
     assert places(read(spark, cluster, subscribe=topic, tags="BB")) == span(0, 2, 4)
 
 
+@pytest.mark.journey
 def test_sql_is_filtered_by_brokers_that_can_and_is_one_error_with_others(
     spark: SparkSession, cluster: ClientCluster
 ) -> None:
@@ -157,6 +163,7 @@ def test_any_size_of_a_pull_brings_the_same(spark: SparkSession, cluster: Client
     assert places(read(spark, cluster, subscribe=topic, pullBatchSize=size)) == [*span(0, 0, 40), *span(1, 0, 5)]
 
 
+@pytest.mark.journey
 def test_a_group_that_may_not_read_is_refused_by_its_name(spark: SparkSession, cluster: ClientCluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     fill(cluster, topic, 1)

@@ -27,6 +27,7 @@ from spark_clusters import source_cluster
 from spark_reading import available_now, fill, places, read, span, stream, told
 
 
+@pytest.mark.journey
 def test_names_in_a_namespace_are_those_of_its_users(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def secured(cluster: ClientCluster, tmp_path: Path) -> Iterator[tuple[str, Certi
             yield name_server.address, files
 
 
+@pytest.mark.journey
 def test_a_broker_that_wants_certificates_is_read_with_one(
     spark: SparkSession, secured: tuple[str, Certificates], cluster: ClientCluster
 ) -> None:

@@ -73,6 +73,7 @@ def recreate(cluster: ClientCluster, topic: str, count: int) -> None:
 
 
 @LONG
+@pytest.mark.journey
 def test_a_topic_that_was_made_anew_and_is_shorter(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     topic = cluster.topic(queues=1)
     fill(cluster, topic, 6)
@@ -95,6 +96,7 @@ def test_a_topic_that_was_made_anew_and_is_longer(spark: SparkSession, cluster: 
     assert available_now(frame(spark, cluster, topic, failOnDataLoss="false"), tmp_path) == [span(0, 0, 7)]
 
 
+@pytest.mark.journey
 def test_a_topic_that_is_gone(spark: SparkSession, cluster: ClientCluster, tmp_path: Path) -> None:
     topic, other = cluster.topic(queues=1), cluster.topic(queues=1)
     both = f"{topic},{other}"

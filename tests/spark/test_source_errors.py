@@ -42,6 +42,7 @@ def problem_of(
     return problem
 
 
+@pytest.mark.journey
 def test_an_unknown_topic(problem_of: Callable[..., str], cluster: ClientCluster) -> None:
     assert problem_of(subscribe="no-such-topic").startswith(
         f"topic 'no-such-topic' has no route (asked {cluster.name_server})"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from client_clusters import ClientCluster
 from spark_reading import available_now, fill, running, span, stream
 
 
+@pytest.mark.journey
 def test_a_limit_is_shared_by_backlog_and_kept_by_each_micro_batch(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:

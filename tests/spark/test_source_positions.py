@@ -39,6 +39,7 @@ def topic(cluster: ClientCluster) -> str:
     return topic
 
 
+@pytest.mark.journey
 def test_offsets_say_where_each_queue_begins_and_ends(spark: SparkSession, cluster: ClientCluster, topic: str) -> None:
     frame = read(
         spark, cluster, subscribe=topic, startingOffsets=numbers(topic, 3, -2), endingOffsets=numbers(topic, -1, 4)
@@ -51,6 +52,7 @@ def test_words_say_where_all_begin_and_end(spark: SparkSession, cluster: ClientC
     assert places(frame) == [*span(0, 0, 10), *span(1, 0, 10)]
 
 
+@pytest.mark.journey
 def test_times_say_where_all_begin_and_end(spark: SparkSession, cluster: ClientCluster, topic: str) -> None:
     middle = str(min(store_ms(cluster, topic, queue, 5) for queue in (0, 1)))
     assert places(read(spark, cluster, subscribe=topic, startingTimestamp=middle)) == [*span(0, 5, 10), *span(1, 5, 10)]
@@ -86,6 +88,7 @@ def test_no_message_as_new_as_the_time_is_an_error_or_nothing(
     assert read(spark, cluster, lenient, subscribe=topic).collect() == []
 
 
+@pytest.mark.journey
 def test_group_begins_where_the_group_is_and_at_the_earliest_elsewhere(
     spark: SparkSession, cluster: ClientCluster, topic: str
 ) -> None:

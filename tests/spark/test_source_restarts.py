@@ -51,6 +51,7 @@ def broker(cluster: ClientCluster, tmp_path: Path) -> Iterator[Restarted]:
         broker.kill()
 
 
+@pytest.mark.journey
 def test_a_broker_that_was_killed_and_came_back_changes_nothing(
     spark: SparkSession, broker: Restarted, tmp_path: Path
 ) -> None:

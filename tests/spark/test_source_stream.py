@@ -15,6 +15,7 @@ from rocketline.model.queue import MessageQueue
 from spark_reading import BROKER, available_now, fill, running, span, stream
 
 
+@pytest.mark.journey
 def test_available_now_reads_what_is_there_and_the_next_run_what_came_since(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:
@@ -28,6 +29,7 @@ def test_available_now_reads_what_is_there_and_the_next_run_what_came_since(
     assert available_now(frame, tmp_path) == []
 
 
+@pytest.mark.journey
 def test_a_stream_begins_with_what_comes_after_its_start(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_run_begins_where_its_checkpoint_says_whatever_the_options_say_now(
     assert available_now(frame, tmp_path) == [span(0, 0, 3), span(0, 3, 5)]
 
 
+@pytest.mark.journey
 def test_queues_and_topics_that_come_later_are_read_from_their_beginning(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:
@@ -128,6 +131,7 @@ def test_brokers_are_asked_for_new_messages_no_more_often_than_allowed(
     assert available_now(stream(spark, cluster, subscribe=topic), tmp_path) == [span(0, 0, 1)]
 
 
+@pytest.mark.journey
 def test_brokers_are_told_of_a_micro_batch_when_the_next_one_begins(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:
@@ -141,6 +145,7 @@ def test_brokers_are_told_of_a_micro_batch_when_the_next_one_begins(
         assert consumer.fetch_offset(MessageQueue(topic, BROKER, 0)) == 4
 
 
+@pytest.mark.journey
 def test_progress_tells_how_far_the_stream_and_the_topic_are(
     spark: SparkSession, cluster: ClientCluster, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from rocketline.model.queue import MessageQueue
 from spark_reading import BROKER, fill, read, told
 
 
+@pytest.mark.journey
 def test_offsets_tell_lag_of_each_queue_and_group(spark: SparkSession, cluster: ClientCluster) -> None:
     topic, group = cluster.topic(queues=2), cluster.group()
     fill(cluster, topic, 10, 5)
@@ -43,6 +44,7 @@ def test_offsets_of_a_topic_without_groups_have_none(spark: SparkSession, cluste
     assert (row.maxOffset, row.consumerGroup, row.committedOffset, row.lag) == (3, None, None, None)
 
 
+@pytest.mark.journey
 def test_topics_tell_how_much_each_broker_holds(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic(queues=2, brokers=2)
     fill(cluster, topic, 3, 4)
@@ -61,6 +63,7 @@ def test_topics_of_the_product_itself_are_left_out(spark: SparkSession, cluster:
     assert not names & {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX"}
 
 
+@pytest.mark.journey
 def test_groups_tell_who_is_online_and_how_far(spark: SparkSession, cluster: ClientCluster) -> None:
     topic, group = cluster.topic(queues=1), cluster.group()
     fill(cluster, topic, 6)
