@@ -9,10 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
-from itertools import product
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,9 @@ _SETTLED_S = 2.0
 # Hypothesis tries the same examples every time, however busy the machine. `make fuzz` looks for new ones.
 settings.register_profile("rocketline", deadline=None, derandomize=True)
 settings.load_profile("rocketline")
+
+_LONGEST = ("spark", "cluster", "test_client_mixed_groups", "test_foreign_clients", "test_client_chaos")
+"""The groups of tests (see `_group`) that take longest."""
 
 AsyncTest = Callable[..., Coroutine[Any, Any, None]]
 
@@ -110,18 +110,13 @@ def _group(item: pytest.Function) -> str | None:
     return "cluster" if _has_values(item, {"cluster": "apache"}) else item.path.stem
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)  # after pytest itself has brought together what shares parameters
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest groups first, so that none is left alone at the end: Spark's, then those that may take most time."""
-    allowed_s: dict[str, float] = defaultdict(float)
-    for item in items:
-        for group, timeout in product(item.iter_markers("xdist_group"), item.iter_markers("timeout")):
-            allowed_s[group.args[0]] = max(allowed_s[group.args[0]], *timeout.args, 0.0)
-    allowed_s["spark"] = inf
+    """The longest groups first, so that none of them is left alone at the end."""
 
-    def rank(item: pytest.Item) -> tuple[float, str]:
+    def rank(item: pytest.Item) -> int:
         group = item.get_closest_marker("xdist_group")
-        return (-allowed_s[group.args[0]], group.args[0]) if group is not None else (0.0, "")
+        return _LONGEST.index(group.args[0]) if group is not None and group.args[0] in _LONGEST else len(_LONGEST)
 
     items.sort(key=rank)
 

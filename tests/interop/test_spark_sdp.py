@@ -68,7 +68,7 @@ def spark_pipelines(what: str, project: Path) -> subprocess.CompletedProcess[str
             "SPARK_LOCAL_IP": "127.0.0.1",
             "TZ": "Europe/Berlin",
             # Its Connect server then takes any free port, and not always 15002, which somebody else may have.
-            "SPARK_TESTING": "1",
+            "SPARK_TESTING": "yes",  # with 1 its launcher looks for a checkout of Spark
         },
         capture_output=True,
         text=True,
