@@ -59,12 +59,13 @@ class Client:
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[tuple[BrokerProcess, Client]]:
-    """A broker on the store in `home`; it is killed at the end of the block."""
+def serving(home: Path, *, is_killed: bool = True) -> Iterator[tuple[BrokerProcess, Client]]:
+    """A broker on the store in `home`; it is killed at the end of the block, or stops cleanly."""
     with BrokerProcess(home, name_servers=(), settings=SETTINGS) as broker:
         with Exchange(broker.address, timeout_s=30) as exchange:
             yield broker, Client(exchange)
-        broker.kill()
+        if is_killed:
+            broker.kill()
         assert "Traceback" not in broker.log()
 
 
@@ -144,24 +145,32 @@ def topics_of(client: Client) -> set[str]:
 
 @pytest.mark.parametrize("name", ["topics.json", "subscriptionGroup.json"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_truncated_table_is_replaced_by_the_good_one_beside_it(tmp_path: Path, name: str, share: float) -> None:
-    with serving(tmp_path) as (_, client):
-        for topic in ("first", PLAIN, "last"):
+def test_truncated_table_is_replaced_by_the_good_one_beside_it_and_the_journals(
+    tmp_path: Path, name: str, share: float
+) -> None:
+    with serving(tmp_path, is_killed=False) as (_, client):
+        for topic in ("first", PLAIN):
             assert client.ask(requests.create_topic(topic, 1)).code == ResponseCode.SUCCESS
             client.ask(requests.pull(f"group-{topic}", Place(topic, 0, 0)))
         client.store(range(1, 6))
+    with serving(tmp_path, is_killed=False) as (_, client):
+        client.ask(requests.create_topic("second", 1))
+        client.ask(requests.pull("group-second", Place("second", 0, 0)))
+    with serving(tmp_path) as (_, client):
+        client.ask(requests.create_topic("last", 1))
+        client.ask(requests.pull("group-last", Place("last", 0, 0)))
     path = tmp_path / "store" / "config" / name
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     with serving(tmp_path) as (broker, client):
         groups = client.ask(Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body
-        assert {"first", PLAIN} <= topics_of(client), "the .bak has all but the last change"
-        assert b'"group-first"' in groups
+        assert {"first", PLAIN, "second", "last"} <= topics_of(client)
+        assert all(group in groups for group in (b'"group-first"', b'"group-second"', b'"group-last"'))
         assert client.stored() == [*range(1, 6)]
         assert (".bak" in broker.log()) == (share > 0)
         assert client.ask(requests.create_topic("new", 1)).code == ResponseCode.SUCCESS
     with serving(tmp_path) as (_, client):
-        assert {"first", PLAIN, "new"} <= topics_of(client)
+        assert {"first", PLAIN, "second", "last", "new"} <= topics_of(client)
 
 
 def test_table_without_any_good_copy_stops_the_start_with_one_line_that_names_it(tmp_path: Path) -> None:

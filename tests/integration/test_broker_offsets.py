@@ -145,7 +145,7 @@ async def test_offsets_older_than_five_seconds_survive_a_crash(clock: FakeClock)
     files = FaultyFileSystem(clock)
     async with served(files=files, flushConsumerOffsetInterval="5000") as (running, peer):
         await peer.commit(7)
-        running.kept.save_offsets()  # what the timer does every five seconds
+        running.kept.offsets.save()  # what the timer does every five seconds
         await peer.commit(8)
         crashed = files.crash(Survival.NOTHING, seed=1)
     async with served(files=crashed) as (_, peer):

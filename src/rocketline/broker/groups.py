@@ -17,14 +17,14 @@ from rocketline.model.route import PERM_READ
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import Rendered, load_json, save_value
-from rocketline.wire.bodies.codec import to_value
+from rocketline.store.json_files import load_json
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
 
 _PREDEFINED = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", names.TRANSACTION_GROUP,
 )  # fmt: skip
+_GROUPS, _FORBIDDEN = "subscriptionGroupTable", "forbiddenTable"
 
 
 class GroupTable:
@@ -43,12 +43,13 @@ class GroupTable:
         clock: Clock,
         saved: SubscriptionGroupTable | None = None,
     ) -> None:
-        self._files, self._path, self._settings = files, path, settings
-        self.forbidden: Mapping[str, Mapping[str, int]] = saved.forbidden_table if saved else {}
-        """Permissions taken away, as bits by group and topic; replaced by every change, never edited."""
+        self._settings = settings
         known = {group: SubscriptionGroupConfig(group) for group in _PREDEFINED}
         known |= saved.subscription_group_table if saved else {}
-        self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
+        version, forbidden = (saved.data_version, saved.forbidden_table) if saved else (None, {})
+        self._table = SavedTable(
+            files, path, _GROUPS, SubscriptionGroupConfig, clock, known, version, {_FORBIDDEN: forbidden}
+        )
         self.on_delete: Callable[[str], None] = lambda group: None
         """Told of each group that is gone, for whoever else keeps something of it."""
 
@@ -85,6 +86,11 @@ class GroupTable:
             return False
         return True
 
+    @property
+    def forbidden(self) -> Mapping[str, Mapping[str, int]]:
+        """Permissions taken away, as bits by group and topic; replaced by every change, never edited."""
+        return self._table.others[_FORBIDDEN]
+
     def all(self) -> Mapping[str, SubscriptionGroupConfig]:
         return self._table.entries
 
@@ -117,7 +123,7 @@ class GroupTable:
     def delete(self, group: str) -> None:
         """Remove a group and what it may not read; one that is not there is as good as removed."""
         if group in self._table.entries or group in self.forbidden:
-            self._change({group: None}, {name: topics for name, topics in self.forbidden.items() if name != group})
+            self._table.change({group: None}, {_FORBIDDEN: {group: None}} if group in self.forbidden else None)
             self.on_delete(group)
 
     def is_forbidden(self, group: str, topic: str) -> bool:
@@ -126,31 +132,13 @@ class GroupTable:
 
     def set_forbidden(self, group: str, topic: str, *, is_forbidden: bool) -> None:
         """Keep a group from reading a topic, or let it read again."""
-        topics = dict(self.forbidden.get(group, {}))
-        bits = topics.get(topic, 0) | PERM_READ if is_forbidden else topics.get(topic, 0) & ~PERM_READ
-        topics[topic] = bits
-        if bits != self.forbidden.get(group, {}).get(topic, 0):
-            forbidden = {**self.forbidden, group: {name: bits for name, bits in topics.items() if bits}}
-            self._change({}, {name: topics for name, topics in forbidden.items() if topics})
+        known = self.forbidden.get(group, {})
+        bits = known.get(topic, 0) | PERM_READ if is_forbidden else known.get(topic, 0) & ~PERM_READ
+        if bits != known.get(topic, 0):
+            topics = {name: bits for name, bits in {**known, topic: bits}.items() if bits}
+            self._table.change({}, {_FORBIDDEN: {group: topics or None}})
 
-    def save(self) -> None:
-        """Write the file as it should be by now, for a broker that ends."""
-        self._table.save()
-
-    def _change(
-        self, changes: Mapping[str, SubscriptionGroupConfig | None], forbidden: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        before, self.forbidden = self.forbidden, forbidden
-        try:
-            self._table.change(changes)
-        except BaseException:
-            self.forbidden = before
-            raise
-
-    def _save(self, entries: dict[str, Rendered], data_version: DataVersion) -> None:
-        content = {
-            "dataVersion": to_value(data_version),
-            "forbiddenTable": self.forbidden,
-            "subscriptionGroupTable": entries,
-        }
-        save_value(self._files, self._path, content)
+    @property
+    def table(self) -> SavedTable[SubscriptionGroupConfig]:
+        """For whoever writes it behind the running broker, or when it ends."""
+        return self._table

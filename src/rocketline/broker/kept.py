@@ -57,24 +57,18 @@ class Kept:
         for topic in topics:
             self.store.queues.make_way(topic.topic_name, is_batched=is_batched(topic))
 
-    def save_offsets(self) -> None:
-        """Write the groups' offsets, if they have changed."""
-        self._try(self.offsets.save, "offsets")
-
-    def save_delays(self) -> None:
-        """Write how far delayed messages were delivered."""
-        self._try(self.schedule.save, "delays")
-
     def close(self) -> None:
         """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""
         self._flush_log()
         for save, what in (
             (self.schedule.save, "delays"),
-            (self.topics.save, "topics"),
-            (self.groups.save, "groups"),
+            (self.topics.table.save, "topics"),
+            (self.groups.table.save, "groups"),
             (self.offsets.save, "offsets"),
         ):
             self._try(save, what)
+        self.topics.table.close()
+        self.groups.table.close()
         self.store.close()
 
     def _flush_log(self) -> None:

@@ -10,19 +10,21 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.clock import Clock
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import load_json, save_json
+from rocketline.store.json_files import FileSave, load_json, pretty, pretty_pieces
+from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable
 
 _Table: TypeAlias = defaultdict[str, dict[str, dict[int, int]]]
 """Offsets by group, topic and queue id."""
 _NONE: Mapping[int, int] = {}
+_LINE: Final = "\n\t"
 
 
 class ConsumerOffsets:
@@ -49,11 +51,40 @@ class ConsumerOffsets:
         """What the file holds; nothing if there is none. Raises `CorruptStoreError`."""
         return cls(files, path, settings, clock, load_json(files, path, ConsumerOffsetTable))
 
+    def begin_save(self) -> FileSave | None:
+        """The file, to be written piece by piece, if anything changed since the last time.
+
+        What is committed meanwhile may be in it or not; it comes with the next one."""
+        if not self._is_changed:
+            return None
+        self._is_changed = False
+        return FileSave(self._files, self._path, self._pieces())
+
+    def save_failed(self) -> None:
+        """The next save must not be left out."""
+        self._is_changed = True
+
+    def save_done(self) -> None:
+        """There is nothing to remember."""
+
     def save(self) -> None:
-        """Write the file if anything changed since the last time. Raises `OSError`."""
-        if self._is_changed:
-            save_json(self._files, self._path, self.table())
-            self._is_changed = False
+        """Write the file now, if anything changed. Raises `OSError`."""
+        if (job := self.begin_save()) is not None:
+            try:
+                job.run()
+            except OSError:
+                self.save_failed()
+                raise
+
+    def _pieces(self) -> Iterator[str]:
+        """The same text as that of `table`."""
+        yield f'{{\n\t"dataVersion":{pretty(to_value(self.data_version), _LINE)},\n\t"groupTopicMap":'
+        groups = ((group, pretty(list(topics), _LINE + "\t")) for group, topics in _each(self._committed) if topics)
+        yield from pretty_pieces(groups, _LINE)
+        for name, table in (("offsetTable", self._committed), ("pullOffsetTable", self._pulled)):
+            yield f',\n\t"{name}":'
+            yield from pretty_pieces(_offset_texts(table), _LINE)
+        yield "\n}"
 
     def table(self) -> ConsumerOffsetTable:
         """All of it, as it is saved and as slaves ask for it."""
@@ -183,6 +214,21 @@ def _remove(table: _Table, group: str, topic: str, queue_id: int) -> None:
         del table[group][topic]
     if not table[group]:
         del table[group]
+
+
+def _each(table: _Table) -> Iterator[tuple[str, dict[str, dict[int, int]]]]:
+    """Every group there is by now, for who takes a rest in between, while groups come and go."""
+    for group in list(table):
+        if (topics := table.get(group)) is not None:
+            yield group, topics
+
+
+def _offset_texts(table: _Table) -> Iterator[tuple[str, str]]:
+    """As `pretty` writes them, without asking each number what it is: there may be hundreds of thousands."""
+    for group, topics in _each(table):
+        for topic, offsets in list(topics.items()):
+            lines = ",".join([f"\n\t\t\t{queue_id}:{offset}" for queue_id, offset in sorted(offsets.items())])
+            yield f"{topic}@{group}", f"{{{lines}\n\t\t}}"
 
 
 def _joined(table: _Table) -> dict[str, dict[int, int]]:

@@ -1,69 +1,153 @@
-"""A table of configurations by name that is saved whenever it changes: topics, and consumer groups."""
+"""A table of configurations by name, whose every change is on disk before it shows: topics, and consumer groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
 from rocketline.clock import Clock
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import CorruptStoreError, RemoteProtocolError
 from rocketline.model.topic_config import DataVersion
-from rocketline.store.json_files import Rendered, pretty
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.json_files import FileSave, pretty, pretty_pieces
+from rocketline.store.table_journal import Change, TableJournal
 from rocketline.wire.bodies import decode
-from rocketline.wire.bodies.codec import to_value
+from rocketline.wire.bodies.codec import from_value, to_value
 
 Config = TypeVar("Config")
-Save = Callable[[dict[str, Rendered], DataVersion], None]
-"""Writes the file, given the text of each entry."""
+
+_LINE: Final = "\n\t"
+_FOLD_SHARE: Final = 2
+"""The table is written when its journal has grown to one part of so many of it: so a change costs a few times what it
+says, however large the table is."""
+_FOLD_AFTER_S: Final = 60.0
+"""And so long after a change at the latest: Apache's broker, should it run next, does not know the journal."""
 
 
 class SavedTable(Generic[Config]):
     """Configurations and their version. A change is on disk before anybody sees it; if that fails, nothing changed.
 
-    The text of each entry is kept, for the file is written as a whole: to make that of 10,000 topics anew with every
-    change would stop the broker for tenths of a second.
+    It goes to the journal, as one line. Every now and then, and when the broker ends, the file is written anew.
     """
 
     def __init__(
-        self, entries: Mapping[str, Config], data_version: DataVersion | None, save: Save, clock: Clock
+        self,
+        files: FileSystem,
+        path: Path,
+        field: str,
+        config: type[Config],
+        clock: Clock,
+        entries: Mapping[str, Config],
+        saved: DataVersion | None,
+        others: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        """`field` is what the file calls the entries, `saved` the version that it has, if there is one.
+
+        `others` are further fields of the file, each a map of values by name, which come before it."""
         self.entries = entries
         """Replaced by every change, never edited."""
-        self.data_version = data_version or DataVersion(timestamp=clock.wall_ms())
+        self.others: Mapping[str, Mapping[str, Any]] = others or {}
+        """Likewise."""
+        self.data_version = saved or DataVersion(timestamp=clock.wall_ms())
         """What name servers and slaves compare."""
         self.version = 0
         """Grows with every change: what was worked out from the table holds while this stays."""
-        self._save, self._clock = save, clock
-        self._texts: dict[str, tuple[Config, Rendered]] = {}
+        self._files, self._path, self._field, self._config, self._clock = files, path, field, config, clock
+        self._journal = TableJournal(files, path)
+        self._file_bytes = files.size_of(path) if saved is not None and files.exists(path) else 0
+        self._is_written = saved is not None
+        """Some version of it is in a file, which the next change can go on from."""
+        self._folded_s = clock.monotonic()
+        self._replay(None if saved is None else to_value(saved))
 
-    def change(self, changes: Mapping[str, Config | None]) -> None:
-        """Put these in, take those away that are None, and save once. Raises `OSError` if it cannot be saved."""
-        entries = {**self.entries, **changes}
-        self._replace({name: config for name, config in entries.items() if config is not None})
+    # --- changes
 
-    def touch(self) -> None:
-        """Save as a new version, because something changed that is told together with the table."""
-        self._replace(self.entries)
+    def change(
+        self,
+        changes: Mapping[str, Config | None],
+        others: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Put these in, and take those away that are None. Raises `OSError` if that cannot be made durable.
+
+        `others` are the same for the further fields."""
+        now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
+        data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
+        content: dict[str, Any] = {
+            self._field: {name: None if config is None else to_value(config) for name, config in changes.items()}
+        }
+        before = to_value(self.data_version) if self._is_written else None
+        self._journal.append(Change(before, to_value(data_version), {**content, **(others or {})}))
+        self._is_written = True
+        self._take_in(changes, others or {}, data_version)
+
+    def _take_in(
+        self,
+        changes: Mapping[str, Config | None],
+        others: Mapping[str, Mapping[str, Any]],
+        data_version: DataVersion,
+    ) -> None:
+        self.entries = _changed(self.entries, changes)
+        self.others = {**self.others, **{field: _changed(self.others[field], some) for field, some in others.items()}}
+        self.data_version = data_version
+        self.version += 1
+
+    def _replay(self, saved: Any) -> None:
+        for change in self._journal.load(saved):
+            try:
+                changes = {
+                    name: None if value is None else from_value(self._config, value)
+                    for name, value in change.content.get(self._field, {}).items()
+                }
+                others = {field: change.content[field] for field in self.others if field in change.content}
+                self._take_in(changes, others, from_value(DataVersion, change.after))
+            except (RemoteProtocolError, AttributeError) as error:
+                raise CorruptStoreError(f"{self._path}.journal", f"{error}; move it away to start without") from None
+            self._is_written = True
+
+    # --- the file
+
+    def begin_save(self) -> FileSave | None:
+        """The file, to be written behind the running broker, if the journal has grown or is old. Raises `OSError`."""
+        is_old = self._clock.monotonic() >= self._folded_s + _FOLD_AFTER_S
+        if not self._journal.size or not (is_old or self._journal.size * _FOLD_SHARE >= self._file_bytes):
+            return None
+        return self._begin()
+
+    def save_failed(self) -> None:
+        """The journals stay, both."""
+
+    def save_done(self) -> None:
+        """The file was written."""
+        self._journal.is_folded()
+        self._file_bytes = self._files.size_of(self._path)
 
     def save(self) -> None:
         """Write the file as it should be by now. Raises `OSError`."""
-        self._save(self._rendered(self.entries), self.data_version)
+        self._begin().run()
+        self.save_done()
 
-    def _replace(self, entries: Mapping[str, Config]) -> None:
-        now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
-        data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
-        self._save(self._rendered(entries), data_version)
-        self.entries, self.data_version = entries, data_version
-        self.version += 1
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._journal.close()
 
-    def _rendered(self, entries: Mapping[str, Config]) -> dict[str, Rendered]:
-        known = self._texts
-        self._texts = {
-            name: text if (text := known.get(name)) is not None and text[0] is config else (config, _render(config))
-            for name, config in entries.items()
-        }
-        return {name: text for name, (_, text) in self._texts.items()}
+    def _begin(self) -> FileSave:
+        self._folded_s = self._clock.monotonic()
+        self._journal.rotate()
+        return FileSave(self._files, self._path, self._pieces(self.entries, self.others, self.data_version))
+
+    def _pieces(
+        self, entries: Mapping[str, Config], others: Mapping[str, Mapping[str, Any]], data_version: DataVersion
+    ) -> Iterator[str]:
+        fields = {"dataVersion": to_value(data_version), **others}
+        before = [f'{_LINE}"{field}":{pretty(value, _LINE)},' for field, value in fields.items()]
+        yield f'{{{"".join(before)}{_LINE}"{self._field}":'
+        texts = ((name, pretty(to_value(config), _LINE + "\t")) for name, config in entries.items())
+        yield from pretty_pieces(texts, _LINE)
+        yield "\n}"
+
+    # --- pages
 
     def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, Config]:
         """One page in the order of names. It is the first page if the table is no longer the one that was seen.
@@ -83,6 +167,12 @@ class SavedTable(Generic[Config]):
             return False
 
 
-def _render(config: object) -> Rendered:
-    """As an entry of a table that is a field of the file's object."""
-    return Rendered(pretty(to_value(config), "\n\t\t"))
+def _changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with those put in, and those taken out that are None."""
+    made = dict(table)
+    for name, value in changes.items():
+        if value is None:
+            made.pop(name, None)
+        else:
+            made[name] = value
+    return made

@@ -29,8 +29,9 @@ from rocketline.model.message import StoredMessage
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import load_json, save_json
+from rocketline.store.json_files import FileSave, load_json, pretty
 from rocketline.store.message_store import MessageStore
+from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 
 _FIRST_S: Final = 1.0
@@ -64,7 +65,7 @@ class Schedule:
         self._offsets = dict(saved.offset_table)
         self._deliveries = 0
         self._unsafe: tuple[DelayOffsetTable, int] | None = None  # to be saved once the log is flushed up to there
-        self._saved = saved
+        self._saved = self._being_saved = saved
 
     # --- what others ask
 
@@ -155,19 +156,30 @@ class Schedule:
 
     # --- saving
 
-    def save(self) -> None:
-        """Write how far delivery is, or was when the log ended where it is flushed to by now. Raises `OSError`."""
+    def begin_save(self) -> FileSave | None:
+        """How far delivery is, or was when the log ended where it is flushed to by now; None if the file says so."""
         flushed = self._store.flushed_log_offset
         if self._unsafe is None or flushed >= self._store.max_log_offset:
             self._unsafe = self.table, self._store.max_log_offset
-        if flushed >= self._unsafe[1]:
-            self._write(self._unsafe[0])
-            self._unsafe = None
+        if flushed < self._unsafe[1]:
+            return None
+        self._being_saved, self._unsafe = self._unsafe[0], None
+        if self._being_saved.offset_table == self._saved.offset_table:
+            return None
+        return FileSave(self._files, self._path, iter([pretty(to_value(self._being_saved))]))
 
-    def _write(self, table: DelayOffsetTable) -> None:
-        if table.offset_table != self._saved.offset_table:
-            save_json(self._files, self._path, table)
-            self._saved = table
+    def save_done(self) -> None:
+        """The file was written."""
+        self._saved = self._being_saved
+
+    def save_failed(self) -> None:
+        """The next one has as much to say."""
+
+    def save(self) -> None:
+        """Write it now. Raises `OSError`."""
+        if (job := self.begin_save()) is not None:
+            job.run()
+            self.save_done()
 
 
 def _released(parked: StoredMessage) -> StoredMessage | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 from rocketline.broker.client_calls import ClientCalls
 from rocketline.broker.config import BrokerConfig
@@ -19,6 +20,7 @@ from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.registration import Registration
 from rocketline.broker.routes import Routes
+from rocketline.broker.saving import Saving
 from rocketline.broker.slow_consumers import SlowConsumers
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
@@ -40,6 +42,7 @@ class Services:
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
         self.locks = QueueLocks(clock)
         self.flusher = Flusher(kept.store, lambda: settings.value.store, clock)
+        self.saving = Saving(log)
         self.notifications = Notifications(self.consumers, settings, log)
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
         self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, settings, log)
@@ -60,7 +63,7 @@ class Services:
 
     async def __aenter__(self) -> Services:
         async with AsyncExitStack() as stack:
-            for service in (self.flusher, self.notifications, self.calls, self.name_servers, self.routes):
+            for service in (self.flusher, self.saving, self.notifications, self.calls, self.name_servers, self.routes):
                 await stack.enter_async_context(service)
             background = await stack.enter_async_context(Background())
             background.start(self._kept.schedule.run)
@@ -79,15 +82,17 @@ class Services:
         self.name_servers.register_all()
 
     def _timers(self) -> list[Timer]:
-        config, kept = self._settings.value, self._kept
+        config, kept, save = self._settings.value, self._kept, self.saving.save
         return [
             Timer(action, first_s=first_s, period_s=period_s)
             for action, first_s, period_s in (
                 (self.name_servers.register_all, 10.0, config.register_period_s),
                 (self.name_servers.reload, 10.0, config.update_name_server_addr_period / 1000),
                 (self.routes.refresh, 1.0, config.load_balance_poll_name_server_interval / 1000),
-                (kept.save_offsets, 10.0, config.flush_consumer_offset_interval / 1000),
-                (kept.save_delays, 10.0, config.store.flush_delay_offset_interval / 1000),
+                (partial(save, "topics", kept.topics.table), 5.0, 5.0),
+                (partial(save, "groups", kept.groups.table), 5.0, 5.0),
+                (partial(save, "offsets", kept.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
+                (partial(save, "delays", kept.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
                 (kept.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),

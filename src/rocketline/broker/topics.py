@@ -18,8 +18,7 @@ from rocketline.model.sys_flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import Rendered, load_json, save_value
-from rocketline.wire.bodies.codec import to_value
+from rocketline.store.json_files import load_json
 
 QUEUES_MAX = 16_384
 """Of one topic. Apache's broker takes any number; many commands go through all queues of a topic one by one."""
@@ -64,12 +63,13 @@ class TopicTable:
         clock: Clock,
         saved: SavedTopics | None = None,
     ) -> None:
-        self._files, self._path, self._settings = files, path, settings
+        self._settings = settings
         own = {config.topic_name: config for config in system_topics(settings.value)}
         self.system_topics: Collection[str] = names.SYSTEM_TOPICS | own.keys()
         """Java: TopicValidator.getSystemTopicSet."""
         known = own | (saved.topic_config_table if saved else {})
-        self._table = SavedTable(known, saved.data_version if saved else None, self._save, clock)
+        version = saved.data_version if saved else None
+        self._table = SavedTable(files, path, "topicConfigTable", TopicConfig, clock, known, version)
         self.before_create: OnChange = lambda created: None
         """Told of topics that are about to be made. May raise `OSError`: they are not made then."""
         self.on_change: OnChange = lambda changed: None
@@ -197,18 +197,15 @@ class TopicTable:
 
     def touch(self) -> None:
         """Make a new version, because what the broker says of its topics changed without them: its permission."""
-        self._table.touch()
+        self._table.change({})
 
-    def save(self) -> None:
-        """Write the file as it should be by now, for a broker that ends."""
-        self._table.save()
+    @property
+    def table(self) -> SavedTable[TopicConfig]:
+        """For whoever writes it behind the running broker, or when it ends."""
+        return self._table
 
     def _put(self, configs: Sequence[TopicConfig]) -> None:
         if configs:
             self.before_create([config for config in configs if config.topic_name not in self._table.entries])
             self._table.change({config.topic_name: config for config in configs})
             self.on_change(configs)
-
-    def _save(self, entries: dict[str, Rendered], data_version: DataVersion) -> None:
-        content = {"dataVersion": to_value(data_version), "topicConfigTable": entries}
-        save_value(self._files, self._path, content)

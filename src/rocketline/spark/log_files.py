@@ -91,10 +91,13 @@ def broker_name(options: StoreOptions) -> str | None:
 
 
 def topic_lists(root: Path) -> Iterator[bytes]:
-    """What the broker has written down of its topics: the newest, then the one before."""
+    """What the broker has written down of its topics: the newest, then the one before, then each change since."""
     for name in ("topics.json", "topics.json.bak"):
         with suppress(OSError):
             yield (root / "config" / name).read_bytes()
+    for name in ("topics.json.journal.bak", "topics.json.journal"):
+        with suppress(OSError):
+            yield from (line.partition(b" ")[2] for line in (root / "config" / name).read_bytes().splitlines())
 
 
 def is_in_use(options: StoreOptions) -> bool:

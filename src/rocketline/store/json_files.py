@@ -6,9 +6,10 @@ the old one in its `.bak` alone, as Apache's own saves may. The layout is that o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from rocketline.errors import CorruptStoreError, RemoteProtocolError
 from rocketline.logs import Log
@@ -20,11 +21,8 @@ _log = Log(__name__)
 
 Body = TypeVar("Body")
 
-
-class Rendered(str):
-    """A part of a file as `pretty` wrote it before, for who keeps it: a large table of which little changes."""
-
-    __slots__ = ()
+PIECE_CHARACTERS: Final = 32 * 1024
+"""Of a file that is written piece by piece; one entry of it may have more."""
 
 
 def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
@@ -62,12 +60,30 @@ def save_json(fs: FileSystem, path: Path, body: object) -> None:
 
     Raises `OSError`; then loading finds the old state, or the new one if only the last step failed.
     """
-    save_value(fs, path, codec.to_value(body))
+    _replace(fs, path, pretty(codec.to_value(body)).encode("utf-8", "replace"))
 
 
-def save_value(fs: FileSystem, path: Path, value: Any) -> None:
-    """As `save_json`, of a value that `pretty` can write."""
-    data = pretty(value).encode("utf-8", "replace")
+class FileSave:
+    """A file that is being written behind a running server: its text comes piece by piece, then a thread writes it."""
+
+    def __init__(self, fs: FileSystem, path: Path, pieces: Iterator[str]) -> None:
+        self._fs, self._path, self._pieces = fs, path, pieces
+        self._data: list[bytes] = []
+
+    def steps(self) -> Iterator[None]:
+        """Makes the pieces, one each time."""
+        for piece in self._pieces:
+            self._data.append(piece.encode("utf-8", "replace"))
+            yield
+
+    def run(self) -> None:
+        """Write all of it as `save_json` does; on any thread, after the steps or without them. Raises `OSError`."""
+        for _ in self.steps():
+            pass
+        _replace(self._fs, self._path, b"".join(self._data))
+
+
+def _replace(fs: FileSystem, path: Path, data: bytes) -> None:
     fresh = path.with_name(f"{path.name}.tmp")
     fs.make_folder(path.parent)
     fs.write_file(fresh, data)
@@ -87,8 +103,6 @@ def pretty(value: Any, line: str = "\n") -> str:
     >>> pretty({"offsetTable": {1: 3}, "topics": ["T"], "none": {}})
     '{\\n\\t"offsetTable":{\\n\\t\\t1:3\\n\\t},\\n\\t"topics":[\\n\\t\\t"T"\\n\\t],\\n\\t"none":{}\\n}'
     """
-    if isinstance(value, Rendered):
-        return value
     inner = line + "\t"
     if isinstance(value, dict) and value:
         entries = ",".join([f"{inner}{_key(key)}:{pretty(entry, inner)}" for key, entry in value.items()])
@@ -100,3 +114,22 @@ def pretty(value: Any, line: str = "\n") -> str:
 
 def _key(key: str | int) -> str:
     return encode_basestring(key) if isinstance(key, str) else str(key)
+
+
+def pretty_pieces(entries: Iterable[tuple[str, str]], line: str) -> Iterator[str]:
+    """An object in the same layout, of entries whose values are texts already, in pieces of a millisecond or two.
+
+    >>> "".join(pretty_pieces([("a", "1"), ("b", "{}")], "\\n"))
+    '{\\n\\t"a":1,\\n\\t"b":{}\\n}'
+    """
+    piece, size, begin = [], 0, "{"
+    for key, text in entries:
+        piece.append(f"{line}\t{_key(key)}:{text}")
+        size += len(text)
+        if size >= PIECE_CHARACTERS:
+            yield begin + ",".join(piece)
+            piece, size, begin = [], 0, ","
+    if piece:
+        yield begin + ",".join(piece)
+        begin = ","
+    yield "{}" if begin == "{" else f"{line}}}"

@@ -129,11 +129,12 @@ def test_deleted_group_is_gone_with_what_it_may_not_read() -> None:
     assert tables.groups.data_version == version
 
 
-def test_file_says_the_whole_table_after_every_change() -> None:
+def test_file_says_the_whole_table_once_it_is_saved() -> None:
     tables = SavedTables()
     tables.groups.find_all(["g", "h"])
     tables.groups.set_forbidden("g", "T", is_forbidden=True)
     tables.groups.update(SubscriptionGroupConfig("h", retry_max_times=3))
+    tables.groups.table.save()
     whole = SubscriptionGroupTable(tables.groups.data_version, {"g": {"T": 4}}, dict(tables.groups.all()))
     assert (tables.files.read_file(CONFIG / "subscriptionGroup.json") or b"").decode() == pretty(to_value(whole))
 

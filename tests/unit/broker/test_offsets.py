@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rocketline.store.json_files import PIECE_CHARACTERS, pretty
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable
 from saved_tables import CONFIG, SavedTables
 
@@ -177,3 +179,35 @@ def test_file_of_more_than_4_mib_is_found_by_the_next_broker() -> None:
     assert tables.files.size_of(CONFIG / "consumerOffset.json") > 4 * 1024 * 1024
     found = tables.restarted().offsets.offsets_of("g", "T")
     assert (len(found), found[249_999]) == (250_000, 10_249_999)
+
+
+def test_file_that_is_written_piece_by_piece_has_apaches_layout() -> None:
+    tables = SavedTables()
+    for group in range(3):
+        for topic in range(500):
+            for queue_id in range(3, -1, -1):
+                tables.offsets.commit(f"g{group}", f"T{topic}", queue_id, topic)
+    tables.offsets.set_pull_offset("g", "T", 1, 2)
+    job = tables.offsets.begin_save()
+    assert job is not None
+    pieces = list(job._pieces)
+    assert "".join(pieces) == pretty(to_value(tables.offsets.table()))
+    assert max(map(len, pieces)) < 2 * PIECE_CHARACTERS
+
+
+def test_what_comes_and_goes_while_the_file_is_being_written_does_no_harm() -> None:
+    tables = SavedTables()
+    for number in range(4_000):
+        tables.offsets.commit(f"g{number % 50}", f"T{number}", 0, 1)
+    job = tables.offsets.begin_save()
+    assert job is not None
+    for number, _ in enumerate(job.steps()):
+        tables.offsets.commit(f"new{number}", "T0", 0, 5)
+        tables.offsets.commit("g49", "T3999", 0, 6 + number)
+        tables.offsets.remove_group(f"g{10 + number}")
+        tables.offsets.remove_topic(f"T{number}")
+    assert number > 3
+    job.run()
+    tables.offsets.save_done()
+    assert tables.restarted().offsets.query("g49", "T3999", 0) in range(6, 6 + number + 1)
+    assert tables.offsets.begin_save() is not None, "what came meanwhile is written the next time"

@@ -285,10 +285,11 @@ def test_topic_that_cannot_be_saved_does_not_exist_and_nobody_is_told() -> None:
     assert (tables.topics.get("T"), tables.topics.data_version, told) == (None, version, [])
 
 
-def test_file_says_the_whole_table_after_every_change() -> None:
+def test_file_says_the_whole_table_once_it_is_saved() -> None:
     tables = SavedTables().with_topic("T").with_topic("U", 7)
     tables.topics.update(TopicConfig("T", 9, 9))
     tables.topics.delete("U")
+    tables.topics.table.save()
     whole = SavedTopics(tables.topics.data_version, dict(tables.topics.all()))
     assert (tables.files.read_file(FILE) or b"").decode() == pretty(to_value(whole))
 
