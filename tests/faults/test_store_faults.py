@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -18,10 +18,11 @@ from rocketline.model.message import StoredMessage
 from rocketline.store.config import FlushDiskType
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
-from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import catch_up, contents, die, find_keys, flush, flush_queues, message, open_store, reserve_ahead
+from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
+from stores import ROOT, catch_up, contents, die, find_keys, flush, flush_queues, message, open_store, reserve_ahead
 
 MESSAGES = 24
+MORE = range(MESSAGES, MESSAGES + 12)
 PLACES = [("T", 0), ("T", 1), ("U", 0)]
 
 
@@ -44,7 +45,12 @@ class Run:
     def live(self) -> None:
         """Open, send, flush, close. Raises `OSError` only while opening."""
         self.store = store = self.open()
-        for number in range(MESSAGES):
+        self.work(store)
+        store.close()
+
+    def work(self, store: MessageStore, numbers: Sequence[int] = range(MESSAGES)) -> None:
+        """Send messages with these numbers, and flush."""
+        for number in numbers:
             self.clock.advance(0.7)
             self.send(store, number)
             if number < MESSAGES // 2:
@@ -54,7 +60,6 @@ class Run:
                 self.hear(store)
             if number % 4 == 3:
                 flush_queues(store, is_thorough=number % 8 == 7)
-        store.close()
 
     def send(self, store: MessageStore, number: int) -> None:
         topic, queue_id = PLACES[number % 3]
@@ -70,8 +75,8 @@ class Run:
 
     def check_refusal(self, store: MessageStore, error: StoreError) -> None:
         """For lack of space, now; or for good, and then the store says why."""
-        assert store.is_writable == isinstance(error, StoreFullError)
-        assert ("/store/commitlog" if store.problem is None else store.problem) in str(error)
+        assert (store.problem is None) == isinstance(error, StoreFullError)
+        assert ("/store/" if store.problem is None else store.problem) in str(error)
 
     def hear(self, store: MessageStore) -> None:
         """Those who wait are told that their messages are durable, unless the store has failed."""
@@ -96,6 +101,12 @@ class Run:
         if self.flush_type is FlushDiskType.SYNC_FLUSH:
             assert bodies.isdisjoint(self.refused)
 
+    def check_readable(self, store: MessageStore) -> None:
+        """What was acknowledged is found in its queue and by its offset in the log."""
+        found = {one.log_offset for place in PLACES for one in contents(store, *place)}
+        assert found >= {sent.log_offset for sent in self.acknowledged}
+        store.query("T", "k", 64, 0, 1 << 60)
+
     def go_on(self) -> None:
         """The disk is well again: the store opens, has what it owes, takes a message in each queue, and closes."""
         self.disk.heal()
@@ -114,6 +125,12 @@ class Run:
         self.check(store)
         assert [store.max_offset(*place) for place in PLACES] == [end + 1 for end in ends]
         store.close()
+
+
+def catch_up_as_possible(store: MessageStore) -> None:
+    """As the broker does: a step that finds no room is tried again later."""
+    while store.catch_up(3) and store.shortage is None:
+        pass
 
 
 def runs(flush_type: FlushDiskType, *, lasting: bool, torn: bool, error: int = errno.EIO) -> Iterator[Run]:
@@ -163,26 +180,125 @@ def test_a_process_that_dies_at_any_call_loses_nothing_that_was_written(flush_ty
         run.go_on()
 
 
-def test_a_full_disk_refuses_messages_until_there_is_space() -> None:
-    """What is refused for lack of space was not written; with space again the store goes on by itself."""
-    run = Run(FlushDiskType.SYNC_FLUSH)
-    store = run.open()
-    run.send(store, 0)
-    run.disk.fail(at=1, calls=["open", "allocate"], error=errno.ENOSPC, lasting=True)
-    for number in range(1, 20):
-        run.send(store, number)
-    assert run.refused
-    assert store.is_writable
-    refused = len(run.refused)
-    run.disk.heal()
-    for number in range(20, 24):
-        run.send(store, number)
-    flush(store)
-    run.hear(store)
-    assert len(run.refused) == refused
-    run.check(store)
-    store.close()
+@pytest.mark.parametrize(
+    ("flush_type", "error"), [(FlushDiskType.SYNC_FLUSH, errno.ENOSPC), (FlushDiskType.ASYNC_FLUSH, errno.EDQUOT)]
+)
+def test_a_disk_that_is_full_from_any_call_on_refuses_messages_until_there_is_room(
+    flush_type: FlushDiskType, error: int
+) -> None:
+    """Nothing that was acknowledged is lost, all of it can be read meanwhile, and the store goes on by itself."""
+    at, refusing = 1, 0
+    while True:
+        run = Run(flush_type)
+        store = run.open()
+        run.disk.fail(at=at, calls=SPACE_CALLS | {"write"}, error=error, lasting=True, torn=True)
+        run.work(store)
+        if run.disk.call_count < at:
+            break
+        assert store.problem is None
+        refusing += bool(run.refused)
+        run.check_readable(store)
+        run.disk.heal()
+        flush_queues(store)
+        refused = len(run.refused)
+        run.work(store, MORE)
+        flush(store)
+        run.hear(store)
+        assert len(run.refused) == refused, "there is room again"
+        run.check(store)
+        store.close()
+        assert not run.disk.exists(ROOT / "abort"), "a clean end"
+        store = run.open()
+        run.check(store)
+        store.close()
+        at += 1
+    assert at > 50
+    assert refusing > 20
+
+
+def test_a_store_that_ends_on_a_full_disk_has_everything_at_its_next_start() -> None:
+    at = 1
+    while True:
+        run = Run(FlushDiskType.SYNC_FLUSH)
+        store = run.open()
+        run.disk.fail(at=at, calls=SPACE_CALLS | {"write"}, error=errno.ENOSPC, lasting=True)
+        run.work(store)
+        flush(store)
+        run.hear(store)
+        store.close()
+        if run.disk.call_count < at:
+            break
+        assert store.problem is None
+        run.go_on()
+        at += 1
+    assert at > 50
+
+
+@pytest.mark.parametrize("flush_type", FlushDiskType)
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_store_that_starts_on_a_full_disk_can_be_read_and_goes_on_when_there_is_room(
+    flush_type: FlushDiskType, is_clean: bool
+) -> None:
+    """Full from the start's first call on, its second, and so on. What a kill left unwritten waits in memory."""
+    at = 1
+    while True:
+        run = Run(flush_type)
+        store = run.open()
+        run.work(store)
+        flush(store)
+        run.hear(store)
+        store.close() if is_clean else die(store)
+        calls = SPACE_CALLS - {"create"} if is_clean else SPACE_CALLS  # the abort file, empty, finds its place
+        run.disk.fail(at=at, calls=calls, error=errno.ENOSPC, lasting=True)
+        store = run.open()
+        is_full = run.disk.call_count >= at
+        run.check_readable(store)
+        catch_up_as_possible(store)
+        run.disk.heal()
+        flush_queues(store)
+        run.work(store, MORE)
+        flush(store)
+        run.hear(store)
+        assert not run.refused
+        run.check(store)
+        store.close()
+        assert store.problem is None
+        assert not run.disk.exists(ROOT / "abort"), "a clean end"
+        run.go_on()
+        if not is_full:
+            break
+        at += 1
+    assert at > (2 if is_clean else 4)
+
+
+def test_a_new_store_on_a_full_disk_says_where_there_is_no_room() -> None:
+    for calls in ("make_folder", "create"):
+        run = Run(FlushDiskType.ASYNC_FLUSH)
+        run.disk.fail(at=1, calls=[calls], error=errno.ENOSPC, lasting=True)
+        with pytest.raises(OSError, match="No space left on device: '/store"):
+            run.open()
+
+
+def test_a_store_whose_abort_file_finds_no_place_says_so() -> None:
+    """Nothing may be changed before it is there."""
+    run = Run(FlushDiskType.ASYNC_FLUSH)
+    run.live()
+    run.disk.fail(at=1, calls=["create"], error=errno.ENOSPC, lasting=True)
+    with pytest.raises(OSError, match="No space left on device: '/store/abort'"):
+        run.open()
     run.go_on()
+
+
+def test_a_sync_that_fails_for_lack_of_room_makes_the_store_read_only() -> None:
+    """The bytes were taken and then lost: room that is there later does not bring them back."""
+    for calls in (["sync"], ["sync_folder"]):
+        run = Run(FlushDiskType.SYNC_FLUSH)
+        store = run.open()
+        run.disk.fail(at=1, calls=calls, error=errno.ENOSPC, lasting=True)
+        run.work(store)
+        assert store.problem is not None
+        assert "No space left on device" in store.problem
+        run.go_on()
 
 
 def test_cleaning_that_fails_at_any_call_leaves_no_gap() -> None:

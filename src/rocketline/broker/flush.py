@@ -33,6 +33,8 @@ _NUMPY_AFTER_S: Final = 0.5
 """A thread that imports it takes turns with the loop, which has enough to do when the broker starts."""
 _CLEAN_FIRST_S: Final = 60.0
 _DEADLINE_CHECK_S: Final = 0.1
+_NO_SPACE_S: Final = 1.0
+"""After which an index that finds no room on the disk is tried again."""
 _CATCH_UP_RECORDS: Final = 500
 """Records that one turn of the loop adds to an index that is being rebuilt: a few milliseconds."""
 
@@ -243,8 +245,8 @@ class Flusher:
         """Go on rebuilding the index, in small steps and with as long a pause after each for everybody else."""
         begin_s = self._clock.monotonic()
         if not self._is_closing and self._store.catch_up(_CATCH_UP_RECORDS):
-            loop = asyncio.get_running_loop()
-            self._next_step = loop.call_later(self._clock.monotonic() - begin_s, self._catch_up)
+            pause_s = self._clock.monotonic() - begin_s if self._store.shortage is None else _NO_SPACE_S
+            self._next_step = asyncio.get_running_loop().call_later(pause_s, self._catch_up)
 
 
 def _error(running: asyncio.Future[None]) -> OSError | None:

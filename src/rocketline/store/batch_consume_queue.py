@@ -157,19 +157,28 @@ class BatchConsumeQueue:
         return bool(self._tail)
 
     @property
+    def behind_bytes(self) -> int:
+        """How much they have."""
+        return len(self._tail)
+
+    @property
     def is_far_behind(self) -> bool:
         return len(self._tail) > _BEHIND_BYTES_MAX
 
     def write_behind(self) -> list[Path]:
-        """Bring the waiting units into the files, whose paths are given back for syncing. Raises `OSError`."""
+        """Bring the waiting units into the files, whose paths are given back for syncing. Raises `OSError` if none of
+        them is written; what a later file does not take waits on."""
         paths: list[Path] = []
         while self._tail:
             position = self._written * BATCH_UNIT_BYTES
             start = self._segments.start_of(position)
-            if not self._segments.has(position):
-                self._segments.add(start)
             units = self._tail[: start + self._segments.segment_bytes - position]
-            self._segments.write(position, units)
+            try:
+                self._segments.write(position, units)
+            except OSError:
+                if paths:
+                    break
+                raise
             del self._tail[: len(units)]
             self._written += len(units) // BATCH_UNIT_BYTES
             paths.append(self._segments.path(start))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from rocketline.store.filesystem import File, FileSystem
+from rocketline.logs import Log
+from rocketline.store.filesystem import File, FileSystem, is_no_space, told
+
+_log = Log(__name__)
 
 FILE_BYTES = 4096
 _FIELDS = struct.Struct(">6q")
@@ -37,11 +40,17 @@ class Checkpoint:
         """Log offset of the last message whose unit is in the synced part of its queue. Java: logicsPhysicalOffset."""
 
     def load(self) -> None:
-        """Open the file, which is made if missing, and take its numbers. Raises `OSError`."""
-        self._file = self._fs.open(self._path, size=FILE_BYTES)
-        if self._file.size != FILE_BYTES:
-            self._file.truncate(FILE_BYTES)
-        self._saved = self._file.read_at(0, _FIELDS.size)
+        """Open the file, which is made if missing, and take its numbers. Raises `OSError`; without room for a new file
+        there are no numbers, and it is made with the next save."""
+        try:
+            file = self._opened()
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            return
+        if file.size != FILE_BYTES:
+            file.truncate(FILE_BYTES)
+        self._saved = file.read_at(0, _FIELDS.size)
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -52,8 +61,8 @@ class Checkpoint:
         ) = _FIELDS.unpack(self._saved)
 
     def save(self) -> None:
-        """Write the numbers durably, unless they are on disk already. Raises `OSError`."""
-        assert self._file is not None, "load comes first"
+        """Write the numbers durably, unless they are on disk already. Raises `OSError`, but not for lack of room: the
+        old ones are true as well, and the next save comes soon."""
         data = _FIELDS.pack(
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -62,10 +71,23 @@ class Checkpoint:
             self.confirm_log_offset,
             self.logics_log_offset,
         )
-        if data != self._saved:
-            self._file.write_at(0, data)
-            self._file.sync()
-            self._saved = data
+        if data == self._saved:
+            return
+        try:
+            file = self._opened()
+            file.write_at(0, data)
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            _log.warning("checkpoint not saved", problem=told(error))
+            return
+        file.sync()
+        self._saved = data
+
+    def _opened(self) -> File:
+        if self._file is None:
+            self._file = self._fs.open(self._path, size=FILE_BYTES)
+        return self._file
 
     @property
     def min_timestamp(self) -> int:

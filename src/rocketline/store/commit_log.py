@@ -1,7 +1,8 @@
 """The commit log: every message of the broker, one after the other, in the order in which they came. Java: CommitLog.
 
 What is known of its bytes, from the oldest to the newest: up to `flushed` they are on disk; up to `end` they are
-written. A write that fails leaves any bytes beyond `end`: after that nothing more is written until recovery has looked.
+written. A write that fails leaves any bytes beyond `end`. If there was just no room, they are cleared before the next
+one; after any other failure nothing more is written until recovery has looked.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.errors import IllegalMessageError, StoreFullError
-from rocketline.store.filesystem import File, FileSystem, ReadOnlyMap
+from rocketline.store.filesystem import File, FileSystem, ReadOnlyMap, is_no_space
 from rocketline.store.log_space import LogSpace
 from rocketline.store.segments import OpenFiles, Segments
 from rocketline.wire.message_codec import BLANK_BYTES_MIN, MAGIC_V1, MAGIC_V2, encode_blank
 
 _MAPS_MAX: Final = 64
+_BLOCK_BYTES: Final = 4096
+"""What file systems give at once: where a byte was written, zeros can be."""
 _MAGICS = frozenset({MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big")})
 
 
@@ -46,6 +49,7 @@ class CommitLog:
         self.end = 0
         """Where the next record goes. Java: maxOffset."""
         self.flushed = 0
+        self._torn_to = 0  # up to here a write that found no room may have left bytes beyond the end
         self._writing: dict[int, File] = {}  # by start: those that are not flushed to their end yet
         self._maps: OrderedDict[int, ReadOnlyMap] = OrderedDict()
 
@@ -103,7 +107,8 @@ class CommitLog:
             raise StoreFullError(f"no new log file can be made in {self.segments.folder}: {error.strerror}") from error
 
     def write(self, data: bytes) -> None:
-        """Append bytes that fit into the current file. Raises `StoreFullError` before and `OSError` while writing."""
+        """Append bytes that fit into the current file. Raises `StoreFullError` if there is no room for them, which is
+        known before they are written wherever the file system can reserve it, and `OSError` if writing fails."""
         start = self.segments.start_of(self.end)
         file = self._writing.get(start)
         if file is None:
@@ -111,7 +116,14 @@ class CommitLog:
         end, space = self.end + len(data), self.space
         if end > space.reserved:
             self._reserve(file, start, end)
-        file.write_at(self.end - start, data)
+        try:
+            if self._torn_to:
+                self._clear_torn(file, start)
+            file.write_at(self.end - start, data)
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            raise self._refused(file, start, end, error) from error
         self.end = end
         if end > space.low_at:
             space.tell_low()
@@ -120,7 +132,31 @@ class CommitLog:
         try:
             self.space.reserve(file, start, end)
         except OSError as error:
-            raise StoreFullError(f"no disk space for the log in {self.segments.folder}: {error.strerror}") from error
+            raise self._full(error) from error
+
+    def _full(self, error: OSError) -> StoreFullError:
+        return StoreFullError(f"no disk space for the log in {self.segments.folder}: {error.strerror}")
+
+    def _refused(self, file: File, start: int, end: int, error: OSError) -> StoreFullError:
+        """There was no room for all of it. What was written must not be found by a recovery, so it goes again: now, or,
+        on a file system that needs room even for that, before anything else is written."""
+        self._torn_to = max(self._torn_to, end)
+        try:
+            self._clear_torn(file, start)
+        except OSError as again:
+            if not is_no_space(again):
+                raise
+        return self._full(error)
+
+    def _clear_torn(self, file: File, start: int) -> None:
+        """Raises `OSError`. Where nothing was written no block is asked for."""
+        at, until = self.end - start, self._torn_to - start
+        while at < until:
+            data = file.read_at(at, min(_BLOCK_BYTES - at % _BLOCK_BYTES, until - at))
+            if any(data):
+                file.write_at(at, bytes(len(data)))
+            at += len(data)
+        self._torn_to = 0
 
     # --- flushing
 
@@ -151,6 +187,19 @@ class CommitLog:
         if head is None or head[4:8] not in _MAGICS:
             return 0
         return int.from_bytes(head[:4], "big", signed=True)
+
+    def mapped_until(self, position: int) -> int:
+        """How far the file that holds `position` was written from there on, as a position in the log.
+
+        Whoever looks at bytes that may never have been written asks before he takes them from a map: see
+        `File.data_end`. Raises `OSError`.
+        """
+        start = self.segments.start_of(position)
+        file = self.segments.file_of(position)
+        at = file.data_end(position - start)
+        while at < file.size and any(file.read_at(at, _BLOCK_BYTES)):  # some file systems are behind with their answer
+            at = file.data_end(at + _BLOCK_BYTES)
+        return start + min(at, file.size)
 
     def map_of(self, start: int) -> ReadOnlyMap:
         """The file that begins at `start`, as memory. Raises `OSError`."""

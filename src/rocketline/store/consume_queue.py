@@ -209,21 +209,30 @@ class ConsumeQueue:
         return self._written < self.max_offset
 
     @property
+    def behind_bytes(self) -> int:
+        """How much they have."""
+        return (self.max_offset - self._written) * UNIT_BYTES
+
+    @property
     def is_far_behind(self) -> bool:
         return (self.max_offset - self._written) * UNIT_BYTES > _BEHIND_BYTES_MAX
 
     def write_behind(self) -> list[Path]:
-        """Bring the waiting units into the files, whose paths are given back for syncing. Raises `OSError`."""
+        """Bring the waiting units into the files, whose paths are given back for syncing. Raises `OSError` if none of
+        them is written; what a later file does not take waits on."""
         paths: list[Path] = []
         while self._written < self.max_offset:
             position = self._written * UNIT_BYTES
             start = self._segments.start_of(position)
-            if not self._segments.has(position):
-                self._segments.add(start)
             at = (self._written - self._tail_first) * UNIT_BYTES
             room = start + self._segments.segment_bytes - position
             units = self._tail[at : at + room]
-            self._segments.write(position, units)
+            try:
+                self._segments.write(position, units)
+            except OSError:
+                if paths:
+                    break
+                raise
             self._written += len(units) // UNIT_BYTES
             paths.append(self._segments.path(start))
         self._trim()

@@ -32,6 +32,23 @@ _CLOSED = 2**31 - 1  # a handle that nobody has; -1 would mean an anonymous map 
 _FLOCK = "@hhqqi"  # Linux struct flock: type, whence, start, length, pid
 _LOCK_TEXT: Final = b"lock"
 _NO_RESERVATION: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class SyncError(OSError):
+    """A sync failed: what was written since the one before may be gone, and the next one would not tell."""
+
+
+def is_no_space(error: OSError) -> bool:
+    """A disk or quota is full: what was to be written has no place now, and may have one later. A sync that fails so
+    has lost what was written, and is no such case."""
+    return error.errno in _NO_SPACE and not isinstance(error, SyncError)
+
+
+def told(error: OSError) -> str:
+    """What is wrong, and with which file, if that is known."""
+    problem = error.strerror or str(error)
+    return f"{error.filename}: {problem}" if error.filename else problem
 
 
 def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
@@ -116,7 +133,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make every write so far durable (fdatasync). After an `OSError` nothing written since the last one is safe,
+        """Make every write so far durable (fdatasync). After a `SyncError` nothing written since the last one is safe,
         and trying again proves nothing: the system may have dropped the pages."""
         ...
 
@@ -134,7 +151,10 @@ class File(Protocol):
         ...
 
     def data_end(self, position: int) -> int:
-        """Where the bytes end that were written around `position`; the size if nothing else is known."""
+        """Where the bytes end that were written around `position`, which itself is the end if none were; the size if
+        nothing is known. What follows may be a hole: to read that through a map takes disk blocks on tmpfs, and ends
+        the process where there are none.
+        """
         ...
 
     def close(self) -> None:
@@ -192,7 +212,7 @@ class FileSystem(Protocol):
         ...
 
     def sync_folder(self, path: Path) -> None:
-        """Make what was created, renamed and removed in the folder durable."""
+        """Make what was created, renamed and removed in the folder durable. Raises `SyncError`."""
         ...
 
     def sync_all(self, root: Path) -> bool:
@@ -234,12 +254,12 @@ def clear_from(file: File, position: int) -> bool:
 
 
 class DiskFile:
-    """A file on disk."""
+    """A file on disk. Its errors name it."""
 
-    __slots__ = ("_handle", "size")
+    __slots__ = ("_handle", "_path", "size")
 
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
+    def __init__(self, handle: int, path: Path) -> None:
+        self._handle, self._path = handle, path
         self.size = os.fstat(handle).st_size
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -253,9 +273,13 @@ class DiskFile:
 
     def write_at(self, position: int, data: Data) -> None:
         end = position + len(data)
-        written = os.pwrite(self._handle, data, position)
-        while written < len(data):
-            written += os.pwrite(self._handle, memoryview(data)[written:], position + written)
+        try:
+            written = os.pwrite(self._handle, data, position)
+            while written < len(data):
+                written += os.pwrite(self._handle, memoryview(data)[written:], position + written)
+        except OSError as error:
+            error.filename = str(self._path)
+            raise
         if end > self.size:
             self.size = end
 
@@ -266,6 +290,7 @@ class DiskFile:
             os.posix_fallocate(self._handle, position, size)
         except OSError as error:
             if error.errno not in _NO_RESERVATION:
+                error.filename = str(self._path)
                 raise
 
     def try_allocate(self, position: int, size: int) -> bool:
@@ -276,11 +301,14 @@ class DiskFile:
             if number in _NO_RESERVATION:
                 return False
             if number != errno.EINTR:
-                raise OSError(number, os.strerror(number))
+                raise OSError(number, os.strerror(number), str(self._path))
         return True
 
     def sync(self) -> None:
-        _fdatasync(self._handle)
+        try:
+            _fdatasync(self._handle)
+        except OSError as error:
+            raise SyncError(error.errno, error.strerror, str(self._path)) from error
 
     def map(self) -> ReadOnlyMap:
         return mmap.mmap(self._handle, self.size, access=mmap.ACCESS_READ)
@@ -302,7 +330,7 @@ class DiskFile:
     def data_end(self, position: int) -> int:
         if position >= self.size or not hasattr(os, "SEEK_HOLE"):
             return self.size
-        return os.lseek(self._handle, position, os.SEEK_HOLE) or self.size
+        return os.lseek(self._handle, position, os.SEEK_HOLE)
 
     def close(self) -> None:
         handle, self._handle = self._handle, _CLOSED
@@ -341,8 +369,13 @@ class DiskLock:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
             raise StoreLockedError(str(path), self._holder()) from None
-        if os.pread(self._handle, len(_LOCK_TEXT), 0) != _LOCK_TEXT:
+        if os.pread(self._handle, len(_LOCK_TEXT), 0) == _LOCK_TEXT:
+            return
+        try:
             os.pwrite(self._handle, _LOCK_TEXT, 0)
+        except OSError as error:
+            if not is_no_space(error):  # the text is for people: what counts is the lock
+                raise
 
     def _holder(self) -> int | None:
         """Who has it, as far as the system tells: nobody we can name in another container or off Linux."""
@@ -369,15 +402,17 @@ class DiskFileSystem:
 
     def open(self, path: Path, *, size: int | None = None) -> File:
         if size is None:
-            return DiskFile(os.open(path, os.O_RDWR))
+            return DiskFile(os.open(path, os.O_RDWR), path)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if not os.fstat(handle).st_size:  # should another thread do the same now, this changes nothing
                 os.ftruncate(handle, size)
-        except BaseException:
+        except BaseException as error:
             os.close(handle)
+            if isinstance(error, OSError):
+                error.filename = str(path)
             raise
-        return DiskFile(handle)
+        return DiskFile(handle, path)
 
     def list(self, folder: Path) -> Sequence[str]:
         try:
@@ -414,6 +449,8 @@ class DiskFileSystem:
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
+        except OSError as error:
+            raise SyncError(error.errno, error.strerror, str(path)) from error
         finally:
             os.close(handle)
 
@@ -424,7 +461,7 @@ class DiskFileSystem:
         try:
             if _syncfs(handle):
                 number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), str(root))
+                raise SyncError(number, os.strerror(number), str(root))
         finally:
             os.close(handle)
         return True
@@ -436,10 +473,12 @@ class DiskFileSystem:
             return None
 
     def write_file(self, path: Path, data: bytes) -> None:
-        with path.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        file = DiskFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666), path)
+        try:
+            file.write_at(0, data)
+            file.sync()
+        finally:
+            file.close()
 
     def usage(self, path: Path) -> DiskUsage:
         volume = os.statvfs(path)

@@ -62,7 +62,7 @@ class IndexBuilder:
         return self._index.last_update if self._index is not None else (0, 0)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Records were dispatched. Raises `OSError`."""
+        """Records were dispatched. Raises `OSError`; they wait in memory then."""
         if self._index is not None and self._behind_at is None:
             self._index.add([
                 (queue.topic, keys, log_offset, store_ms) for queue, log_offset, _, _, store_ms, keys, _ in entries
@@ -79,18 +79,19 @@ class IndexBuilder:
         return self._index.safe_until_ms
 
     def catch_up(self, records_max: int, confirmed: int) -> bool:
-        """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`."""
+        """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`; they wait in
+        memory then."""
         if self._index is None or self._behind_at is None:
             return False
         position = max(self._behind_at, self._log.start)
         records = list(islice(scan(self._log, position, confirmed, check_crc=False), records_max))
+        is_behind = len(records) == records_max
+        self._behind_at = records[-1].log_offset + records[-1].size if is_behind else None
         self._index.add([
             (record.topic.decode("utf-8", "replace"), indexed(record.properties), record.log_offset, record.store_ms)
             for record in records
             if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
         ])  # fmt: skip
-        is_behind = len(records) == records_max
-        self._behind_at = records[-1].log_offset + records[-1].size if is_behind else None
         return is_behind
 
     def find(

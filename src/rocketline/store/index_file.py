@@ -79,15 +79,13 @@ class IndexFile:
         self._file.write_at(0, self._header())
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], stored_ms: Sequence[int]) -> None:
-        """Add entries in log order, no more than there is `room` for; arrays will do. Raises `OSError`."""
+        """Add entries in log order, no more than there is `room` for; arrays will do. They wait in memory."""
         np = key_hashes.np
         if np is not None and len(hashes) >= key_hashes.MANY and self.next_number > 1:
             self._put_many(np.array(hashes, np.int32), np.array(log_offsets, np.int64), np.array(stored_ms, np.int64))
         else:
             self._put_each(hashes, log_offsets, stored_ms)
         self.end_ms, self.end_log_offset, self._is_changed = int(stored_ms[-1]), int(log_offsets[-1]), True
-        if len(self._tail) >= _TAIL_BYTES_MAX:
-            self.write_behind()
 
     def _put_many(self, hashes: Any, log_offsets: Any, stored_ms: Any) -> None:
         """With numpy, into a file that has an entry. Of those that share a slot each points to the one before."""
@@ -150,6 +148,11 @@ class IndexFile:
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
         """Whether some of its records may lie in that span of time."""
         return begin_ms <= self.end_ms and end_ms >= self.begin_ms
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Many entries wait to be written."""
+        return len(self._tail) >= _TAIL_BYTES_MAX
 
     def write_behind(self) -> None:
         """Write the entries that wait in memory. Raises `OSError`; they wait on then."""

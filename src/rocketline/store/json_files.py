@@ -6,6 +6,7 @@ the old one in its `.bak` alone, as Apache's own saves may. The layout is that o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -58,7 +59,8 @@ def _decode(cls: type[Body], data: bytes) -> Body:
 def save_json(fs: FileSystem, path: Path, body: object) -> None:
     """Write `body`, a dataclass of `wire.bodies`, durably; what the file said before goes to its `.bak`.
 
-    Raises `OSError`; then loading finds the old state, or the new one if only the last step failed.
+    Raises `OSError`; then loading finds the old state, or the new one if only the last step failed. What was written
+    on the way is removed: it may have taken the last of the disk.
     """
     _replace(fs, path, pretty(codec.to_value(body)).encode("utf-8", "replace"))
 
@@ -86,7 +88,12 @@ class FileSave:
 def _replace(fs: FileSystem, path: Path, data: bytes) -> None:
     fresh = path.with_name(f"{path.name}.tmp")
     fs.make_folder(path.parent)
-    fs.write_file(fresh, data)
+    try:
+        fs.write_file(fresh, data)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fs.remove(fresh)
+        raise
     if fs.exists(path) and fs.size_of(path):  # an empty file must not replace a good .bak
         fs.rename(path, _backup(path))
     fs.rename(fresh, path)

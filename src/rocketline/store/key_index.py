@@ -6,7 +6,9 @@ nothing else: whoever asks compares the keys of what is found.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from rocketline.clock import Clock
 from rocketline.logs import Log
 from rocketline.store import key_hashes
-from rocketline.store.filesystem import FileSystem
+from rocketline.store.filesystem import FileSystem, is_no_space
 from rocketline.store.index_file import IndexFile
 from rocketline.store.index_keys import Indexed, IndexKeys, keys_in, weigh_stored
 from rocketline.store.key_hashes import hash_keys
@@ -46,12 +48,15 @@ class SyncJob:
 
 IndexRecord: TypeAlias = "tuple[str, Indexed, int, int]"
 """A message of the index: topic; its keys; log offset; store time."""
+_Columns: TypeAlias = "tuple[Any, Any, Any]"
+"""Hash, log offset and store time of each key, as sequences or arrays."""
 
 
 class KeyIndex:
     """All index files, oldest first; the last one grows.
 
-    What is added waits in memory until there is enough to do at once, or somebody asks.
+    What is added waits in memory until there is enough to do at once, or somebody asks. What the disk does not take
+    waits on, and can be found unless it needs a new file.
     """
 
     def __init__(self, fs: FileSystem, folder: Path, clock: Clock, *, slot_count: int, entry_count: int) -> None:
@@ -59,6 +64,7 @@ class KeyIndex:
         self._slot_count, self._entry_count = slot_count, entry_count
         self._files: list[IndexFile] = []
         self._waiting: list[IndexRecord] = []
+        self._hashed: deque[_Columns] = deque()  # what came after those that wait for a new file
         self._unsynced: list[IndexFile] = []
         self._newest_log_offset = 0
         self.safe_until_ms = 0
@@ -71,7 +77,11 @@ class KeyIndex:
         files with records that the log, which ends at `log_end`, has lost. Raises `OSError`.
         """
         self.safe_until_ms = safe_until_ms
-        self._fs.make_folder(self._folder)
+        try:
+            self._fs.make_folder(self._folder)
+        except OSError as error:
+            if not is_no_space(error):  # the first file makes it
+                raise
         is_complete = True
         for name in self._fs.list(self._folder):
             if not (name.isascii() and name.isdigit()):
@@ -98,11 +108,11 @@ class KeyIndex:
     @property
     def last_update(self) -> tuple[int, int]:
         """Store time and log offset of the newest record in the index, zeros if there is none."""
-        self._apply()
+        self._apply_what_can_be()
         return (self._files[-1].end_ms, self._files[-1].end_log_offset) if self._files else (0, 0)
 
     def add(self, records: Sequence[IndexRecord]) -> None:
-        """Add records, in log order; one that the index has already is skipped. Raises `OSError`."""
+        """Add records, in log order; one that the index has already is skipped. Raises `OSError`: they wait on then."""
         newest = self._newest_log_offset
         if records and records[0][2] < newest:
             records = [record for record in records if record[2] >= newest]
@@ -111,6 +121,8 @@ class KeyIndex:
             self._newest_log_offset = records[-1][2]
         if len(self._waiting) >= _WAITING_MAX:
             self._apply()
+            if self._files and self._files[-1].is_far_behind:
+                self._files[-1].write_behind()
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
@@ -120,7 +132,7 @@ class KeyIndex:
         `index_type` T looks for a tag. The times are compared to the second, as Java does: a record may count as stored
         up to 999 ms earlier than it was.
         """
-        self._apply()
+        self._apply_what_can_be()
         [hashed] = hash_keys([topic], [f"{_TAG_TYPE}#{key}" if index_type == _TAG_TYPE else key])
         found: dict[int, None] = {}
         walk = _WALK_MAX
@@ -169,23 +181,33 @@ class KeyIndex:
                 self._apply()
                 for file in self._files[-1:]:
                     file.finish()
-                SyncJob(self._fs, self._folder, (*self._unsynced, *self._files[-1:])).run()
+                if self._files:
+                    SyncJob(self._fs, self._folder, (*self._unsynced, *self._files[-1:])).run()
         finally:
             for file in self._files:
                 file.close()
 
     def _apply(self) -> None:
-        """Bring what waits into the last file, and into new ones as they become full."""
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, []
-        hashes, log_offsets, stored_ms = _by_columns(waiting) or _one_by_one(waiting)
-        at = 0
-        while at < len(hashes):
-            file = self._growing()
-            until = at + file.room
-            file.put(hashes[at:until], log_offsets[at:until], stored_ms[at:until])
-            at = until
+        """Bring what waits into the last file, and into new ones as they become full. Raises `OSError`; what has no
+        place then waits on."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._hashed.append(_by_columns(waiting) or _one_by_one(waiting))
+        while self._hashed:
+            hashes, log_offsets, stored_ms = self._hashed[0]
+            if len(hashes):
+                file = self._growing()
+                room = file.room
+                file.put(hashes[:room], log_offsets[:room], stored_ms[:room])
+                hashes = hashes[room:]
+                self._hashed[0] = hashes, log_offsets[room:], stored_ms[room:]
+            if not len(hashes):
+                self._hashed.popleft()
+
+    def _apply_what_can_be(self) -> None:
+        """For those who ask: a file that cannot be made is the concern of those who write."""
+        with contextlib.suppress(OSError):
+            self._apply()
 
     def _growing(self) -> IndexFile:
         """The last file, or a new one if it is full."""
@@ -195,9 +217,16 @@ class KeyIndex:
         if last is not None and last not in self._unsynced:
             last.finish()
             self._unsynced.append(last)
+        self._fs.make_folder(self._folder)
         file = IndexFile(self._fs, self._folder / self._new_name(last), self._slot_count, self._entry_count)
         if last is not None:
-            file.follow(last)
+            try:
+                file.follow(last)
+            except BaseException:
+                file.close()
+                with contextlib.suppress(OSError):
+                    self._fs.remove(file.path)  # the next attempt has another name
+                raise
         self._files.append(file)
         return file
 
@@ -208,7 +237,7 @@ class KeyIndex:
         return name if last is None or name > last.path.name else f"{int(last.path.name) + 1:017}"
 
 
-def _by_columns(records: list[IndexRecord]) -> tuple[Any, Any, Any] | None:
+def _by_columns(records: list[IndexRecord]) -> _Columns | None:
     """With numpy: hash, log offset and store time of each key of each record; None if one is unusual."""
     if key_hashes.np is None or len(records) < key_hashes.MANY:
         return None
@@ -241,7 +270,7 @@ def _by_texts(topics: Sequence[str], keys: Sequence[IndexKeys]) -> tuple[Any, An
     return key_hashes.by_columns(topics, (unique_keys, more_keys, [tagged[tag] for tag in tags]))
 
 
-def _one_by_one(records: list[IndexRecord]) -> tuple[list[int], list[int], list[int]]:
+def _one_by_one(records: list[IndexRecord]) -> _Columns:
     """The same without numpy, and for whatever records there are."""
     topics: list[str] = []
     keys: list[str] = []

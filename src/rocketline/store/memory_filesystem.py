@@ -114,7 +114,7 @@ class MemoryFile:
 
     def data_end(self, position: int) -> int:
         content = self._content
-        return content.charged if position < content.charged else content.size
+        return content.charged if position < content.charged else min(position, content.size)
 
     def close(self) -> None:
         self._open_content = None

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
-from rocketline.logs import Log
+from rocketline.logs import Log, Throttle
 from rocketline.model import property_names
 from rocketline.model.delay_levels import DelayLevels
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
@@ -30,7 +30,7 @@ from rocketline.store import record_scan
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
-from rocketline.store.filesystem import FileSystem, Lock
+from rocketline.store.filesystem import FileSystem, Lock, is_no_space, told
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.index_keys import index_keys
 from rocketline.store.log_space import SpaceJob
@@ -97,11 +97,14 @@ class MessageStore(StoreReader):
         """Closes the batch that is open, if one is. Called before the next one is begun and before the store closes."""
         self.on_written: Callable[[], None] = lambda: None
         """Told after each write with SYNC_FLUSH; set by whoever flushes."""
+        self._told = Throttle(clock, name=__name__)
         self._retention = Retention()
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self._cleaned_to = 0  # where the log began when queues and index were last cleaned
         self.problem: str | None = None
         """Why nothing is written any more; None while all is well."""
+        self.shortage: str | None = None
+        """Why queues or index wait in memory: there is no room for them. Nothing is appended until they are written."""
         self.is_disk_full = False
         """Set by cleaning while the disk is fuller than allowed."""
         self.stall_end_s = float("-inf")
@@ -151,14 +154,14 @@ class MessageStore(StoreReader):
         self.queues.load(is_clean=is_clean)
         self.checkpoint.load()
         # Before anything is changed: should recovery be cut short, the next start must not take this for a clean store.
-        self._fs.write_file(self._abort_path, str(os.getpid()).encode())
-        self._fs.sync_folder(self.root)
+        self._mark_open()
         rules = RecoveryRules(check_crc=config.check_crc_on_recover, needs_append_crc=config.force_verify_prop_crc)
         codes = record_scan.TagsCodes(self.levels)
         safe_ms = self.checkpoint.min_timestamp
         found = recover(self.log, self.queues, codes, rules, is_clean=is_clean, safe_store_ms=safe_ms)
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
         self.queues.write_behind()
+        self._note_shortage(self.queues.shortage)
         self.checkpoint.confirm_log_offset = found.last_record
         last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
         self._last_dispatched = (found.last_record, last_ms)
@@ -166,11 +169,20 @@ class MessageStore(StoreReader):
         self.store_clock.begin_at(last_ms)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
 
+    def _mark_open(self) -> None:
+        """Make the abort file. What counts is that it is there: on a full disk it may be empty."""
+        try:
+            self._fs.write_file(self._abort_path, str(os.getpid()).encode())
+        except OSError as error:
+            if not (is_no_space(error) and self._fs.exists(self._abort_path)):
+                raise
+        self._fs.sync_folder(self.root)
+
     # --- state
 
     @property
     def is_writable(self) -> bool:
-        return self.problem is None and not self.is_disk_full
+        return self.problem is None and self.shortage is None and not self.is_disk_full
 
     def check_writable(self) -> None:
         """Raises `StoreReadOnlyError` or `StoreFullError` if nothing may be appended now."""
@@ -178,6 +190,8 @@ class MessageStore(StoreReader):
             raise StoreReadOnlyError(f"the store is read-only: {self.problem}")
         if self.is_disk_full:
             raise StoreFullError(f"the disk of {self.root} is fuller than diskSpaceWarningLevelRatio allows")
+        if self.shortage is not None:
+            raise StoreFullError(f"no disk space for queues or index in {self.root}: {self.shortage}")
 
     def fail(self, problem: str) -> None:
         """Something could not be written or synced: from now on nothing is, until the store is opened anew."""
@@ -185,6 +199,22 @@ class MessageStore(StoreReader):
             self.problem = problem
             self._undispatched.clear()
             _log.error("store is read-only", problem=problem)
+
+    def _derived_failed(self, what: str, error: OSError) -> None:
+        """Queues or index could not be written. Without room they wait; after anything else they cannot follow."""
+        if is_no_space(error):
+            self._note_shortage(error)
+        else:
+            self.fail(f"{what} failed: {told(error)}")
+
+    def _note_shortage(self, error: OSError | None) -> None:
+        shortage = None if error is None else told(error)
+        if (shortage is None) != (self.shortage is None):
+            if shortage is None:
+                self._told.warning("messages are taken again", "queues and index are written")
+            else:
+                self._told.warning("messages are refused", f"no disk space for queues or index: {shortage}")
+        self.shortage = shortage
 
     @property
     def min_log_offset(self) -> int:
@@ -308,20 +338,20 @@ class MessageStore(StoreReader):
 
     def write_failed(self, error: OSError) -> StoreReadOnlyError:
         """Become read-only, and what to tell those whose messages were not written."""
-        self.fail(f"writing to the log failed: {error.strerror or error}")
+        self.fail(f"writing to the log failed: {told(error)}")
         return StoreReadOnlyError(f"the store is read-only: {self.problem}")
 
     def note_full(self, error: StoreFullError) -> None:
         """Tell the log, once until messages are taken again, that there is no space for them."""
         if not self._is_refusing:
             self._is_refusing = True
-            _log.warning("messages are refused", problem=str(error))
+            self._told.warning("messages are refused", str(error))
 
     def _take_written(self) -> None:
         written = self.writer.take_written()
         if written and self._is_refusing:
             self._is_refusing = False
-            _log.warning("messages are taken again")
+            self._told.warning("messages are taken again", "there is disk space for the log")
         if self.is_sync:
             self._undispatched.extend(written)
             self.on_written()
@@ -343,8 +373,10 @@ class MessageStore(StoreReader):
         try:
             self.queues.touched(arrivals)
             self.index.add(entries)
-        except OSError as error:  # they are in the log, so they count; but queues and index can no longer follow it
-            self.fail(f"writing to queues or index failed: {error.strerror or error}")
+        except OSError as error:  # they are in the log, so they count
+            self._derived_failed("writing to queues or index", error)
+        if self.queues.shortage is not None:
+            self._note_shortage(self.queues.shortage)
         self.on_arrival(arrivals)
 
     # --- flushing
@@ -359,7 +391,7 @@ class MessageStore(StoreReader):
     def finish_flush(self, job: FlushJob, error: OSError | None = None) -> None:
         """The job ran. A sync that failed once must not be tried again: the system has dropped the bytes."""
         if error is not None:
-            self.fail(f"syncing the log failed: {error.strerror or error}")
+            self.fail(f"syncing the log failed: {told(error)}")
             return
         if self.problem is not None:
             return
@@ -371,23 +403,25 @@ class MessageStore(StoreReader):
         self._dispatch(flushed)
 
     def write_behind(self) -> None:
-        """Bring units and index entries that wait in memory into their files."""
+        """Bring units and index entries that wait in memory into their files, or as many as there is room for."""
         try:
             self.queues.write_behind()
             self.index.write_behind()
         except OSError as error:
-            self.fail(f"writing to queues or index failed: {error.strerror or error}")
+            self._derived_failed("writing to queues or index", error)
+        else:
+            self._note_shortage(self.queues.shortage)
 
     def begin_queue_flush(self, *, is_thorough: bool) -> QueueFlushJob:
         """What to do off the loop after `write_behind`: save the checkpoint, and if thorough sync the queues first."""
         paths = self.queues.take_unsynced() if is_thorough else []
-        last = self._last_dispatched if is_thorough else None
+        last = self._last_dispatched if is_thorough and self.shortage is None else None
         return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last)
 
     def finish_queue_flush(self, job: QueueFlushJob, error: OSError | None = None) -> None:
         """The job ran. The next one saves what it achieved."""
         if error is not None:
-            self.fail(f"syncing the queues failed: {error.strerror or error}")
+            self.fail(f"syncing the queues failed: {told(error)}")
             return
         if job.last is not None:
             self.checkpoint.logics_log_offset, self.checkpoint.logics_msg_timestamp = job.last
@@ -412,25 +446,25 @@ class MessageStore(StoreReader):
         self.log.space.finish(job, error)
 
     def catch_up(self, records_max: int) -> bool:
-        """Take a step of rebuilding the index after a crash; whether there is more to do."""
-        try:
-            return self.problem is None and self.index.catch_up(records_max, self.confirm_log_offset)
-        except OSError as error:
-            self.fail(f"rebuilding the index failed: {error.strerror or error}")
-            return False
+        """Take a step of rebuilding the index after a crash; whether there is more to do. None is taken while there is
+        no room for what waits."""
+        if self.problem is None and self.shortage is None:
+            try:
+                return self.index.catch_up(records_max, self.confirm_log_offset)
+            except OSError as error:
+                self._derived_failed("rebuilding the index", error)
+        return self.problem is None and self.index.is_behind
 
     def close(self) -> None:
-        """Finish everything and let go. A store that failed keeps its abort file, so that the next start looks closely.
-
-        What cannot be written now is derived again by that start.
-        """
+        """Finish everything and let go. A store that failed, or has no room for its queues or index, keeps its abort
+        file, so that the next start looks closely and derives again what could not be written."""
         self.settle()
         self.write_behind()
         try:
             if self.problem is None:
                 self._close_clean()
         except OSError as error:
-            self.fail(f"closing failed: {error.strerror or error}")
+            self._derived_failed("closing", error)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -451,7 +485,7 @@ class MessageStore(StoreReader):
         self.finish_queue_flush(queue_job)
         self.checkpoint.save()
         self.log.space.drop_next()
-        if self.problem is None and not self.index.is_behind:
+        if self.problem is None and self.shortage is None and not self.index.is_behind:
             self.index.close(is_clean=True)
             self._fs.remove(self._abort_path)
             self._fs.sync_folder(self.root)

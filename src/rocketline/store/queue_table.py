@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from rocketline.errors import CorruptStoreError
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.consume_queue import ConsumeQueue
-from rocketline.store.filesystem import FileSystem
+from rocketline.store.filesystem import FileSystem, is_no_space
 from rocketline.store.segments import OpenFiles
 
 Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
@@ -23,6 +23,9 @@ IsBatched: TypeAlias = Callable[[str], "bool | None"]
 _DOOMED: Final = "deleted."
 """Begins the names of folders that nobody needs any more."""
 _FOLDERS: Final = {False: "consumequeue", True: "batchconsumequeue"}
+_STUCK_BYTES_MAX: Final = 256 * 1024 * 1024
+"""So much may wait in long tails for which there is no room. A running store takes no messages meanwhile; it is for a
+start that has to derive queues."""
 
 
 class QueueTable:
@@ -43,6 +46,10 @@ class QueueTable:
         self._files = OpenFiles(fs)
         self._topics: dict[str, dict[int, Queue]] = {}
         self._behind: dict[Queue, None] = {}
+        self.shortage: OSError | None = None
+        """Why units wait on: there is no room for them on the disk. `write_behind` tries again."""
+        self._stuck: dict[Queue, int] = {}  # the bytes of long tails that could not be written for this
+        self._stuck_bytes = 0
         self._unsynced: dict[Path, None] = {}
         self._undeleted: set[str] = set()  # topics whose files could not be put aside
         self._doomed = 0
@@ -98,22 +105,47 @@ class QueueTable:
     # --- writing behind
 
     def touched(self, queues: Iterable[Queue]) -> None:
-        """These have new units. Raises `OSError` when a long tail is written."""
-        behind = self._behind
+        """These have new units. Long tails are written at once. Raises `OSError`, but for lack of room only when far
+        too much waits for it already."""
+        behind, far = self._behind, []
         for queue in queues:
             behind[queue] = None
             if queue.is_far_behind:
-                self._write_behind(queue)
+                far.append(queue)
+        for queue in far:
+            if not self._write_behind(queue):
+                self._note_stuck(queue)
 
     def write_behind(self) -> None:
-        """Bring all waiting units into files. Raises `OSError`."""
-        behind, self._behind = self._behind, {}
-        for queue in behind:
-            self._write_behind(queue)
+        """Bring all waiting units into files. Raises `OSError`, but not for lack of room: what has none waits on."""
+        self.shortage = None
+        for queue in list(self._behind):
+            if not self._write_behind(queue):
+                return
+            del self._behind[queue]
+        self._stuck, self._stuck_bytes = {}, 0
 
-    def _write_behind(self, queue: Queue) -> None:
-        if self.get(queue.topic, queue.queue_id) is queue:  # else its topic was deleted while a flush was under way
-            self._unsynced.update(dict.fromkeys(queue.write_behind()))
+    def _write_behind(self, queue: Queue) -> bool:
+        """False if there is no room."""
+        if self.get(queue.topic, queue.queue_id) is not queue:  # its topic was deleted while a flush was under way
+            return True
+        try:
+            while queue.is_behind:
+                self._unsynced.update(dict.fromkeys(queue.write_behind()))
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            self.shortage = error
+            return False
+        return True
+
+    def _note_stuck(self, queue: Queue) -> None:
+        assert self.shortage is not None
+        self._stuck_bytes += queue.behind_bytes - self._stuck.get(queue, 0)
+        self._stuck[queue] = queue.behind_bytes
+        if self._stuck_bytes > _STUCK_BYTES_MAX:
+            error, waiting = self.shortage, f"{self._stuck_bytes} bytes of queues wait for it"
+            raise OSError(error.errno, f"{error.strerror}, and {waiting}: free some, start again", error.filename)
 
     def take_unsynced(self) -> list[Path]:
         """Files that were written to since this was last asked."""

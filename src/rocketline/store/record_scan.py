@@ -19,7 +19,7 @@ from rocketline.model.sys_flags import is_inner_batch
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.wire.append_crc import has_valid_append_crc
-from rocketline.wire.message_codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from rocketline.wire.message_codec import BLANK_BYTES_MIN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
 _FIXED = struct.Struct(">iIIi4xqqi8x8xq8x4x8xi")
 """What a record has before its body, if both hosts are IPv4: size, magic, CRC, queue id, queue offset, log offset,
@@ -59,7 +59,8 @@ def scan(
     while position < end and log.segments.has(position):
         start = position - position % segment_bytes
         data = log.map_of(start)
-        view = memoryview(data)
+        until = log.mapped_until(position)
+        view = memoryview(data)[: until - start]
         while position < end:
             record = _record_at(data, view, position - start, position, check_crc)
             if record is None:
@@ -68,7 +69,7 @@ def scan(
                 break
             yield record
             position += record.size
-        if not is_blank(data, position - start):
+        if until < min(position + BLANK_BYTES_MIN, start + segment_bytes) or not is_blank(data, position - start):
             return
         position = start + segment_bytes
 
@@ -79,6 +80,12 @@ def is_blank(data: ReadOnlyMap, at: int) -> bool:
         return at == len(data)
     size, magic = struct.unpack_from(">iI", data, at)
     return bool(magic == MAGIC_BLANK and size == len(data) - at)
+
+
+def is_blank_at(log: CommitLog, position: int) -> bool:
+    """The same of a position in the log which is in one of its files."""
+    start = log.segments.start_of(position)
+    return log.mapped_until(position) >= position + BLANK_BYTES_MIN and is_blank(log.map_of(start), position - start)
 
 
 def _record_at(data: ReadOnlyMap, view: memoryview, at: int, position: int, check_crc: bool) -> Record | None:

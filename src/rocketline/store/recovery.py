@@ -19,7 +19,7 @@ from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, T
 from rocketline.store.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.queue_table import Queue, QueueTable
-from rocketline.store.record_scan import Record, TagsCodes, is_blank, messages_in, scan
+from rocketline.store.record_scan import Record, TagsCodes, is_blank_at, messages_in, scan
 
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
@@ -164,6 +164,6 @@ def _derive(
     queues.touched(run.queue for run in runs.values())
     end = begin if last is None else last.log_offset + last.size
     in_file = end % log.segment_bytes
-    if in_file and log.segments.has(end) and is_blank(log.map_of(end - in_file), in_file):
+    if in_file and log.segments.has(end) and is_blank_at(log, end):
         end += log.segment_bytes - in_file
     return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)

@@ -136,7 +136,9 @@ class Segments:
         return self.file_of(position).read_at(in_file, min(size, self.segment_bytes - in_file))
 
     def write(self, position: int, data: Data) -> None:
-        """Write into one file, which must exist. Raises `OSError`."""
+        """Write into one file, which is made if the stream ended before it. Raises `OSError`."""
+        if not self.has(position):
+            self.add(self.start_of(position))
         self.file_of(position).write_at(position % self.segment_bytes, data)
 
     def clear_from(self, position: int) -> bool:

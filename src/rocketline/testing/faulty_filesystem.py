@@ -30,14 +30,16 @@ from threading import Lock as ThreadLock
 from typing import TypeAlias
 
 from rocketline.clock import Clock
-from rocketline.store.filesystem import Data, DiskUsage, File, Lock, ReadOnlyMap
+from rocketline.store.filesystem import Data, DiskUsage, File, Lock, ReadOnlyMap, SyncError
 from rocketline.store.memory_filesystem import Content, MemoryFileSystem
 
 SECTOR_BYTES = 512
-CALLS = frozenset(
-    ["open", "write", "allocate", "sync", "truncate", "make_folder", "remove", "remove_tree", "rename", "sync_folder"]
-)
-"""What can fail. `write_file` is an open, a truncate, a write and a sync."""
+SPACE_CALLS = frozenset(["create", "extend", "allocate", "make_folder"])
+"""What a full disk refuses. A `create` is an `open` of a file that is not there, an `extend` a `write` to where nothing
+was written or reserved before. File systems that write nothing in place refuse every `write`."""
+CALLS = SPACE_CALLS | {"open", "write", "sync", "truncate", "remove", "remove_tree", "rename", "sync_folder"}
+"""What can fail. `write_file` is an open, a truncate, a write and a sync. A folder that is there is not made again."""
+_KINDS = {"create": {"create", "open"}, "extend": {"extend", "write"}}
 
 
 class Survival(enum.Enum):
@@ -148,7 +150,7 @@ class _Fault:
     """Which call fails, and how."""
 
     at: int
-    calls: Collection[str]
+    calls: frozenset[str]
     error: int
     lasting: bool
     torn: bool
@@ -157,8 +159,8 @@ class _Fault:
 class FaultyFile:
     """An open file on the failing disk."""
 
-    def __init__(self, disk: FaultyFileSystem, file: File, inode: _Inode) -> None:
-        self._disk, self._file, self._inode = disk, file, inode
+    def __init__(self, disk: FaultyFileSystem, path: Path, file: File, inode: _Inode) -> None:
+        self._disk, self._path, self._file, self._inode = disk, path, file, inode
 
     @property
     def size(self) -> int:
@@ -169,7 +171,8 @@ class FaultyFile:
 
     def write_at(self, position: int, data: Data) -> None:
         try:
-            self._disk.count("write")
+            is_in_place = self._file.data_end(position) >= position + len(data)
+            self._disk.count("write" if is_in_place else "extend", self._path)
         except OSError:
             torn = self._disk.torn_part(data)
             if torn:
@@ -182,7 +185,7 @@ class FaultyFile:
         self._inode.unsynced.append(_Change(position, bytes(data)))
 
     def allocate(self, position: int, size: int) -> None:
-        self._disk.count("allocate")
+        self._disk.count("allocate", self._path)
         self._file.allocate(position, size)
 
     def try_allocate(self, position: int, size: int) -> bool:
@@ -191,7 +194,7 @@ class FaultyFile:
 
     def sync(self) -> None:
         try:
-            self._disk.count("sync")
+            self._disk.count("sync", self._path)
         except OSError:
             self._inode.unsynced[:] = [_Change(self._file.size, None)]  # the length has its own way to the disk
             raise
@@ -202,7 +205,7 @@ class FaultyFile:
         return self._file.map()
 
     def truncate(self, size: int) -> None:
-        self._disk.count("truncate")
+        self._disk.count("truncate", self._path)
         self._file.truncate(size)
         self._inode.unsynced.append(_Change(size, None))
 
@@ -249,7 +252,7 @@ class FaultyFileSystem:
         unknown = set(calls) - CALLS
         assert not unknown, f"no such calls: {unknown}"
         self.call_count = 0
-        self._fault = _Fault(at, calls, error, lasting, torn)
+        self._fault = _Fault(at, frozenset(calls), error, lasting, torn)
 
     def heal(self) -> None:
         """Let nothing fail any more."""
@@ -277,14 +280,15 @@ class FaultyFileSystem:
             return 0
         return len(self._namings) if survival is Survival.EVERYTHING else chance.randint(0, len(self._namings))
 
-    def count(self, call: str) -> None:
+    def count(self, call: str, path: Path) -> None:
         """Note that a call of this kind happens now, or raise what it shall fail with."""
         fault = self._fault
-        if fault is not None and call not in fault.calls:
+        if fault is not None and not fault.calls & _KINDS.get(call, {call}):
             return
         self.call_count += 1
         if fault is not None and (self.call_count == fault.at or (fault.lasting and self.call_count > fault.at)):
-            raise OSError(fault.error, os.strerror(fault.error))
+            kind = SyncError if call in ("sync", "sync_folder") else OSError
+            raise kind(fault.error, os.strerror(fault.error), str(path))
 
     def torn_part(self, data: Data) -> bytes:
         """What a write that fails has written all the same."""
@@ -293,7 +297,7 @@ class FaultyFileSystem:
         return bytes(data[: self._chance.randint(0, len(data))])
 
     def open(self, path: Path, *, size: int | None = None) -> File:
-        self.count("open")
+        self.count("open" if path in self._live else "create", path)
         with self._making:  # two threads may open one path
             inode = self._live.get(path)
             was_empty = inode is None or not self._memory.size_of(path)
@@ -303,7 +307,7 @@ class FaultyFileSystem:
                 self._rename_in((path.parent,), partial(_link, path=path, inode=inode))
             if was_empty and file.size:
                 inode.unsynced.append(_Change(file.size, None))
-        return FaultyFile(self, file, inode)
+        return FaultyFile(self, path, file, inode)
 
     def list(self, folder: Path) -> Sequence[str]:
         return self._memory.list(folder)
@@ -321,29 +325,31 @@ class FaultyFileSystem:
         return self._memory.modified_ms(path)
 
     def make_folder(self, path: Path) -> None:
-        self.count("make_folder")
+        if self._memory.is_folder(path):
+            return
+        self.count("make_folder", path)
         self._memory.make_folder(path)
         for folder in [path, *path.parents]:
             if folder not in self._live:
                 self._rename_in((folder.parent,), partial(_link, path=folder, inode=None))
 
     def remove(self, path: Path) -> None:
-        self.count("remove")
+        self.count("remove", path)
         self._memory.remove(path)
         self._rename_in((path.parent,), partial(_drop, path=path))
 
     def remove_tree(self, path: Path) -> None:
-        self.count("remove_tree")
+        self.count("remove_tree", path)
         self._memory.remove_tree(path)
         self._rename_in((path.parent,), partial(_drop, path=path))
 
     def rename(self, old: Path, new: Path) -> None:
-        self.count("rename")
+        self.count("rename", old)
         self._memory.rename(old, new)
         self._rename_in((old.parent, new.parent), partial(_move, old=old, new=new))
 
     def sync_folder(self, path: Path) -> None:
-        self.count("sync_folder")
+        self.count("sync_folder", path)
         self._memory.sync_folder(path)
         numbers = [number for number, naming in enumerate(self._namings, 1) if path in naming.folders]
         self._settle_names(max(numbers, default=0))

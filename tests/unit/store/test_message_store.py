@@ -127,7 +127,9 @@ def test_a_failed_write_makes_the_store_read_only_and_it_says_why(clock: FakeClo
     store = open_store(disk, clock)
     fill(store, 2)
     disk.fail(at=1, calls=["write"], torn=True)
-    with pytest.raises(StoreReadOnlyError, match="writing to the log failed: Input/output error"):
+    with pytest.raises(
+        StoreReadOnlyError, match="writing to the log failed: /store/commitlog/00000000000000000000: Input/output error"
+    ):
         fill(store, 1)
     assert not store.is_writable
     with pytest.raises(StoreReadOnlyError, match="writing to the log failed"):
@@ -150,7 +152,7 @@ def test_a_failed_sync_is_never_tried_again(clock: FakeClock) -> None:
     fill(store, 2)
     disk.fail(at=1, calls=["sync"])
     flush(store)
-    assert store.problem == "syncing the log failed: Input/output error"
+    assert store.problem == "syncing the log failed: /store/commitlog/00000000000000000000: Input/output error"
     assert contents(store) == []
     assert (store.flushed_log_offset, store.begin_flush()) == (0, None)
     store.close()
@@ -162,7 +164,9 @@ def test_messages_count_though_queues_and_index_cannot_follow(clock: FakeClock) 
     sent = fill(store, 2)
     disk.fail(at=1, calls=["write"])
     store.write_behind()
-    assert store.problem == "writing to queues or index failed: Input/output error"
+    assert store.problem == (
+        "writing to queues or index failed: /store/consumequeue/T/0/00000000000000000000: Input/output error"
+    )
     assert contents(store) == sent
     store.close()
     store = open_store(disk, clock)
