@@ -66,8 +66,15 @@ class Commands(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # Click ends quietly when nobody reads on
-            click.echo(f"rocketline: {(error.strerror or str(error)).lower()}", err=True)
+            click.echo(f"rocketline: {_told(error)}", err=True)
             ctx.exit(1)
+
+
+def _told(error: OSError) -> str:
+    """What is wrong, with which file, and what to do about it if that is plain."""
+    where = f"{error.filename}: " if error.filename else ""
+    remedy = "; free some disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    return f"{where}{(error.strerror or str(error)).lower()}{remedy}"
 
 
 @click.group(cls=Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
