@@ -299,6 +299,7 @@ def test_a_sync_that_fails_for_lack_of_room_makes_the_store_read_only() -> None:
         run.work(store, range(1, MESSAGES))
         assert store.problem is not None
         assert "No space left on device" in store.problem
+        store.close()
         run.go_on()
 
 
