@@ -11,12 +11,14 @@ from typing import Protocol, Self
 from benchmarks.servers import Server, answering, check_speed, rocketline_command, rocketline_label
 from rocketline.clock import SystemClock
 from rocketline.errors import ResponseError
+from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.names import AUTO_CREATE_TOPIC
 from rocketline.settings.properties import format_properties
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.exchange import Exchange
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
 from rocketline.wire import headers
+from rocketline.wire.bodies import encode
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
@@ -107,6 +109,10 @@ class Questions:
         )
         self._ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
+    def create_group(self, group: str) -> None:
+        """Make a consumer group."""
+        self._ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode(SubscriptionGroupConfig(group)))
+
     def depths(self, topic: str, queues: int) -> list[int]:
         """How many messages each queue has ever got."""
         return [self._max_offset(topic, queue_id) for queue_id in range(queues)]
@@ -116,14 +122,19 @@ class Questions:
         answer = self._ask(RequestCode.GET_MAX_OFFSET, header)
         return headers.decode(headers.GetMaxOffsetResponseHeader, answer.ext).offset
 
-    def send(self, topic: str) -> None:
+    def send_to_each(self, topic: str, queues: int) -> None:
+        """Store one small message in each queue."""
+        for queue_id in range(queues):
+            self.send(topic, queue_id)
+
+    def send(self, topic: str, queue_id: int = 0) -> None:
         """Store one small message; a topic that is not there is made."""
         header = headers.SendMessageRequestHeaderV2(
             producer_group="bench-producer",
             topic=topic,
             default_topic=AUTO_CREATE_TOPIC,
             default_topic_queue_nums=1,
-            queue_id=0,
+            queue_id=queue_id,
             sys_flag=0,
             born_timestamp=SystemClock().wall_ms(),
             flag=0,
@@ -147,8 +158,8 @@ class Questions:
         )
         return self._ask(RequestCode.PULL_MESSAGE, header).body
 
-    def _ask(self, code: RequestCode, header: headers.Header, body: bytes = b"") -> Command:
-        answer = self._exchange.ask(Command(code, headers.encode(header), body))
+    def _ask(self, code: RequestCode, header: headers.Header | None, body: bytes = b"") -> Command:
+        answer = self._exchange.ask(Command(code, {} if header is None else headers.encode(header), body))
         if answer.code != ResponseCode.SUCCESS:
             raise ResponseError(answer.code, answer.remark, request=code.name)
         return answer
