@@ -92,6 +92,7 @@ class GroupTable:
         return self._table.others[_FORBIDDEN]
 
     def all(self) -> Mapping[str, SubscriptionGroupConfig]:
+        """As they are now, and will be: whoever takes a rest while looking through them looks through a copy."""
         return self._table.entries
 
     def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, SubscriptionGroupConfig]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import Steps
 from rocketline.broker.registration import Registration
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
@@ -210,7 +211,8 @@ class _Link:
         if is_enough_to_check and await self._is_up_to_date():
             return True
         timeout_s = self._settings.value.register_broker_timeout_mills / 1000
-        for command in self._registration.of_all() if whole else self._registration.of_topics(names):
+        commands = self._registration.of_all() if whole else self._registration.of_topics(names)
+        for command in await _in_turns(commands):
             answer = await self.ask(command, timeout_s)
             if answer is None:
                 return False
@@ -232,6 +234,17 @@ class _Link:
     def _take_order_topics(self, answer: Command) -> None:
         if answer.body:
             self._on_order_topics(decode(KVTable, answer.body).table)
+
+
+async def _in_turns(steps: Steps[list[Command]]) -> list[Command]:
+    """What the steps are for, one a turn of the loop."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: list[Command] = done.value
+            return made
+        await asyncio.sleep(0)
 
 
 async def _resolved(address: str) -> list[str]:

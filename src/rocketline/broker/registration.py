@@ -8,21 +8,39 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.broker.topics import TopicTable
 from rocketline.errors import LocalProtocolError
+from rocketline.logs import Log
 from rocketline.model.route import MASTER_ID, PERM_READ, PERM_WRITE, QueueData, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.settings import Settings
-from rocketline.wire import headers
-from rocketline.wire.bodies import RegisterBrokerBody, encode, encode_register_body
+from rocketline.wire import dialect, headers
+from rocketline.wire.bodies import RegisterBrokerBody, compressed_pieces, encode
+from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 
+_log = Log(__name__)
+
+PART_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of topics in one registration, some 25,000: a frame carries 16 MiB, and a name server reads it in one go."""
 _READ_WRITE = PERM_READ | PERM_WRITE
+_NO_TOPICS: Final = b'"topicConfigTable":{}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A whole registration, and what it was made from."""
+
+    config: BrokerConfig
+    version: DataVersion
+    commands: list[Command]
 
 
 class Registration:
@@ -31,27 +49,28 @@ class Registration:
     def __init__(self, settings: Settings[BrokerConfig], topics: TopicTable, address: str, ha_address: str) -> None:
         self._settings, self._topics = settings, topics
         self.address, self._ha_address = address, ha_address
+        self._told: _Told | None = None
 
-    def of_all(self) -> list[Command]:
-        """Every topic: one command, or several where registrations are to be split.
+    def of_all(self) -> Steps[list[Command]]:
+        """Every topic: one command, or several where registrations are to be split, or are too large for one.
 
-        A name server takes a known topic's new configuration only with a new version, so all parts but the last, which
-        has the true one, bear versions of their own.
+        What was told is kept for the next time, and for the next name server, until something changes.
         """
         config, version = self._settings.value, self._topics.data_version
-        topics = list(self._topics.all().values())
-        size = config.split_registration_size if config.enable_split_registration else max(len(topics), 1)
-        parts = [topics[at : at + size] for at in range(0, len(topics), size)] or [[]]
-        passing = (replace(version, timestamp=-number) for number in range(1, len(parts)))
-        return [self._command(part, number) for part, number in zip(parts, (*passing, version), strict=True)]
+        if self._told is None or self._told.config is not config or self._told.version != version:
+            commands = yield from self._commands(list(self._topics.all().values()), is_whole=True)
+            self._told = _Told(config, version, commands)
+            if len(commands) > 1 and not config.enable_split_registration:
+                _log.info("too many topics for one registration", parts=len(commands))
+        return [replace(command) for command in self._told.commands]
 
-    def of_topics(self, names: Collection[str]) -> list[Command]:
+    def of_topics(self, names: Collection[str]) -> Steps[list[Command]]:
         """Some topics; those that no longer exist are left out."""
         known = self._topics.all()
         topics = [known[name] for name in names if name in known]
         if self._settings.value.enable_single_topic_register:
             return [self._single(topic) for topic in topics]
-        return [self._command(topics, self._topics.data_version)] if topics else []
+        return (yield from self._commands(topics, is_whole=False)) if topics else []
 
     def version_query(self) -> Command:
         """Asks whether the name server knows our topics as they are now."""
@@ -76,10 +95,35 @@ class Registration:
         )
         return Command(RequestCode.UNREGISTER_BROKER, headers.encode(header))
 
-    def _command(self, topics: Collection[TopicConfig], version: DataVersion) -> Command:
-        config = self._settings.value
-        table = TopicConfigTable(version, topic_config_table=self._as_permitted(topics))
-        body, is_compressed = _encoded(RegisterBrokerBody(table), is_compressed=config.compressed_register)
+    def _commands(self, topics: list[TopicConfig], *, is_whole: bool) -> Steps[list[Command]]:
+        """In parts of `splitRegistrationSize`, if that is set, and of no more than `PART_BYTES_MAX`.
+
+        A name server takes a known topic's new configuration only with a new version, so all parts but the last, which
+        has the true one, bear versions of their own.
+        """
+        config, version = self._settings.value, self._topics.data_version
+        shown = list(self._as_permitted(topics).values())
+        texts: list[bytes] = []
+        for topic, is_step in each_with_pause(shown):
+            texts.append(dialect.write({topic.topic_name: to_value(topic)})[1:-1])
+            if is_step:
+                yield
+        count_max = config.split_registration_size if config.enable_split_registration and is_whole else None
+        parts = _parts([*map(len, texts)], count_max)
+        passing = (replace(version, timestamp=-number) for number in range(1, len(parts)))
+        commands = []
+        for part, number in zip(parts, (*passing, version), strict=True):
+            commands.append((yield from self._command(shown[part], texts[part], number)))
+        return commands
+
+    def _command(self, topics: list[TopicConfig], texts: list[bytes], version: DataVersion) -> Steps[Command]:
+        config, body = self._settings.value, None
+        if config.compressed_register:
+            body = yield from _compressed(topics, version)
+        is_compressed = body is not None
+        if body is None:
+            before, after = encode(RegisterBrokerBody(TopicConfigTable(version))).split(_NO_TOPICS)
+            body = b"".join((before, _NO_TOPICS[:-1], b",".join(texts), b"}", after))
         header = headers.RegisterBrokerRequestHeader(
             broker_name=config.broker_name,
             broker_addr=self.address,
@@ -113,11 +157,25 @@ class Registration:
         return {topic.topic_name: replace(topic, perm=topic.perm & allowed) for topic in topics}
 
 
-def _encoded(body: RegisterBrokerBody, *, is_compressed: bool) -> tuple[bytes, bool]:
-    """The body, and whether it came out compressed: not every name of a topic can be written in that form."""
-    if is_compressed:
-        try:
-            return encode_register_body(body, compressed=True), True
-        except LocalProtocolError:
-            pass
-    return encode_register_body(body, compressed=False), False
+def _parts(sizes: list[int], count_max: int | None) -> list[slice]:
+    """Where to cut, so that no part is larger than allowed; one part if there is nothing."""
+    parts, begin, size = [], 0, 0
+    for at, more in enumerate(sizes):
+        if at > begin and (size + more > PART_BYTES_MAX or (count_max is not None and at - begin >= count_max)):
+            parts.append(slice(begin, at))
+            begin, size = at, 0
+        size += more
+    return [*parts, slice(begin, len(sizes))]
+
+
+def _compressed(topics: list[TopicConfig], version: DataVersion) -> Steps[bytes | None]:
+    """None if it does not go: not every name of a topic can be written in that form."""
+    body = RegisterBrokerBody(TopicConfigTable(version, topic_config_table={t.topic_name: t for t in topics}))
+    pieces = []
+    try:
+        for piece in compressed_pieces(body):
+            pieces.append(piece)
+            yield
+    except LocalProtocolError:
+        return None
+    return b"".join(pieces)

@@ -46,10 +46,10 @@ class SavedTable(Generic[Config]):
         """`field` is what the file calls the entries, `saved` the version that it has, if there is one.
 
         `others` are further fields of the file, each a map of values by name, which come before it."""
-        self.entries = entries
-        """Replaced by every change, never edited."""
+        self.entries = dict(entries)
+        """Edited by every change: whoever takes a rest while looking through it looks through a copy."""
         self.others: Mapping[str, Mapping[str, Any]] = others or {}
-        """Likewise."""
+        """Replaced by every change, never edited."""
         self.data_version = saved or DataVersion(timestamp=clock.wall_ms())
         """What name servers and slaves compare."""
         self.version = 0
@@ -88,8 +88,9 @@ class SavedTable(Generic[Config]):
         others: Mapping[str, Mapping[str, Any]],
         data_version: DataVersion,
     ) -> None:
-        self.entries = _changed(self.entries, changes)
-        self.others = {**self.others, **{field: _changed(self.others[field], some) for field, some in others.items()}}
+        _change(self.entries, changes)
+        for field, some in others.items():
+            self.others = {**self.others, field: _change(dict(self.others[field]), some)}
         self.data_version = data_version
         self.version += 1
 
@@ -135,7 +136,7 @@ class SavedTable(Generic[Config]):
     def _begin(self) -> FileSave:
         self._folded_s = self._clock.monotonic()
         self._journal.rotate()
-        return FileSave(self._files, self._path, self._pieces(self.entries, self.others, self.data_version))
+        return FileSave(self._files, self._path, self._pieces(dict(self.entries), self.others, self.data_version))
 
     def _pieces(
         self, entries: Mapping[str, Config], others: Mapping[str, Mapping[str, Any]], data_version: DataVersion
@@ -167,12 +168,11 @@ class SavedTable(Generic[Config]):
             return False
 
 
-def _changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with those put in, and those taken out that are None."""
-    made = dict(table)
+def _change(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with those put in, and those taken out that are None."""
     for name, value in changes.items():
         if value is None:
-            made.pop(name, None)
+            table.pop(name, None)
         else:
-            made[name] = value
-    return made
+            table[name] = value
+    return table

@@ -90,6 +90,7 @@ class TopicTable:
         return None if config is None else is_batched(config)
 
     def all(self) -> Mapping[str, TopicConfig]:
+        """As they are now, and will be: whoever takes a rest while looking through them looks through a copy."""
         return self._table.entries
 
     def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, TopicConfig]:

@@ -5,6 +5,7 @@ from rocketline.wire.bodies.codec import decode_answer as decode_answer
 from rocketline.wire.bodies.codec import encode as encode
 from rocketline.wire.bodies.codec import encode_in_parts as encode_in_parts
 from rocketline.wire.bodies.registration import RegisterBrokerBody as RegisterBrokerBody
+from rocketline.wire.bodies.registration import compressed_pieces as compressed_pieces
 from rocketline.wire.bodies.registration import decode_register_body as decode_register_body
 from rocketline.wire.bodies.registration import encode_register_body as encode_register_body
 from rocketline.wire.bodies.routes import encode_route as encode_route

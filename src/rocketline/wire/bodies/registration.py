@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import field
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
@@ -31,6 +32,7 @@ _WITH_MAPPINGS = 413
 """5.0.0."""
 _LINE_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 _INT32 = struct.Struct(">i")
+_TOPICS_A_PIECE = 100
 
 
 @record
@@ -73,12 +75,26 @@ def encode_register_body(body: RegisterBrokerBody, *, compressed: bool, version:
         return encode(table)
     if not compressed:
         return encode(body)
-    topics = [_format_topic(topic) for topic in table.topic_config_table.values()]
-    mappings = [encode(mapping) for mapping in table.topic_queue_mapping_info_map.values()]
-    plain = [_sized(encode(table.data_version)), *_counted(topics), _sized(dialect.write(body.filter_server_list))]
+    return b"".join(compressed_pieces(body, version=version))
+
+
+def compressed_pieces(body: RegisterBrokerBody, *, version: int = CURRENT_VERSION) -> Iterator[bytes]:
+    """The same in the compressed form, some topics at a time: for whoever must not stop for all of it."""
+    stream = zlib.compressobj(9)
+    for plain in _plain_pieces(body, version):
+        yield stream.compress(plain)
+    yield stream.flush()
+
+
+def _plain_pieces(body: RegisterBrokerBody, version: int) -> Iterator[bytes]:
+    table = body.topic_config_serialize_wrapper
+    topics, mappings = [*table.topic_config_table.values()], [*table.topic_queue_mapping_info_map.values()]
+    yield _sized(encode(table.data_version)) + _INT32.pack(len(topics))
+    for at in range(0, len(topics), _TOPICS_A_PIECE):
+        yield b"".join([_sized(_format_topic(topic)) for topic in topics[at : at + _TOPICS_A_PIECE]])
+    yield _sized(dialect.write(body.filter_server_list))
     if version >= _WITH_MAPPINGS:
-        plain += _counted(mappings)
-    return zlib.compress(b"".join(plain), 9)
+        yield b"".join([_INT32.pack(len(mappings)), *(_sized(encode(mapping)) for mapping in mappings)])
 
 
 def _inflate(data: bytes) -> bytes:
@@ -145,7 +161,3 @@ def _format_topic(topic: TopicConfig) -> bytes:
 
 def _sized(part: bytes) -> bytes:
     return _INT32.pack(len(part)) + part
-
-
-def _counted(parts: list[bytes]) -> list[bytes]:
-    return [_INT32.pack(len(parts)), *map(_sized, parts)]
