@@ -26,6 +26,7 @@
     │  ├─ SelectorError              the application's queue selector failed
     │  ├─ RouteError                 nobody knows where to send it
     │  │  ├─ NoNameServerError · NotNameServerError · TopicNotFoundError · BrokerNotFoundError
+    │  │  ├─ RouteRefusedError       what a name server says of a topic cannot be true
     │  │  └─ NameServerNotReadyError … now (retryable)
     │  ├─ SendFailedError            every attempt failed; `attempts` has them all
     │  ├─ CallTimeoutError           the time of the whole call was over before the next attempt
@@ -292,6 +293,17 @@ class BrokerNotFoundError(RouteError):
         super().__init__(f"broker {broker_name!r} has no address: {problem}")
 
 
+class RouteRefusedError(RouteError):
+    """What a name server says of a topic is beyond what is believed: a stranger may have registered there."""
+
+    def __init__(self, topic: str, problem: str) -> None:
+        self.topic, self.problem = topic, problem
+        super().__init__(
+            f"the route of topic {topic!r} is not believed: {problem}. Look for brokers that should not be there, with "
+            "`rocketline cluster show`"
+        )
+
+
 class SendFailedError(ClientError):
     """Every attempt to send a message failed."""
 
@@ -309,7 +321,9 @@ class CallTimeoutError(ClientError, TimeoutError):
 
     def __init__(self, what: str, timeout_s: float, cause: Exception | None = None) -> None:
         self.what, self.timeout_s, self.cause = what, timeout_s, cause
-        super().__init__(f"{what} took longer than its {timeout_s:g} s{f'; last: {cause}' if cause else ''}")
+        super().__init__(
+            f"{what} took longer than its {abs(max(timeout_s, 0.0)):g} s{f'; last: {cause}' if cause else ''}"
+        )
 
 
 class NoMessageError(ClientError):

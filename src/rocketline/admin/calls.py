@@ -19,6 +19,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.model.route import TopicRouteData
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode_answer
+from rocketline.wire.bodies.believed_routes import decode_route
 from rocketline.wire.bodies.routes import ClusterInfo
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
@@ -77,13 +78,13 @@ class Calls:
         return decode_answer(ClusterInfo, answer.body)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where a topic is now. Raises `TopicNotFoundError`."""
+        """Where a topic is now. Raises `TopicNotFoundError` or `RouteRefusedError`."""
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         try:
             answer = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         except TopicNotExistError:
             raise TopicNotFoundError(topic, self.runtime.name_servers) from None
-        return decode_answer(TopicRouteData, answer.body)
+        return decode_route(topic, answer.body)
 
     # --- brokers
 

@@ -11,7 +11,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.model.route import PERM_READ, TopicRouteData
 from rocketline.net.background import Background
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.believed_routes import decode_route
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
@@ -82,7 +82,7 @@ class Routes:
     def _taken(self, topic: str, answer: Command | None) -> Queues | None:
         """What the answer says, remembered. Where there is none, what was known before still holds."""
         if answer is not None and answer.code == ResponseCode.SUCCESS:
-            self._known[topic] = _readable_queues(topic, decode(TopicRouteData, answer.body))
+            self._known[topic] = _readable_queues(topic, decode_route(topic, answer.body))
         elif answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
             self._known.pop(topic, None)
         return self._known.get(topic)

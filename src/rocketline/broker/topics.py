@@ -13,15 +13,13 @@ from rocketline.broker.system_topics import system_topics
 from rocketline.clock import Clock
 from rocketline.model import names
 from rocketline.model.group_config import SubscriptionGroupConfig
+from rocketline.model.queue import QUEUES_MAX as QUEUES_MAX
 from rocketline.model.route import PERM_INHERIT, PERM_READ, PERM_WRITE
 from rocketline.model.sys_flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.json_files import load_json
-
-QUEUES_MAX = 16_384
-"""Of one topic. Apache's broker takes any number; many commands go through all queues of a topic one by one."""
 
 OnChange = Callable[[Sequence[TopicConfig]], None]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -211,11 +212,16 @@ class ConsistentHash:
 
     def _ring(self, client_ids: Sequence[str]) -> dict[int, str]:
         ring: dict[int, str] = {}
+        places: Counter[str] = Counter()
         for client in client_ids:
             # A client that is listed twice gets twice the places, and goes on counting them.
-            first = list(ring.values()).count(client) if client_ids.count(client) > 1 else 0
+            first = places[client]
             for number in range(first, first + self.virtual_nodes):
-                ring[self.hash_of(f"{client}-{number}")] = client
+                place = self.hash_of(f"{client}-{number}")
+                if place in ring:
+                    places[ring[place]] -= 1
+                ring[place] = client
+                places[client] += 1
         return ring
 
     def _next_place(self, places: Sequence[int], queue: MessageQueue) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 
 from rocketline.client.options import ClientOptions, RpcHook, Tls
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError, ConnectionLostError
+from rocketline.errors import ClosedError, ConfigError, ConnectError, ConnectionLostError
 from rocketline.net.channel import Channel, ChannelLimits, Dispatch
 from rocketline.net.config import TlsConfig
 from rocketline.net.remote import Remote
@@ -146,7 +146,12 @@ class Connections:
         if remote is None:
             if self._is_closed:
                 raise ClosedError(f"the client was closed: nobody at {address} is asked any more")
-            remote = self._remotes[address] = Remote(
+            remote = self._remotes[address] = self._new_remote(address)
+        return remote
+
+    def _new_remote(self, address: str) -> Remote:
+        try:
+            return Remote(
                 address,
                 dispatch=self._dispatch,
                 tls=self._tls,
@@ -157,7 +162,8 @@ class Connections:
                 on_connect=lambda: self._on_connect(address),
                 clock=self._clock,
             )
-        return remote
+        except ConfigError as error:  # brokers may register any text
+            raise ConnectError(address, str(error)) from None
 
     def _prepared(self, command: Command, address: str) -> Command:
         """A copy with what is added: the caller may send the same command to several addresses."""
@@ -188,7 +194,7 @@ def vip_address(address: str) -> str:
     '127.0.0.1:10909'
     """
     host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) - _VIP_OFFSET}"
+    return f"{host}:{int(port) - _VIP_OFFSET}" if port.isascii() and port.isdigit() else address
 
 
 def tls_context(tls: bool | Tls | ssl.SSLContext) -> ssl.SSLContext | None:

@@ -17,9 +17,11 @@ from rocketline.client.send_attempts import SendAttempts
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
 from rocketline.client.sending import Sending
-from rocketline.errors import ResponseError, RocketlineError
+from rocketline.client.shared_waits import SharedWaits
+from rocketline.errors import CallTimeoutError, RequestTimeoutError, ResponseError, RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import Waiter
+from rocketline.net.remote import no_connection
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
@@ -40,6 +42,7 @@ class Delivery:
     def __init__(self, runtime: ClientRuntime, sending: Sending) -> None:
         self._runtime, self._sending = runtime, sending
         self._clock, self._routes, self._connections = runtime.clock, runtime.routes, runtime.connections
+        self._waits = SharedWaits(runtime)
         self.positions: Positions = {}
         self._is_plain = not sending.hooks and not runtime.preparation.is_needed
         self._is_vip = runtime.options.vip_channel
@@ -67,8 +70,14 @@ class Delivery:
 
     async def find_queues(self, topic: str, timeout_s: float) -> None:
         """Have `publish_info` know the topic, in the time of a call. Raises what it raises, and `CallTimeoutError`."""
-        async with self._runtime.limit_search(topic, timeout_s):
-            await self.publish_info(topic)
+        self._sending.topics.add(topic)
+        if self._sending.publish_info(topic) is not None:
+            return
+        try:
+            await self._waits.wait(f"find the queues of {topic}", lambda: self.publish_info(topic), timeout_s)
+        except TimeoutError:
+            servers = ", ".join(self._runtime.name_servers)
+            raise CallTimeoutError(f"asking {servers} where {topic!r} is", timeout_s) from None
 
     async def send(
         self,
@@ -87,12 +96,16 @@ class Delivery:
             await self.find_queues(request.topic, timeout_s)
             first = sending.first_queue(request, self.positions, queue, selector)
             assert first is not None
-            return await self.go_on(request, mode, first, None, started_s, timeout_s, is_given=is_given)
         outcome: Outcome = None
         waiter: asyncio.Future[Command] = self.loop.create_future()
+        due_s = started_s + timeout_s
         try:
-            left_s = started_s + timeout_s - self._clock.monotonic()
-            address = self.begin(request, first, sending.first_timeout_s(left_s, is_given=is_given), waiter)
+            left_s = sending.first_timeout_s(due_s - self._clock.monotonic(), is_given=is_given)
+            address = self.begin(request, first, left_s, waiter)
+            if address is None and (missing := self._missing(first)) is not None:
+                await self._connect(missing, left_s)
+                left_s = sending.first_timeout_s(due_s - self._clock.monotonic(), is_given=is_given)
+                address = self.begin(request, first, left_s, waiter)
             if address is not None:
                 outcome = receipt = sending.receipt(await waiter, request, first, address)
                 if receipt.status is _SEND_OK and sending.faults is None:
@@ -174,9 +187,28 @@ class Delivery:
         channel = self._connections.channel(address)
         if channel is None or channel.is_congested:
             return None
+        if timeout_s <= 0:
+            raise RequestTimeoutError(address, "the time was over before the message's turn came")
         opaque = channel.expect(waiter, _SEND_CODE, timeout_s)
         channel.send_frame(self._sending.requests.frame(request, queue, broker_name, self._clock.wall_ms(), opaque))
         return address
+
+    def _missing(self, queue: MessageQueue) -> str | None:
+        """The address of the queue's broker, if a connection to it is all that `begin` lacks."""
+        address = self._routes.master(self._routes.broker_of(queue)) if self._is_plain else None
+        if address is not None and self._connections.channel(address := self._runtime.target(address, vip=True)):
+            return None
+        return address
+
+    async def _connect(self, address: str, timeout_s: float) -> None:
+        """Make the connection. All who want the same wait for it, and then go the short way together."""
+        limit_s = self._runtime.options.connect_timeout_s
+        try:
+            await self._waits.wait(
+                f"connect to {address}", lambda: self._connections.connect(address, limit_s), timeout_s
+            )
+        except TimeoutError:
+            raise no_connection(address, timeout_s) from None
 
     async def _try(
         self, request: SendRequest, attempts: SendAttempts, queue: MessageQueue, mode: SendMode

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from rocketline.client.assigned_queues import NOWHERE, AssignedQueue, AssignedQueues
+from rocketline.client.backoff import PullBackoff
 from rocketline.client.lite_pull_options import LitePullOptions
 from rocketline.client.pull_request import PullQuery
 from rocketline.client.pulling import Pulls, PullStatus
@@ -22,7 +23,6 @@ from rocketline.wire.codes import ResponseCode
 
 START_UNKNOWN_S: Final = 3.0
 """The pause after nobody could tell where a queue begins. Java: PULL_TIME_DELAY_MILLS_ON_EXCEPTION."""
-BROKER_FLOW_CONTROL_S: Final = 0.02
 
 
 class LitePullLoops:
@@ -70,12 +70,13 @@ class LitePullLoops:
             await asyncio.wait(tasks)
 
     async def _run(self, assigned: AssignedQueue) -> None:
+        backoff = PullBackoff()
         while not assigned.cache.is_dropped:
-            pause_s = self._queues.pause_s(assigned) or await self._pull(assigned)
+            pause_s = self._queues.pause_s(assigned) or await self._pull(assigned, backoff)
             if pause_s:
                 await self._runtime.sleep(pause_s)
 
-    async def _pull(self, assigned: AssignedQueue) -> float:
+    async def _pull(self, assigned: AssignedQueue, backoff: PullBackoff) -> float:
         """One pull and what follows from it; how long to wait afterwards."""
         queue, seeks = assigned.queue, assigned.seeks
         try:
@@ -87,18 +88,19 @@ class LitePullLoops:
         subscription = self._subscription(queue.topic)
         if subscription is None:  # given up, and the next rebalance takes the queue away
             return self._runtime.options.pull_pause_s
-        assigned.cache.last_pull_s = self._runtime.clock.monotonic()
+        assigned.cache.last_pull_s = begun_s = self._runtime.clock.monotonic()
         try:
             query = self._query(assigned, subscription)
             result = await self._pulls.pull(query, self._options.suspend_timeout_s)
         except Exception as error:  # noqa: BLE001  # an application's hook may raise anything
-            return self._pause_after(error, queue)
+            return self._pause_after(error, queue, backoff)
         if result.status is PullStatus.OFFSET_ILLEGAL:
             self._throttle.warning(
                 "offset outside of its queue", "reading goes on elsewhere", queue=queue, offset=result.next_offset
             )
         self._queues.put(assigned, seeks, result)
-        return 0.0
+        elapsed_s = self._runtime.clock.monotonic() - begun_s
+        return backoff.after(result.next_offset - query.offset, result.status is PullStatus.FOUND, elapsed_s)
 
     def _query(self, assigned: AssignedQueue, subscription: SubscriptionData) -> PullQuery:
         return PullQuery(
@@ -111,8 +113,8 @@ class LitePullLoops:
             with_subscription=True,
         )
 
-    def _pause_after(self, error: Exception, queue: MessageQueue) -> float:
+    def _pause_after(self, error: Exception, queue: MessageQueue, backoff: PullBackoff) -> float:
         if isinstance(error, FlowControlError) and error.code == ResponseCode.FLOW_CONTROL:
-            return BROKER_FLOW_CONTROL_S
+            return backoff.after_refusal()
         self._throttle.warning("pull failed", "the queue is pulled again soon", queue=queue, problem=error)
         return self._runtime.options.pull_pause_s

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rocketline.client.backoff import PullBackoff
 from rocketline.client.consumer_stats import ConsumerStats
 from rocketline.client.consumption import Consumption
 from rocketline.client.handling import Queue
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 SUSPENDED_S: Final = 1.0
 FULL_S: Final = 0.05
 """How long a queue rests that has too many messages, unless some are done with before."""
-BROKER_FLOW_CONTROL_S: Final = 0.02
 SUSPEND_AT_BROKER_S: Final = 15.0
 """How long a broker may hold a pull back."""
 _MIB: Final = 1024 * 1024
@@ -99,6 +99,7 @@ class PullLoop:
         self._was_locked = False
         """An orderly queue is read from the stored offset once its lock is ours: its last owner has saved it then."""
         self._rest: asyncio.Future[None] | None = None
+        self._backoff = PullBackoff()
         self._ahead: tuple[PullQuery, PullBegun] | None = None
         """The next pull, if it was asked while the messages of the last were still being looked at."""
 
@@ -139,7 +140,7 @@ class PullLoop:
     async def _rest_after(self, error: Exception) -> None:
         desk = self._desk
         if isinstance(error, FlowControlError) and error.code == ResponseCode.FLOW_CONTROL:
-            await desk.runtime.sleep(BROKER_FLOW_CONTROL_S)
+            await desk.runtime.sleep(self._backoff.after_refusal())
             return
         if not self.process_queue.is_dropped:
             desk.throttle.warning("pull failed", "the queue is pulled again soon", queue=self.queue, problem=error)
@@ -168,7 +169,10 @@ class PullLoop:
         except RocketlineError:
             self.next_offset, self._ahead = query.offset, None
             raise
+        pause_s = self._backoff.after(raw.next_offset - query.offset, raw.status is PullStatus.FOUND, elapsed_s)
         await self._take_in(result, elapsed_s)
+        if pause_s:
+            await desk.runtime.sleep(pause_s)
 
     def _query(self) -> PullQuery | None:
         """What to ask next; None if nobody has subscribed to the topic any more."""
@@ -192,6 +196,8 @@ class PullLoop:
         desk, options = self._desk, self._desk.options
         if raw.status is not PullStatus.FOUND or options.orderly or desk.is_suspended or options.pull_interval_s:
             return
+        if raw.next_offset <= query.offset:
+            return  # the same messages again?
         if desk.limits.leave_room_for(self.process_queue, raw.next_offset - query.offset, len(raw.body)):
             following = self._query()
             if following is not None and (begun := desk.pulls.begin(following)) is not None:

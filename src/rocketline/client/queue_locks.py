@@ -37,10 +37,10 @@ class QueueLocks:
     async def lock(self, queue: MessageQueue) -> bool:
         """Take or renew one lock, and say whether it is ours."""
         locked = await self._ask(self._runtime.routes.broker_of(queue), [queue])
-        if locked is None:
+        if locked is None or queue not in locked:
             return False
-        self._note(locked)
-        return queue in locked
+        self._note([queue])
+        return True
 
     async def lock_all(self) -> None:
         """Renew the locks of all queues, with one request to each broker; those it leaves out are no longer ours.

@@ -13,7 +13,8 @@ from rocketline.errors import ClosedError, NameServerNotReadyError, RocketlineEr
 from rocketline.logs import Log
 from rocketline.model.names import AUTO_CREATE_TOPIC
 from rocketline.model.route import TopicRouteData
-from rocketline.wire import bodies, headers
+from rocketline.wire import headers
+from rocketline.wire.bodies.believed_routes import decode_route
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
 
@@ -93,7 +94,7 @@ class RouteUpdates:
                 raise refusal
             _log.warning("the route that is known stays", topic=topic, problem=refusal)
             return None
-        route = bodies.decode(TopicRouteData, checked(answer, question, "the name server").body)
+        route = decode_route(topic, checked(answer, question, "the name server").body)
         return route if default_topic_queue_nums is None else limit_queues(route, default_topic_queue_nums)
 
     def _take(self, topic: str, route: TopicRouteData) -> bool:

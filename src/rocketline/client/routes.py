@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import RemoteProtocolError, RouteRefusedError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID, PERM_READ, PERM_WRITE, BrokerData, TopicQueueMappingInfo, TopicRouteData
+from rocketline.wire.bodies.believed_routes import ROUTE_QUEUES_MAX
 
 STATIC_BROKER_PREFIX: Final = "__syslo__"
 """The queues of a static topic name this and their scope in place of a broker."""
@@ -56,7 +57,8 @@ class RouteTable:
     # --- what name servers and brokers told
 
     def apply(self, topic: str, route: TopicRouteData) -> bool:
-        """Take a route in. False if it says the same as before, in whatever order. Raises `RemoteProtocolError`."""
+        """Take a route in. False if it says the same as before, in whatever order. Raises `RemoteProtocolError`
+        or `RouteRefusedError`."""
         route = _sorted(route)
         if self._routes.get(topic) == route:
             return False
@@ -212,11 +214,15 @@ def _logical_broker(scope: str) -> str:
 
 def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:
     """`broker:count;broker:count`, in this order."""
-    queues = []
+    queues: list[MessageQueue] = []
     for entry in conf.split(";"):
         name, _, count = entry.partition(":")
         if not (count.isascii() and count.isdigit()):
             raise RemoteProtocolError(f"topic {topic!r} has the order configuration {conf!r}, not broker:count;…")
+        if len(count) > 9 or len(queues) + int(count) > ROUTE_QUEUES_MAX:
+            raise RouteRefusedError(
+                topic, f"its order configuration gives broker {name!r} {count[:20]} queues, too many to be believed"
+            )
         queues += [MessageQueue(topic, name, number) for number in range(int(count))]
     return queues
 

@@ -512,7 +512,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _limit_wait(self, opaque: int, code: int, timeout_s: float) -> None:
         now_s = self._owner.clock.monotonic()
-        due_s = now_s + timeout_s
+        due_s = now_s + max(timeout_s, 0.0)
         self._deadlines[opaque] = due_s, now_s, code
         if due_s < self._expiry_due_s - _EXPIRY_S_MIN:
             self._set_expiry(timeout_s)
@@ -566,7 +566,7 @@ class Channel(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 await self._writable()
         except TimeoutError:
-            raise RequestTimeoutError(self.peer, f"the peer took no bytes for {timeout_s:g} s") from None
+            raise RequestTimeoutError(self.peer, f"the peer took no bytes for {max(timeout_s, 0.0):g} s") from None
 
     async def _writable(self) -> None:
         while self._is_write_paused and not self.is_closed:

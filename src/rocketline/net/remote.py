@@ -6,9 +6,10 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 from rocketline.clock import Clock, SystemClock
-from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError
+from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError, RocketlineError
 from rocketline.net.address import parse_address
 from rocketline.net.channel import Channel, ChannelLimits, Dispatch, Outcome
 from rocketline.net.open_channels import OpenChannels
@@ -16,6 +17,7 @@ from rocketline.net.tls import TlsLayer
 from rocketline.wire.codes import ResponseCode, SerializeType
 from rocketline.wire.command import Command, response
 
+_Made: TypeAlias = "asyncio.Future[Channel | None]"
 IDLE_S = 120.0
 _CLOSE_S = 1.0
 _READ_BUFFER_BYTES = 64 * 1024
@@ -59,7 +61,8 @@ class Remote:
         self._tls, self._connect_timeout_s, self._on_connect = tls, connect_timeout_s, on_connect
         self._channel: Channel | None = None
         self._channels = OpenChannels(self.clock, idle_s)
-        self._dialling = asyncio.Lock()
+        self._waiting: list[_Made] | None = None
+        """Who waits for the one who dials; None while nobody does."""
         self._is_closed = False
 
     async def __aenter__(self) -> Remote:
@@ -77,7 +80,7 @@ class Remote:
     @property
     def is_unused(self) -> bool:
         """There is no connection, and nobody is making one."""
-        return not len(self._channels) and not self._dialling.locked()
+        return not len(self._channels) and self._waiting is None
 
     async def request(self, command: Command, timeout_s: float) -> Command:
         """Ask and wait for the answer, whatever its code; dialling counts into `timeout_s`.
@@ -104,15 +107,50 @@ class Remote:
         await self._channels.close(_CLOSE_S)
 
     async def connect(self, timeout_s: float) -> Channel:
-        """The connection, made by one of those who need it while the others wait their own time for it."""
-        try:
-            async with asyncio.timeout(timeout_s), self._dialling:
-                channel = self.channel
-                if channel is None:
-                    channel = self._channel = await self._dial(self._connect_timeout_s)
-        except TimeoutError:
-            raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
+        """The connection, made by one of those who need it while the others wait for that, each its own time.
+
+        If it cannot be made, all are told why; if only the time of the one is over, another one goes on.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_s
+        channel = self.channel
+        while channel is None:
+            left_s = end_s - loop.time()
+            if left_s <= 0:
+                raise no_connection(self.address, timeout_s)
+            try:
+                channel = await (self._dial_for_all(left_s) if self._waiting is None else self._wait_for_it(left_s))
+            except TimeoutError:
+                raise no_connection(self.address, timeout_s) from None
         return channel
+
+    async def _dial_for_all(self, timeout_s: float) -> Channel:
+        waiting: list[_Made] = []
+        self._waiting = waiting
+        outcome: Channel | Exception | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                outcome = self._channel = await self._dial(self._connect_timeout_s)
+        except RocketlineError as error:
+            outcome = error
+            raise
+        finally:
+            self._waiting = None
+            for waiter in waiting:
+                _settle(waiter, outcome)
+        return outcome
+
+    async def _wait_for_it(self, timeout_s: float) -> Channel | None:
+        """Without a task, a lock or a context: thousands may wait. None: whoever dialled has given up."""
+        assert self._waiting is not None
+        loop = asyncio.get_running_loop()
+        made: _Made = loop.create_future()
+        self._waiting.append(made)
+        alarm = loop.call_later(timeout_s, _settle, made, TimeoutError())
+        try:
+            return await made
+        finally:
+            alarm.cancel()
 
     def look_at_clock(self) -> None:
         """Close what is idle and fail what is overdue. This happens by itself; a clock turned by hand calls it."""
@@ -134,7 +172,7 @@ class Remote:
                     await channel.established
         except TimeoutError:
             channel.abort()
-            raise ConnectError(self.address, f"no connection within {timeout_s:g} s") from None
+            raise no_connection(self.address, timeout_s) from None
         except (OSError, UnicodeError) as error:  # the latter is what some host names give
             raise ConnectError(self.address, getattr(error, "strerror", None) or str(error)) from error
         except ConnectionLostError as error:
@@ -153,6 +191,21 @@ class Remote:
 
     def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
         self._channels.discard(channel)
+
+
+def no_connection(address: str, timeout_s: float) -> ConnectError:
+    """None was made in the time given."""
+    problem = f"no connection within {timeout_s:g} s" if timeout_s > 0 else "no time was left for a connection"
+    return ConnectError(address, problem)
+
+
+def _settle(waiter: _Made, outcome: Channel | Exception | None) -> None:
+    if waiter.done():
+        return
+    if isinstance(outcome, Exception):
+        waiter.set_exception(outcome)
+    else:
+        waiter.set_result(outcome)
 
 
 def _refuse(channel: Channel, request: Command) -> Outcome:

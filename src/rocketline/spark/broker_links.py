@@ -30,12 +30,13 @@ from rocketline.errors import (
 )
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
-from rocketline.model.route import MASTER_ID, TopicRouteData
+from rocketline.model.route import MASTER_ID
 from rocketline.model.topic_config import TopicConfig
 from rocketline.spark.client_settings import ClientSettings
 from rocketline.spark.pull_frames import AnswerReader, FrameCutter, PullAnswer
 from rocketline.sync.connections import BlockingConnection, BlockingConnections
 from rocketline.wire import bodies
+from rocketline.wire.bodies.believed_routes import decode_route
 from rocketline.wire.bodies.routes import ClusterInfo
 from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketline.wire.command import Command
@@ -190,7 +191,7 @@ class BrokerLinks:
         answer = self._ask_name_server(command)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise TopicNotFoundError(topic_on_wire, self._choice.addresses)
-        route = bodies.decode(TopicRouteData, checked(answer, command, "the name server").body)
+        route = decode_route(topic_on_wire, checked(answer, command, "the name server").body)
         self._routes.apply(topic_on_wire, route)
 
     def is_gone(self, queue: MessageQueue, route_ttl_s: float) -> bool:

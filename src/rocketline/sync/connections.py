@@ -20,6 +20,7 @@ from typing import Final
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import (
     ClosedError,
+    ConfigError,
     ConnectError,
     ConnectionLostError,
     ForkedError,
@@ -66,7 +67,10 @@ class BlockingConnection:
         busy_wait_s: float = 0.0,
     ) -> None:
         """Dial, and shake hands if `tls` is given. For `busy_wait_s` see `Lookout`. Raises `ConnectError`."""
-        host, port = parse_address(address)
+        try:
+            host, port = parse_address(address)
+        except ConfigError as error:  # brokers may register any text
+            raise ConnectError(address, str(error)) from None
         self.address = address
         self.used_s = 0.0
         """When it was last used; 0 if it is new."""
