@@ -18,7 +18,7 @@ from rocketline.nameserver.handlers import brokers
 from rocketline.net.channel import Channel
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
-from rocketline.wire.bodies import RegisterBrokerBody, decode, decode_register_body, encode, encode_register_body
+from rocketline.wire.bodies import RegisterBrokerBody, decode, encode, encode_register_body, read_register_body
 from rocketline.wire.bodies.routes import BrokerMemberGroupBody
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -126,8 +126,8 @@ async def test_lost_connection_of_a_replaced_slave_changes_nothing(tmp_path: Pat
 
 
 async def test_body_that_was_read_before_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Mock(wraps=decode_register_body)
-    monkeypatch.setattr(brokers, "decode_register_body", read)
+    read = Mock(wraps=read_register_body)
+    monkeypatch.setattr(brokers, "read_register_body", read)
     async with serving(tmp_path) as peer:
         for address, times in ((MASTER, 1), (MASTER, 1), (SLAVE, 2), (SLAVE, 2)):
             await peer.register("T1", "T2", address=address)

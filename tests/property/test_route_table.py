@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rocketline.model.route import BrokerData, QueueData
 from rocketline.model.topic_config import DataVersion, TopicConfig
-from rocketline.nameserver.registration import MinBrokerIdChange, Registration, Unregistration
+from rocketline.nameserver.registration import MinBrokerIdChange, Registration, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
+from steps import finished
 
 CLUSTERS = st.sampled_from(["C", "D"])
 NAMES = st.sampled_from(["A", "B"])
@@ -17,13 +20,20 @@ ADDRESSES = st.sampled_from(["a", "b", "c", "d"])
 CONNECTIONS = st.sampled_from(["x", "y", "z"])
 TOPICS = st.sampled_from(["T1", "T2", "T3"])
 CONFIGS = st.builds(TopicConfig, TOPICS, st.integers(1, 2), st.integers(1, 2), st.integers(0, 7))
+
+
+def registration(topics: list[TopicConfig], broker_name: str, **fields: Any) -> Registration:
+    offers = {topic.topic_name: offer(broker_name, topic) for topic in topics}
+    return Registration(broker_name=broker_name, offers=offers, is_increment=len(offers) == 1, **fields)
+
+
 REGISTRATIONS = st.builds(
-    Registration,
+    registration,
+    topics=st.lists(CONFIGS, max_size=3),
     cluster=CLUSTERS,
     broker_name=NAMES,
     broker_id=st.integers(0, 2),
     address=ADDRESSES,
-    topics=st.lists(CONFIGS, max_size=3).map(lambda configs: {config.topic_name: config for config in configs}),
     data_version=st.builds(DataVersion, st.integers(0, 1), st.integers(0, 1)),
     filter_servers=st.none() | st.lists(st.just("f"), max_size=1),
     heartbeat_timeout_ms=st.none() | st.integers(0, 50),
@@ -36,7 +46,6 @@ class Brokers(RuleBasedStateMachine):
         super().__init__()
         self.table = RouteTable()
         self.now_ms = 0
-        self.refused: set[str] = set()
         self.seen = (self.table.version, self.answers())
 
     def answers(self) -> tuple[object, ...]:
@@ -45,9 +54,10 @@ class Brokers(RuleBasedStateMachine):
 
     @rule(broker=REGISTRATIONS, connection=CONNECTIONS, is_dropping=st.booleans())
     def register(self, broker: Registration, connection: str, is_dropping: bool) -> None:
+        before = self.table.version
         registered = self.table.register(broker, connection, self.now_ms, is_dropping_absent_topics=is_dropping)
         if registered is None:
-            self.refused.add(broker.broker_name)
+            assert self.table.version == before, "I6"
             return
         before = self.table.version
         again = self.table.register(broker, connection, self.now_ms, is_dropping_absent_topics=is_dropping)
@@ -92,7 +102,7 @@ class Brokers(RuleBasedStateMachine):
 
     @rule(name=NAMES, is_wiped=st.booleans())
     def change_perm(self, name: str, is_wiped: bool) -> None:
-        changed = self.table.wipe_write_perm(name) if is_wiped else self.table.add_write_perm(name)
+        changed = finished(self.table.wipe_write_perm(name) if is_wiped else self.table.add_write_perm(name))
         routes = [self.table.route(topic) for topic in self.table.topics()]
         assert changed == len([1 for route in routes if route for q in route.queue_datas if q.broker_name == name])
 
@@ -130,9 +140,15 @@ class Brokers(RuleBasedStateMachine):
         assert all(data.broker_name in clusters[data.cluster] for data in brokers.values()), "I5"
 
     @invariant()
-    def only_a_refusal_leaves_a_broker_without_address(self) -> None:
-        for name, data in self.table.brokers().items():
-            assert data.broker_addrs or name in self.refused, "I6"
+    def every_broker_has_an_address(self) -> None:
+        assert all(data.broker_addrs for data in self.table.brokers().values()), "I6"
+
+    @invariant()
+    def offers_are_counted(self) -> None:
+        table = self.table
+        routes = [route for topic in table.topics() if (route := table.route(topic)) is not None]
+        assert table.offer_total == sum(len(route.queue_datas) for route in routes)
+        assert table.offer_total == sum(map(table.offer_count, table.brokers()))
 
 
 TestBrokers = Brokers.TestCase

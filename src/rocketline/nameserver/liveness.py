@@ -43,6 +43,9 @@ class LiveBrokers:
         self._live: dict[BrokerKey, LiveBroker] = {}
         self._keys_by_connection: dict[object, set[BrokerKey]] = {}
 
+    def __len__(self) -> int:
+        return len(self._live)
+
     def get(self, key: BrokerKey) -> LiveBroker | None:
         return self._live.get(key)
 

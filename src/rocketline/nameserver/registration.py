@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from rocketline.model.route import TopicQueueMappingInfo
+from rocketline.model.route import QueueData, TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.record import record
 
@@ -19,7 +19,10 @@ class Registration:
     broker_id: int
     address: str
     ha_address: str = ""
-    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    offers: Mapping[str, QueueData] = field(default_factory=dict)
+    """The topics, each as this broker offers it."""
+    is_increment: bool = False
+    """It tells of a single topic, beside those that were told before."""
     data_version: DataVersion = field(default_factory=DataVersion)
     mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
     filter_servers: Sequence[str] | None = None
@@ -30,6 +33,11 @@ class Registration:
     zone_name: str | None = None
     body_digest: bytes = b""
     """Of the bytes that the topics, mappings, filter servers and data version were read from."""
+
+
+def offer(broker_name: str, topic: TopicConfig) -> QueueData:
+    """What a broker offers of a topic."""
+    return QueueData(broker_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_sys_flag)
 
 
 @record

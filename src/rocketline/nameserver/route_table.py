@@ -10,13 +10,13 @@ What holds between any two calls:
 - A broker name leaves all tables in the step in which its last address unregisters, and its cluster with it if that is
   now empty (I4). Mappings of static topics alone stay for ever.
 - Two clusters that use the same broker name share one entry, which names the first of them (I5).
-- A broker name without any address can only come from a refused registration (I6).
+- A registration that is refused changes nothing (I6).
 - The values in the tables are replaced, never edited, so an answer may hold them without a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rocketline.model.route import (
@@ -31,6 +31,9 @@ from rocketline.model.route import (
 from rocketline.nameserver.liveness import BrokerKey, LiveBrokers
 from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration
 
+_STEP = 1000
+"""Topics that are changed in one go."""
+
 
 class RouteTable:
     """The six tables, always consistent between two calls."""
@@ -40,10 +43,16 @@ class RouteTable:
         """Changes whenever the answer to a query about routes, topics, brokers or clusters may have changed."""
         self.live = LiveBrokers()
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._offered: dict[str, dict[str, None]] = {}
+        """The topics that each broker name offers: who leaves costs what he had, not what all have."""
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, set[str]] = {}
         self._filter_servers: dict[BrokerKey, list[str]] = {}
         self._mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
+        self.mapped = 0
+        """How many queues the mappings of static topics name, which stay for ever."""
+        self.offer_total = 0
+        """How many topics all broker names offer together."""
 
     # --- registration
 
@@ -57,15 +66,15 @@ class RouteTable:
         known = self._brokers.get(broker.broker_name)
         # A smaller id counts against what was there before the same address gives up another id.
         is_new_min = broker.broker_id < min(known.broker_addrs if known else (), default=0)
-        data = self._enter(broker, known)
+        data = _with_address_free(broker, known)
         key = broker.cluster, broker.address
         if self._is_outdated(broker, data):
             self.live.forget(key)
             return Registered()
         is_first = broker.broker_id not in data.broker_addrs
-        # A single topic is an increment, and an increment on nothing would publish a broker with most topics missing.
-        if is_first and len(broker.topics) == 1:
+        if is_first and broker.is_increment:  # it would publish a broker with most topics missing
             return None
+        self._enter_cluster(broker)
         data = self._put_broker(replace(data, broker_addrs={**data.broker_addrs, broker.broker_id: broker.address}))
         self._publish(broker, data, is_first, is_dropping_absent_topics)
         self.live.put(broker, connection, now_ms)
@@ -73,16 +82,11 @@ class RouteTable:
         change = _min_change(data, None, broker.ha_address) if is_new_min else None
         return Registered(*self._live_master(broker, data), change)
 
-    def _enter(self, broker: Registration, known: BrokerData | None) -> BrokerData:
-        """Make the broker name known to its cluster, and free the address from any other id it had."""
+    def _enter_cluster(self, broker: Registration) -> None:
         names = self._clusters.setdefault(broker.cluster, set())
         if broker.broker_name not in names:
             names.add(broker.broker_name)
             self.version += 1
-        cluster, addrs = (known.cluster, known.broker_addrs) if known else (broker.cluster, {})
-        addrs = {i: a for i, a in addrs.items() if a != broker.address or i == broker.broker_id}
-        is_acting = bool(broker.enable_acting_master)
-        return self._put_broker(BrokerData(cluster, broker.broker_name, addrs, is_acting, broker.zone_name))
 
     def _is_outdated(self, broker: Registration, data: BrokerData) -> bool:
         """Whether a live broker holds the same id from another address, with a greater state version."""
@@ -102,17 +106,15 @@ class RouteTable:
         is_changed = is_first or live is None or live.registration.data_version != broker.data_version
         perm_mask = ~PERM_WRITE if not is_master and data.enable_acting_master else ~0
         name, topics = broker.broker_name, self._topics
-        for topic in broker.topics.values():
-            if is_changed or name not in topics.get(topic.topic_name, ()):
-                perm = topic.perm & perm_mask
-                offer = QueueData(name, topic.read_queue_nums, topic.write_queue_nums, perm, topic.topic_sys_flag)
-                self._put_queues(topic.topic_name, offer)
+        for topic, offer in broker.offers.items():
+            if is_changed or name not in topics.get(topic, ()):
+                self._put_queues(topic, offer if perm_mask == ~0 else replace(offer, perm=offer.perm & perm_mask))
         if is_changed:
             self._put_mappings(broker.mappings)
 
     def _drop_absent_topics(self, broker: Registration) -> None:
-        for topic in [t for t, offers in self._topics.items() if broker.broker_name in offers]:
-            if topic not in broker.topics:
+        for topic in self._topics_of(broker.broker_name):
+            if topic not in broker.offers:
                 self._drop_queues(topic, (broker.broker_name,))
 
     def _put_broker(self, data: BrokerData) -> BrokerData:
@@ -122,25 +124,36 @@ class RouteTable:
         return data
 
     def _put_queues(self, topic: str, offer: QueueData) -> None:
-        offers = self._topics.setdefault(topic, {})
-        if offers.get(offer.broker_name) != offer:
-            offers[offer.broker_name] = offer
+        offers, name = self._topics.setdefault(topic, {}), offer.broker_name
+        known = offers.get(name)
+        if known != offer:
+            offers[name] = offer
             self.version += 1
+            if known is None:
+                self._offered.setdefault(name, {})[topic] = None
+                self.offer_total += 1
 
     def _drop_queues(self, topic: str, broker_names: Iterable[str]) -> None:
         offers = self._topics[topic]
         for name in broker_names:
             if offers.pop(name, None) is not None:
                 self.version += 1
+                self.offer_total -= 1
+                offered = self._offered[name]
+                del offered[topic]
+                if not offered:
+                    del self._offered[name]
         if not offers:
             del self._topics[topic]
 
     def _put_mappings(self, mappings: Mapping[str, TopicQueueMappingInfo]) -> None:
         for topic, mapping in mappings.items():
-            by_broker = self._mappings.setdefault(topic, {})
-            if by_broker.get(mapping.bname) != mapping:
+            by_broker = self._mappings.get(topic, {})
+            known = by_broker.get(mapping.bname)
+            if known != mapping:
                 # Answers hold the inner mapping itself, so it is replaced.
                 self._mappings[topic] = {**by_broker, mapping.bname: mapping}
+                self.mapped += mapped(mapping) - (mapped(known) if known else 0)
                 self.version += 1
 
     def _put_filter_servers(self, key: BrokerKey, addresses: Sequence[str] | None) -> None:
@@ -202,10 +215,12 @@ class RouteTable:
         masterless = {name for name in reduced if self._is_masterless(name)}
         if not (removed or masterless):
             return
-        for topic, offers in list(self._topics.items()):
-            for name in offers.keys() & masterless:
-                self._put_perm(topic, name, offers[name].perm & ~PERM_WRITE)
-            self._drop_queues(topic, offers.keys() & removed)
+        for name in masterless:
+            for topic in self._topics_of(name):
+                self._put_perm(topic, name, self._topics[topic][name].perm & ~PERM_WRITE)
+        for name in removed:
+            for topic in self._topics_of(name):
+                self._drop_queues(topic, (name,))
 
     def _is_masterless(self, name: str) -> bool:
         data = self._brokers[name]
@@ -228,22 +243,30 @@ class RouteTable:
             names = offers.keys() if cluster is None else offers.keys() & self._clusters.get(cluster, set())
             self._drop_queues(topic, list(names))
 
-    def wipe_write_perm(self, broker_name: str) -> int:
-        """Forbid writing to all topics of a broker, until it registers a changed version; how many there are."""
-        topics = self._topics_of(broker_name)
-        for topic in topics:
-            self._put_perm(topic, broker_name, self._topics[topic][broker_name].perm & ~PERM_WRITE)
-        return len(topics)
+    def wipe_write_perm(self, broker_name: str) -> Generator[None, None, int]:
+        """Forbid writing to all topics of a broker, until it registers a changed version; how many there are.
 
-    def add_write_perm(self, broker_name: str) -> int:
+        In steps, as brokers may have very many; so is all else that returns a generator.
+        """
+        return self._put_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_perm(self, broker_name: str) -> Generator[None, None, int]:
         """Allow reading and writing, and nothing else, for all topics of a broker; how many there are."""
-        topics = self._topics_of(broker_name)
-        for topic in topics:
-            self._put_perm(topic, broker_name, PERM_READ | PERM_WRITE)
-        return len(topics)
+        return self._put_perms(broker_name, lambda perm: PERM_READ | PERM_WRITE)
+
+    def _put_perms(self, broker_name: str, change: Callable[[int], int]) -> Generator[None, None, int]:
+        count = 0
+        for topic in self._topics_of(broker_name):
+            offer = self._topics.get(topic, {}).get(broker_name)
+            if offer is not None:  # it may have gone since the last step
+                self._put_perm(topic, broker_name, change(offer.perm))
+                count += 1
+                if count % _STEP == 0:
+                    yield
+        return count
 
     def _topics_of(self, broker_name: str) -> list[str]:
-        return [topic for topic, offers in self._topics.items() if broker_name in offers]
+        return list(self._offered.get(broker_name, ()))
 
     def _put_perm(self, topic: str, broker_name: str, perm: int) -> None:
         self._put_queues(topic, replace(self._topics[topic][broker_name], perm=perm))
@@ -280,15 +303,49 @@ class RouteTable:
     def topics(self) -> list[str]:
         return list(self._topics)
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Generator[None, None, list[str]]:
         """The topics that any broker of the cluster offers; none if the cluster is unknown."""
-        names = self._clusters.get(cluster, set())
-        return [topic for topic, offers in self._topics.items() if not names.isdisjoint(offers)]
+        names = frozenset(self._clusters.get(cluster, ()))
+        return self._select(lambda offers: not names.isdisjoint(offers))
 
-    def topics_with_sys_flag(self, *, present: int, absent: int = 0) -> list[str]:
+    def _select(self, is_wanted: Callable[[Mapping[str, QueueData]], bool]) -> Generator[None, None, list[str]]:
+        chosen = []
+        for number, topic in enumerate(self.topics(), 1):
+            offers = self._topics.get(topic)
+            if offers and is_wanted(offers):
+                chosen.append(topic)
+            if number % (8 * _STEP) == 0:
+                yield
+        return chosen
+
+    def offer_count(self, broker_name: str) -> int:
+        """How many topics a broker name offers."""
+        return len(self._offered.get(broker_name, ()))
+
+    def count_new(self, broker_name: str, topics: Collection[str]) -> int:
+        """How many of these topics a broker name does not offer yet."""
+        return len(topics) - len(self._offered.get(broker_name, {}).keys() & topics)
+
+    @property
+    def broker_name_count(self) -> int:
+        return len(self._brokers)
+
+    def topics_with_sys_flag(self, *, present: int, absent: int = 0) -> Generator[None, None, list[str]]:
         """The topics whose first offer has all bits of `present` and none of `absent` in its system flag."""
-        first_flags = {topic: next(iter(offers.values())).topic_sys_flag for topic, offers in self._topics.items()}
-        return [topic for topic, flag in first_flags.items() if flag & (present | absent) == present]
+        bits = present | absent
+        return self._select(lambda offers: next(iter(offers.values())).topic_sys_flag & bits == present)
+
+
+def mapped(mapping: TopicQueueMappingInfo) -> int:
+    """What a mapping costs."""
+    return 1 + len(mapping.curr_id_map)
+
+
+def _with_address_free(broker: Registration, known: BrokerData | None) -> BrokerData:
+    """The broker name as it is when this one comes: its address is free from any other id it had."""
+    cluster, addrs = (known.cluster, known.broker_addrs) if known else (broker.cluster, {})
+    addrs = {i: a for i, a in addrs.items() if a != broker.address or i == broker.broker_id}
+    return BrokerData(cluster, broker.broker_name, addrs, bool(broker.enable_acting_master), broker.zone_name)
 
 
 def _min_change(data: BrokerData, offline_address: str | None, ha_address: str | None) -> MinBrokerIdChange:

@@ -14,6 +14,7 @@ from rocketline.nameserver.handlers.kv import KvHandlers
 from rocketline.nameserver.handlers.routes import RouteHandlers
 from rocketline.nameserver.handlers.topics import TopicHandlers
 from rocketline.nameserver.kv_config import KvConfig
+from rocketline.nameserver.lane import Lane
 from rocketline.nameserver.notices import Notices
 from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
@@ -88,6 +89,7 @@ class NameServer:
             call_soon=asyncio.get_running_loop().call_soon,
             on_change=self._tell_change,
         )
+        self._lane = Lane(asyncio.get_running_loop().call_soon, self._throttle)
         answers = RouteAnswers(self.table, self._kv, self._settings)
         replies = RouteReplies(answers)
         writes_json = config.network.serialize_type is SerializeType.JSON
@@ -105,8 +107,10 @@ class NameServer:
         settings, clock, table = self._settings, self._clock, self.table
         return {
             **RouteHandlers(answers, replies, settings, clock).by_code(),
-            **BrokerHandlers(table, self._kv, settings, self._unregistrations, self._tell_change, clock).by_code(),
-            **TopicHandlers(table, settings).by_code(),
+            **BrokerHandlers(
+                table, self._kv, settings, self._unregistrations, self._tell_change, clock, self._lane, self._throttle
+            ).by_code(),
+            **TopicHandlers(table, settings, self._lane).by_code(),
             **KvHandlers(self._kv).by_code(),
             **ConfigurationHandlers(settings).by_code(),
         }

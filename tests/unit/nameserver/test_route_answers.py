@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from name_servers import UNUSED_PEER, kept_reply
-from rocketline.model.topic_config import TopicConfig
+from rocketline.model.route import QueueData
 from rocketline.nameserver.config import NameServerConfig, load_settings
 from rocketline.nameserver.kv_config import KvConfig
 from rocketline.nameserver.registration import Registration
@@ -34,9 +34,9 @@ class Sources:
         self.register()
 
     def register(self, broker_name: str = "B", **fields: bool) -> None:
-        topics = {name: TopicConfig(name, 4, 4) for name in ("T1", "T2")}
+        offers = {name: QueueData(broker_name, 4, 4, 6) for name in ("T1", "T2")}
         broker = Registration(
-            cluster="C", broker_name=broker_name, broker_id=1, address=f"{broker_name}:1", topics=topics,
+            cluster="C", broker_name=broker_name, broker_id=1, address=f"{broker_name}:1", offers=offers,
             enable_acting_master=fields.get("enable_acting_master", False),
         )  # fmt: skip
         self.table.register(broker, "connection", 0)

@@ -8,28 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import NamedTuple
 
 from rocketline.clock import Clock
-from rocketline.logs import Log
-from rocketline.model.route import BrokerMemberGroup
+from rocketline.logs import Log, Throttle
+from rocketline.model.route import BrokerMemberGroup, QueueData, TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion
+from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
-from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration
+from rocketline.nameserver.lane import SHORT_BYTES, Lane, Work
+from rocketline.nameserver.limits import TOPICS_MAX, doubt
+from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
-from rocketline.wire.bodies import decode, decode_register_body, encode
+from rocketline.wire.bodies import decode, encode, read_register_body
 from rocketline.wire.bodies.lists import KVTable
 from rocketline.wire.bodies.routes import BrokerMemberGroupBody, ClusterInfo
 from rocketline.wire.codes import V3_0_11, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
 _log = Log(__name__)
+_STEP = 2000
+"""Topics that are looked at in one go."""
+_VERSION_BYTES_MAX = 4096
+"""A data version has some 60."""
 
 
 class BrokerHandlers:
@@ -43,9 +51,13 @@ class BrokerHandlers:
         unregistrations: Unregistrations,
         on_change: Callable[[MinBrokerIdChange], None],
         clock: Clock,
+        lane: Lane,
+        log: Throttle,
     ) -> None:
         self._table, self._kv, self._settings, self._clock = table, kv, settings, clock
         self._unregistrations, self._on_change = unregistrations, on_change
+        self._lane, self._log = lane, log
+        self._cluster_info: tuple[int, bytes] = (-1, b"")
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -57,14 +69,53 @@ class BrokerHandlers:
             RequestCode.BROKER_HEARTBEAT: self._heartbeat,
         }
 
-    def _register(self, channel: Channel, request: Command) -> Command:
+    def _register(self, channel: Channel, request: Command) -> Outcome:
+        """What the broker said last and says again is not read again: it repeats its whole table every 30 s. A new
+        table is read in steps."""
         asked = headers.decode(headers.RegisterBrokerRequestHeader, request.ext)
+        work, key = self._registering(channel, request, asked), (asked.cluster_name, asked.broker_addr)
+        return self._lane.do(channel, request, work, key, is_short=len(request.body) <= SHORT_BYTES)
+
+    def _registering(self, channel: Channel, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Work:
         if asked.body_crc32 not in (0, zlib.crc32(request.body) & 0x7FFFFFFF):
             return response(ResponseCode.SYSTEM_ERROR, "the CRC-32 of the body is not that of the header")
-        self._unregistrations.apply()
+        yield
+        digest = _digest(request, asked.compressed)
+        yield
         live = self._table.live.get((asked.cluster_name, asked.broker_addr))
-        broker = _registration(asked, request, live.registration if live else None)
-        config = self._settings.value
+        if live is not None and live.registration.body_digest == digest:
+            last = live.registration
+            said = _Said(last.offers, last.is_increment, last.data_version, last.mappings, last.filter_servers)
+        else:
+            said = yield from self._read(request, asked)
+        self._unregistrations.apply()
+        return self._take(channel, _registration(asked, said, digest))
+
+    def _read(self, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Generator[None, None, _Said]:
+        """The body, in steps; topics that cannot be are left out."""
+        body = yield from read_register_body(
+            request.body, compressed=asked.compressed, version=request.version, topics_max=TOPICS_MAX
+        )
+        table, name = body.topic_config_serialize_wrapper, asked.broker_name
+        offers: dict[str, QueueData] = {}
+        for number, topic in enumerate(table.topic_config_table.values(), 1):
+            made = offer(name, topic)
+            if problem := doubt(topic.topic_name, made):
+                self._log.warning("topic left out", problem, broker=name, address=asked.broker_addr)
+            else:
+                offers[topic.topic_name] = made
+            if number % _STEP == 0:
+                yield
+        # Before 3.0.11 a body said nothing of filter servers.
+        filter_servers = body.filter_server_list if request.version >= V3_0_11 else None
+        is_increment = len(table.topic_config_table) == 1
+        return _Said(offers, is_increment, table.data_version, table.topic_queue_mapping_info_map, filter_servers)
+
+    def _take(self, channel: Channel, broker: Registration) -> Command:
+        if refusal := limits.problem(self._table, broker, channel):
+            self._log.warning("broker refused", refusal, broker=broker.broker_name[:255], address=broker.address[:255])
+            return response(ResponseCode.SYSTEM_ERROR, f"not registered: {refusal}")
+        config, live = self._settings.value, self._table.live.get((broker.cluster, broker.address))
         registered = self._table.register(
             broker, channel, self._now_ms(), is_dropping_absent_topics=config.delete_topic_with_broker_registration
         )
@@ -89,20 +140,25 @@ class BrokerHandlers:
         return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=body)
 
     def _unregister(self, channel: Channel, request: Command) -> Command:
-        """The answer comes before the tables change."""
+        """The answer comes before the tables change. A registration that is still being read does not happen."""
         asked = headers.decode(headers.UnRegisterBrokerRequestHeader, request.ext)
+        self._lane.cancel((asked.cluster_name, asked.broker_addr))
         broker = Unregistration(asked.cluster_name, asked.broker_name, asked.broker_addr)
         if not self._unregistrations.submit(broker):
             return response(ResponseCode.SYSTEM_ERROR, "too many brokers wait to be unregistered: try again")
         return response(ResponseCode.SUCCESS)
 
     def _get_clusters(self, channel: Channel, request: Command) -> Command:
-        return response(ResponseCode.SUCCESS, body=encode(ClusterInfo(self._table.brokers(), self._table.clusters())))
+        version = self._table.version
+        if self._cluster_info[0] != version:
+            info = ClusterInfo(self._table.brokers(), self._table.clusters())
+            self._cluster_info = version, encode(info)
+        return response(ResponseCode.SUCCESS, body=self._cluster_info[1])
 
     def _query_data_version(self, channel: Channel, request: Command) -> Command:
         """Tells a broker whether to register again, and counts as a sign of life."""
         asked = headers.decode(headers.QueryDataVersionRequestHeader, request.ext)
-        theirs = decode(DataVersion, request.body) if request.body else None
+        theirs = decode(DataVersion, request.body[:_VERSION_BYTES_MAX]) if request.body else None
         key = asked.cluster_name, asked.broker_addr
         self._table.live.touch(key, self._now_ms())
         live = self._table.live.get(key)
@@ -126,38 +182,28 @@ class BrokerHandlers:
         return int(self._clock.monotonic() * 1000)
 
 
-def _registration(
-    asked: headers.RegisterBrokerRequestHeader, request: Command, last: Registration | None
-) -> Registration:
-    """What the broker says, read from the request; what it said last and says again is not read again.
+class _Said(NamedTuple):
+    """What the body of a registration says."""
 
-    A broker repeats its whole topic table every 30 s, and reading 10,000 topics would hold the loop for 80 ms.
-    """
-    digest = _digest(request, asked.compressed)
-    if last is not None and last.body_digest == digest:
-        topics, data_version, mappings, filter_servers = (
-            last.topics,
-            last.data_version,
-            last.mappings,
-            last.filter_servers,
-        )
-    else:
-        body = decode_register_body(request.body, compressed=asked.compressed, version=request.version)
-        table = body.topic_config_serialize_wrapper
-        topics, data_version = table.topic_config_table, table.data_version
-        mappings = table.topic_queue_mapping_info_map
-        # Before 3.0.11 a body said nothing of filter servers.
-        filter_servers = body.filter_server_list if request.version >= V3_0_11 else None
+    offers: Mapping[str, QueueData]
+    is_increment: bool
+    data_version: DataVersion
+    mappings: Mapping[str, TopicQueueMappingInfo]
+    filter_servers: Sequence[str] | None
+
+
+def _registration(asked: headers.RegisterBrokerRequestHeader, said: _Said, digest: bytes) -> Registration:
     return Registration(
         cluster=asked.cluster_name,
         broker_name=asked.broker_name,
         broker_id=asked.broker_id,
         address=asked.broker_addr,
         ha_address=asked.ha_server_addr,
-        topics=topics,
-        data_version=data_version,
-        mappings=mappings,
-        filter_servers=filter_servers,
+        offers=said.offers,
+        is_increment=said.is_increment,
+        data_version=said.data_version,
+        mappings=said.mappings,
+        filter_servers=said.filter_servers,
         heartbeat_timeout_ms=asked.heartbeat_timeout_millis,
         enable_acting_master=asked.enable_acting_master,
         zone_name=asked.zone_name,

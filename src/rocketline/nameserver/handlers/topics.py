@@ -8,10 +8,14 @@ ADD_WRITE_PERM_OF_BROKER (327).
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from rocketline.model.route import TopicRouteData
+from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
+from rocketline.nameserver.lane import SHORT_BYTES, Lane, Work
 from rocketline.nameserver.route_table import RouteTable
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
@@ -20,6 +24,9 @@ from rocketline.wire.bodies.lists import TopicList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
+_STEP = 5000
+"""Topics that are encoded in one go."""
+_HEAD, _TAIL = b'{"topicList":[', b"]}"
 _UNIT, _UNIT_SUB = 1, 2
 """Bits of a topic's system flag. Java: TopicSysFlag."""
 
@@ -27,8 +34,8 @@ _UNIT, _UNIT_SUB = 1, 2
 class TopicHandlers:
     """Lists and changes of topics."""
 
-    def __init__(self, table: RouteTable, settings: Settings[NameServerConfig]) -> None:
-        self._table, self._settings = table, settings
+    def __init__(self, table: RouteTable, settings: Settings[NameServerConfig], lane: Lane) -> None:
+        self._table, self._settings, self._lane = table, settings, lane
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -44,17 +51,25 @@ class TopicHandlers:
             RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._list_unit_sub_without_unit,
         }
 
-    def _wipe_write_perm(self, channel: Channel, request: Command) -> Command:
+    def _wipe_write_perm(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.WipeWritePermOfBrokerRequestHeader, request.ext)
-        count = self._table.wipe_write_perm(asked.broker_name)
-        header = headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count)
-        return response(ResponseCode.SUCCESS, ext=headers.encode(header))
 
-    def _add_write_perm(self, channel: Channel, request: Command) -> Command:
+        def work() -> Work:
+            count = yield from self._table.wipe_write_perm(asked.broker_name)
+            header = headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count)
+            return response(ResponseCode.SUCCESS, ext=headers.encode(header))
+
+        return self._lane.do(channel, request, work())
+
+    def _add_write_perm(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.AddWritePermOfBrokerRequestHeader, request.ext)
-        count = self._table.add_write_perm(asked.broker_name)
-        header = headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count)
-        return response(ResponseCode.SUCCESS, ext=headers.encode(header))
+
+        def work() -> Work:
+            count = yield from self._table.add_write_perm(asked.broker_name)
+            header = headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count)
+            return response(ResponseCode.SUCCESS, ext=headers.encode(header))
+
+        return self._lane.do(channel, request, work())
 
     def _delete(self, channel: Channel, request: Command) -> Command:
         asked = headers.decode(headers.DeleteTopicFromNamesrvRequestHeader, request.ext)
@@ -64,39 +79,58 @@ class TopicHandlers:
     def _register(self, channel: Channel, request: Command) -> Command:
         asked = headers.decode(headers.RegisterTopicRequestHeader, request.ext)
         if request.body:
-            self._table.register_topic(asked.topic, decode(TopicRouteData, request.body).queue_datas)
+            if len(request.body) > SHORT_BYTES:
+                return response(ResponseCode.SYSTEM_ERROR, f"the body of this request has at most {SHORT_BYTES} bytes")
+            offers = decode(TopicRouteData, request.body).queue_datas
+            refusals = [limits.doubt(asked.topic, offer) for offer in offers]
+            refusals += [limits.topics_problem(self._table, offer.broker_name, (asked.topic,)) for offer in offers]
+            if refusal := next(filter(None, refusals), ""):
+                return response(ResponseCode.SYSTEM_ERROR, refusal)
+            self._table.register_topic(asked.topic, offers)
         return response(ResponseCode.SUCCESS)
 
-    def _list_all(self, channel: Channel, request: Command) -> Command:
+    def _list_all(self, channel: Channel, request: Command) -> Outcome:
         if not self._settings.value.enable_all_topic_list:
             return response(ResponseCode.SYSTEM_ERROR, "the list of all topics is disabled: enableAllTopicList=false")
-        return _listed(self._table.topics())
+        return self._lane.do(channel, request, _listing(self._table.topics()))
 
-    def _list_of_cluster(self, channel: Channel, request: Command) -> Command:
+    def _list_of_cluster(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.GetTopicsByClusterRequestHeader, request.ext)
-        return self._listed_if_enabled(self._table.topics_of_cluster(asked.cluster))
+        return self._list_if_enabled(channel, request, self._table.topics_of_cluster(asked.cluster))
 
     def _list_system(self, channel: Channel, request: Command) -> Command:
         """The names of clusters and brokers, each of which is a topic that brokers create; and one broker to ask."""
         clusters = self._table.clusters()
         names = dict.fromkeys([*clusters, *(name for names in clusters.values() for name in names)])
         members = [data.broker_addrs for data in self._table.brokers().values() if data.broker_addrs]
-        return _listed(list(names), members[0][min(members[0])] if members else None)
+        body = encode(TopicList(list(names), members[0][min(members[0])] if members else None))
+        return response(ResponseCode.SUCCESS, body=body)
 
-    def _list_unit(self, channel: Channel, request: Command) -> Command:
-        return self._listed_if_enabled(self._table.topics_with_sys_flag(present=_UNIT))
+    def _list_unit(self, channel: Channel, request: Command) -> Outcome:
+        return self._list_if_enabled(channel, request, self._table.topics_with_sys_flag(present=_UNIT))
 
-    def _list_unit_sub(self, channel: Channel, request: Command) -> Command:
-        return self._listed_if_enabled(self._table.topics_with_sys_flag(present=_UNIT_SUB))
+    def _list_unit_sub(self, channel: Channel, request: Command) -> Outcome:
+        return self._list_if_enabled(channel, request, self._table.topics_with_sys_flag(present=_UNIT_SUB))
 
-    def _list_unit_sub_without_unit(self, channel: Channel, request: Command) -> Command:
-        return self._listed_if_enabled(self._table.topics_with_sys_flag(present=_UNIT_SUB, absent=_UNIT))
+    def _list_unit_sub_without_unit(self, channel: Channel, request: Command) -> Outcome:
+        chosen = self._table.topics_with_sys_flag(present=_UNIT_SUB, absent=_UNIT)
+        return self._list_if_enabled(channel, request, chosen)
 
-    def _listed_if_enabled(self, topics: list[str]) -> Command:
+    def _list_if_enabled(self, channel: Channel, request: Command, topics: Generator[None, None, list[str]]) -> Outcome:
         if not self._settings.value.enable_topic_list:
             return response(ResponseCode.SYSTEM_ERROR, "lists of topics are disabled: enableTopicList=false")
-        return _listed(topics)
+
+        def work() -> Work:
+            return (yield from _listing((yield from topics)))
+
+        return self._lane.do(channel, request, work())
 
 
-def _listed(topics: list[str], broker_address: str | None = None) -> Command:
-    return response(ResponseCode.SUCCESS, body=encode(TopicList(topics, broker_address)))
+def _listing(topics: list[str]) -> Work:
+    """The answer, encoded in steps: the list as it would be, cut in parts and put together again."""
+    parts = []
+    for at in range(0, len(topics), _STEP):
+        if at:
+            yield
+        parts.append(encode(TopicList(topics[at : at + _STEP])).removeprefix(_HEAD).removesuffix(_TAIL))
+    return response(ResponseCode.SUCCESS, body=_HEAD + b",".join(parts) + _TAIL)

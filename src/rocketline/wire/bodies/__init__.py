@@ -8,4 +8,5 @@ from rocketline.wire.bodies.registration import RegisterBrokerBody as RegisterBr
 from rocketline.wire.bodies.registration import compressed_pieces as compressed_pieces
 from rocketline.wire.bodies.registration import decode_register_body as decode_register_body
 from rocketline.wire.bodies.registration import encode_register_body as encode_register_body
+from rocketline.wire.bodies.registration import read_register_body as read_register_body
 from rocketline.wire.bodies.routes import encode_route as encode_route

@@ -7,9 +7,11 @@ servers, and since 5.0 the queue mappings. A line says neither whether the topic
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
-from collections.abc import Iterator
-from dataclasses import field
+from collections.abc import Generator, Iterator
+from dataclasses import field, replace
+from typing import Any
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.route import TopicQueueMappingInfo
@@ -17,6 +19,7 @@ from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.record import record
 from rocketline.wire import dialect
 from rocketline.wire.bodies.codec import decode, encode, from_value
+from rocketline.wire.bodies.json_tables import NotStandardError, Tables, entries, quoted_integer_keys
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import CURRENT_VERSION
 
@@ -30,6 +33,12 @@ _WITH_FILTER_SERVERS = 37
 """3.0.11: before it, the body was the topics alone."""
 _WITH_MAPPINGS = 413
 """5.0.0."""
+_WRAPPER = "topicConfigSerializeWrapper"
+_STEP = 256
+"""Topics that are read in one go, in some two milliseconds."""
+_PIECE_BYTES = 1024 * 1024
+TOLERATED_MAX = 32 * 1024
+"""Characters of the dialect, which Python itself reads. Brokers write standard JSON, but for bare integer keys."""
 _LINE_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 _INT32 = struct.Struct(">i")
 _TOPICS_A_PIECE = 100
@@ -48,24 +57,115 @@ def decode_register_body(data: bytes, *, compressed: bool, version: int) -> Regi
 
     No body at all is a broker without topics, whose table has never changed.
     """
+    reading = read_register_body(data, compressed=compressed, version=version)
+    try:
+        while True:
+            next(reading)
+    except StopIteration as end:
+        body: RegisterBrokerBody = end.value
+        return body
+
+
+def read_register_body(
+    data: bytes, *, compressed: bool, version: int, topics_max: int = sys.maxsize
+) -> Generator[None, None, RegisterBrokerBody]:
+    """The same in steps of a few milliseconds each, for a server that has others to serve in between.
+
+    More than `topics_max` topics are a `RemoteProtocolError`, too.
+    """
     if not data:
         return RegisterBrokerBody()
-    if version < _WITH_FILTER_SERVERS:
-        return RegisterBrokerBody(decode(TopicConfigTable, data))
-    if not compressed:
-        return decode(RegisterBrokerBody, data)
-    parts = _Parts(_inflate(data))
-    data_version = decode(DataVersion, parts.bytes())
-    topics = [_parse_topic(parts.bytes()) for _ in range(parts.count())]
-    filter_servers = decode(list[str], parts.bytes())
-    mappings_count = parts.count() if version >= _WITH_MAPPINGS else 0
-    mappings = [decode(TopicQueueMappingInfo, parts.bytes()) for _ in range(mappings_count)]
-    table = TopicConfigTable(
-        data_version,
-        topic_config_table={topic.topic_name: topic for topic in topics},
-        topic_queue_mapping_info_map={mapping.topic: mapping for mapping in mappings},
-    )
+    if version < _WITH_FILTER_SERVERS or not compressed:
+        return (yield from _read_json(data, topics_max, is_bare=version < _WITH_FILTER_SERVERS))
+    parts = _Parts((yield from _inflate(data)))
+    data_version = decode(DataVersion, parts.bytes(), tolerated_max=TOLERATED_MAX)
+    topics: dict[str, TopicConfig] = {}
+    for number in _numbers(parts.count(), topics_max):
+        topic = _parse_topic(parts.bytes())
+        topics[topic.topic_name] = topic
+        if number % _STEP == 0:
+            yield
+    filter_servers = decode(list[str], parts.bytes(), tolerated_max=TOLERATED_MAX)
+    mappings: dict[str, TopicQueueMappingInfo] = {}
+    for number in _numbers(parts.count() if version >= _WITH_MAPPINGS else 0, topics_max):
+        mapping = decode(TopicQueueMappingInfo, parts.bytes(), tolerated_max=TOLERATED_MAX)
+        mappings[mapping.topic] = mapping
+        if number % _STEP == 0:
+            yield
+    table = TopicConfigTable(data_version, topic_config_table=topics, topic_queue_mapping_info_map=mappings)
     return RegisterBrokerBody(table, filter_servers)
+
+
+def _numbers(count: int, count_max: int) -> range:
+    _check_count(count, count_max)
+    return range(1, count + 1)
+
+
+def _read_json(data: bytes, topics_max: int, *, is_bare: bool) -> Generator[None, None, RegisterBrokerBody]:
+    """A body in JSON, which `is_bare` if it is the table alone. What `json` cannot read is read if it is short."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"registration of {len(data)} bytes is no UTF-8 at byte {error.start}") from None
+    problem = "it has references"
+    if '"$ref"' not in text:
+        try:
+            return (yield from _read_tables(text, topics_max, is_bare=is_bare))
+        except NotStandardError:
+            quoted = []
+            for piece in quoted_integer_keys(text):
+                quoted.append(piece)
+                yield
+        try:
+            return (yield from _read_tables("".join(quoted), topics_max, is_bare=is_bare))
+        except NotStandardError as error:
+            problem = str(error)
+    if len(text) > TOLERATED_MAX:
+        raise RemoteProtocolError(
+            f"registration of {len(text)} characters cannot be read: {problem}. Beyond {TOLERATED_MAX} characters it "
+            "must be standard JSON"
+        )
+    body = RegisterBrokerBody(decode(TopicConfigTable, data)) if is_bare else decode(RegisterBrokerBody, data)
+    _check_count(len(body.topic_config_serialize_wrapper.topic_config_table), topics_max)
+    return body
+
+
+def _read_tables(text: str, topics_max: int, *, is_bare: bool) -> Generator[None, None, RegisterBrokerBody]:
+    """Topics and mappings are made one by one, the rest of the body at the end."""
+    topics: dict[str, TopicConfig] = {}
+    mappings: dict[str, TopicQueueMappingInfo] = {}
+    rest: dict[str, Any] = {_WRAPPER: {}}
+    tables: Tables = {"topicConfigTable": {}, "topicQueueMappingInfoMap": {}, "topicQueueMappingDetailMap": {}}
+    for number, (path, key, value) in enumerate(entries(text, tables if is_bare else {_WRAPPER: tables})):
+        table = path[-1] if path else _WRAPPER if is_bare else ""
+        if table == "topicConfigTable":
+            if value is not None:
+                topics[key] = from_value(TopicConfig, value)
+        elif table == "topicQueueMappingInfoMap":
+            if value is not None:
+                mappings[key] = from_value(TopicQueueMappingInfo, value)
+        elif table == _WRAPPER:
+            rest[_WRAPPER][key] = value
+        elif not path:
+            rest[key] = value
+        if number % _STEP == 0:
+            # Each topic may be in three tables; what is in none of them is not worth reading in such numbers.
+            _check_count(max(len(topics), len(mappings), number // 4), topics_max)
+            yield
+    _check_count(max(len(topics), len(mappings)), topics_max)
+    body = from_value(RegisterBrokerBody, rest)
+    wrapper = body.topic_config_serialize_wrapper
+    return replace(
+        body,
+        topic_config_serialize_wrapper=replace(
+            wrapper, topic_config_table=topics, topic_queue_mapping_info_map=mappings
+        ),
+    )
+
+
+def _check_count(count: int, count_max: int) -> None:
+    if count > count_max:
+        raise RemoteProtocolError(f"registration of {count} topics or more: {count_max} are read")
 
 
 def encode_register_body(body: RegisterBrokerBody, *, compressed: bool, version: int = CURRENT_VERSION) -> bytes:
@@ -97,17 +197,26 @@ def _plain_pieces(body: RegisterBrokerBody, version: int) -> Iterator[bytes]:
         yield b"".join([_INT32.pack(len(mappings)), *(_sized(encode(mapping)) for mapping in mappings)])
 
 
-def _inflate(data: bytes) -> bytes:
+def _inflate(data: bytes) -> Generator[None, None, bytes]:
     stream = zlib.decompressobj()
+    pieces: list[bytes] = []
+    left, rest = PLAIN_BYTES_MAX, data
     try:
-        plain = stream.decompress(data, PLAIN_BYTES_MAX)
+        while left and not stream.eof:
+            piece = stream.decompress(rest, min(left, _PIECE_BYTES))
+            rest = stream.unconsumed_tail
+            if not piece and not rest:
+                break  # it is cut short
+            pieces.append(piece)
+            left -= len(piece)
+            yield
     except zlib.error as error:
         raise RemoteProtocolError(f"compressed registration of {len(data)} bytes is no zlib stream: {error}") from None
-    if stream.unconsumed_tail:
+    if rest:
         raise RemoteProtocolError(f"compressed registration of {len(data)} bytes holds more than {PLAIN_BYTES_MAX}")
     if not stream.eof:
         raise RemoteProtocolError(f"compressed registration of {len(data)} bytes ends in the middle of its stream")
-    return plain
+    return b"".join(pieces)
 
 
 class _Parts:
@@ -147,7 +256,7 @@ def _parse_topic(line: bytes) -> TopicConfig:
         raise RemoteProtocolError(f"compressed registration: topic {line[:80]!r} has {len(words)} fields, not 5 or 6")
     value: dict[str, object] = dict(zip(_LINE_FIELDS, words, strict=False))
     if len(words) == 6:
-        value["attributes"] = dialect.parse(words[5].encode())
+        value["attributes"] = dialect.parse(words[5].encode(), tolerated_max=TOLERATED_MAX)
     return from_value(TopicConfig, value)
 
 

@@ -1,0 +1,64 @@
+"""Work on many topics is done in steps, and no step has more than its share: counted, not timed."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.route import QueueData
+from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.nameserver.registration import Registration
+from rocketline.nameserver.route_table import RouteTable
+from rocketline.wire.bodies import RegisterBrokerBody, encode_register_body, read_register_body
+from rocketline.wire.bodies.topics import TopicConfigTable
+from steps import counted
+
+MANY = 20_000
+
+
+@pytest.fixture(scope="module")
+def table() -> RouteTable:
+    offers = {f"T{number}": QueueData("B", 1, 1, 6) for number in range(MANY)}
+    table = RouteTable()
+    table.register(Registration(cluster="C", broker_name="B", broker_id=0, address="a", offers=offers), "x", 0)
+    return table
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_registration_is_read_in_steps(compressed: bool) -> None:
+    topics = {f"T{number}": TopicConfig(f"T{number}", 1, 1) for number in range(5000)}
+    body = RegisterBrokerBody(TopicConfigTable(DataVersion(1), topic_config_table=topics))
+    data = encode_register_body(body, compressed=compressed)
+    read, steps = counted(read_register_body(data, compressed=compressed, version=513))
+    assert read == body
+    assert steps >= len(topics) / 256
+    with pytest.raises(RemoteProtocolError, match="4999 are read"):
+        counted(read_register_body(data, compressed=compressed, version=513, topics_max=4999))
+
+
+def test_permissions_are_changed_in_steps(table: RouteTable) -> None:
+    for work in (table.wipe_write_perm("B"), table.add_write_perm("B")):
+        count, steps = counted(work)
+        assert (count, steps >= MANY / 1000) == (MANY, True)
+
+
+def test_topics_are_chosen_in_steps(table: RouteTable) -> None:
+    for work in (table.topics_of_cluster("C"), table.topics_with_sys_flag(present=0)):
+        chosen, steps = counted(work)
+        assert (len(chosen), steps >= MANY / 8000) == (MANY, True)
+
+
+def test_who_leaves_costs_what_he_had(table: RouteTable) -> None:
+    """A small broker that comes and goes beside a large one looks at none of the other's topics."""
+    small = Registration(
+        cluster="C",
+        broker_name="S",
+        broker_id=0,
+        address="s",
+        offers={"T1": QueueData("S", 1, 1, 6), "U": QueueData("S", 1, 1, 6)},
+    )
+    table.register(small, "y", 0)
+    assert (table.offer_count("S"), table.offer_count("B"), table.offer_total) == (2, MANY, MANY + 2)
+    table.unregister(table.live.registered_over("y"))
+    assert (table.offer_count("S"), table.offer_total) == (0, MANY)
+    assert table.route("U") is None
