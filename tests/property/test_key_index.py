@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from long_steps import outcome
 from rocketline.model.java_hash import java_string_hash
 from rocketline.store import key_hashes, key_index
 from rocketline.store.index_file import ENTRY, HEADER
@@ -160,14 +161,14 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(["u1", "u2", "k1", "k2", "k3", "none"]), max_count=st.integers(1, 5))
     def find(self, key: str, max_count: int) -> None:
         known = {offset: None for text, offset, _ in reversed(self.entries) if text == key}
-        found = self.index.find("T", key, max_count, 0, 1 << 60)
+        found = outcome(self.index.find("T", key, max_count, 0, 1 << 60))
         assert found == list(known)[:max_count]
 
     @rule(back_s=st.integers(0, 20), span_s=st.integers(0, 20))
     def find_tag_in_time(self, back_s: int, span_s: int) -> None:
         begin_ms = self.clock.wall_ms() - back_s * 1000
         end_ms = begin_ms + span_s * 1000
-        found = self.index.find("T", "TagA", 100, begin_ms, end_ms, "T")
+        found = outcome(self.index.find("T", "TagA", 100, begin_ms, end_ms, "T"))
         stored = {offset: ms for text, offset, ms in self.entries if text == "T#TagA"}
         assert all(begin_ms <= stored[offset] < end_ms + 1000 for offset in found)
         assert {offset for offset, ms in stored.items() if begin_ms + 1000 <= ms <= end_ms} <= set(found)

@@ -122,7 +122,7 @@ class Families:
             AssignmentHandlers(
                 consumers, topics, groups, kept.request_modes, services.routes.find, settings, services.work
             ),
-            QueryHandlers(kept.store, settings),
+            QueryHandlers(kept.store, settings, services.work),
         ]
 
     def _for_administrators(self) -> list[Family]:

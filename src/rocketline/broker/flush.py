@@ -35,8 +35,9 @@ _CLEAN_FIRST_S: Final = 60.0
 _DEADLINE_CHECK_S: Final = 0.1
 _NO_SPACE_S: Final = 1.0
 """After which an index that finds no room on the disk is tried again."""
-_CATCH_UP_RECORDS: Final = 500
-"""Records that one turn of the loop adds to an index that is being rebuilt: a few milliseconds."""
+_CATCH_UP_EFFORT: Final = 8192
+"""What one turn of the loop adds to an index that is being rebuilt, some hundred records with their keys or one with
+thousands: a few milliseconds."""
 
 
 class Flushed(Enum):
@@ -90,6 +91,7 @@ class Flusher:
         # Soon, not at once: it is told in the midst of an append, which nothing here may break.
         self._store.log.space.on_low = partial(loop.call_soon, self._reserve)
         self._loading = loop.call_later(_NUMPY_AFTER_S, self._slow_thread.submit, load_numpy)
+        self._store.index.on_behind = self._catch_up_soon
         self._catch_up()
         self._reserve()
         return self
@@ -97,7 +99,7 @@ class Flusher:
     async def __aexit__(self, *exc_info: object) -> None:
         """Finish the running syncs; what is still to be flushed the store does when it closes."""
         self._is_closing = True
-        self._store.log.space.on_low = lambda: None
+        self._store.log.space.on_low = self._store.index.on_behind = lambda: None
         for timer in self._timers:
             timer.cancel()
         for handle in (self._next_step, self._loading):
@@ -243,10 +245,16 @@ class Flusher:
 
     def _catch_up(self) -> None:
         """Go on rebuilding the index, in small steps and with as long a pause after each for everybody else."""
+        self._next_step = None
         begin_s = self._clock.monotonic()
-        if not self._is_closing and self._store.catch_up(_CATCH_UP_RECORDS):
+        if not self._is_closing and self._store.catch_up(_CATCH_UP_EFFORT):
             pause_s = self._clock.monotonic() - begin_s if self._store.shortage is None else _NO_SPACE_S
             self._next_step = asyncio.get_running_loop().call_later(pause_s, self._catch_up)
+
+    def _catch_up_soon(self) -> None:
+        """Not at once: the index falls behind in the midst of a dispatch."""
+        if self._next_step is None and not self._is_closing:
+            self._next_step = asyncio.get_running_loop().call_later(0, self._catch_up)
 
 
 def _error(running: asyncio.Future[None]) -> OSError | None:

@@ -2,14 +2,15 @@
 
 The index takes records in log order and no other. Normally each is added as it is dispatched. After a crash the index
 is rebuilt from the log behind the back of the running broker; until that has reached the newest record, new ones are
-not added here but found by it.
+not added here but found by it. The same happens when records come with thousands of keys: they lie in the log anyway,
+and nothing of them is kept in memory until their turn comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from typing import Final
 
 from rocketline.clock import Clock
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
@@ -21,6 +22,9 @@ from rocketline.store.index_keys import indexed
 from rocketline.store.key_index import KeyIndex, SyncJob
 from rocketline.store.log_writer import Entry
 from rocketline.store.record_scan import scan
+
+_RECORD_EFFORT: Final = 16
+"""To find a record in the log takes as long as so many keys."""
 
 
 class IndexBuilder:
@@ -34,6 +38,8 @@ class IndexBuilder:
             else None
         )
         self._behind_at: int | None = None  # where the rebuilding goes on, None if the index is complete
+        self.on_behind: Callable[[], object] = lambda: None
+        """Told when `catch_up` has something to do that it had not before."""
 
     def load(self, checkpoint: Checkpoint, derived_from: int, *, is_clean: bool) -> None:
         """Open the files that can be trusted; the records from `derived_from` on may have to be added again.
@@ -64,9 +70,12 @@ class IndexBuilder:
     def add(self, entries: Iterable[Entry]) -> None:
         """Records were dispatched. Raises `OSError`; they wait in memory then."""
         if self._index is not None and self._behind_at is None:
-            self._index.add([
+            records = [
                 (queue.topic, keys, log_offset, store_ms) for queue, log_offset, _, _, store_ms, keys, _ in entries
-            ])  # fmt: skip
+            ]
+            if not self._index.add(records):
+                self._behind_at = records[0][2]
+                self.on_behind()
 
     def begin_sync(self) -> SyncJob | None:
         """What to sync, off the loop, of files that are full."""
@@ -78,29 +87,34 @@ class IndexBuilder:
         self._index.finish_sync(job)
         return self._index.safe_until_ms
 
-    def catch_up(self, records_max: int, confirmed: int) -> bool:
-        """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`; they wait in
-        memory then."""
+    def catch_up(self, effort_max: int, confirmed: int) -> bool:
+        """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`;
+        the last of them waits in memory then.
+
+        A step is over with the record that makes up `effort_max`: each counts, and each of its keys.
+        """
         if self._index is None or self._behind_at is None:
             return False
-        position = max(self._behind_at, self._log.start)
-        records = list(islice(scan(self._log, position, confirmed, check_crc=False), records_max))
-        is_behind = len(records) == records_max
-        self._behind_at = records[-1].log_offset + records[-1].size if is_behind else None
-        self._index.add([
-            (record.topic.decode("utf-8", "replace"), indexed(record.properties), record.log_offset, record.store_ms)
-            for record in records
-            if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
-        ])  # fmt: skip
-        return is_behind
+        position, done = max(self._behind_at, self._log.start), 0
+        for record in scan(self._log, position, confirmed, check_crc=False):
+            if done >= effort_max:
+                self._behind_at = record.log_offset
+                return True
+            done += _RECORD_EFFORT
+            self._behind_at = record.log_offset + record.size
+            if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+                topic, keys = record.topic.decode("utf-8", "replace"), indexed(record.properties)
+                done += self._index.add_rich((topic, keys, record.log_offset, record.store_ms))
+        self._behind_at = None
+        return False
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None
-    ) -> list[int]:
-        """Log offsets of records with that key, newest first; hashes may collide."""
+    ) -> Generator[None, None, list[int]]:
+        """Log offsets of records with that key, newest first; hashes may collide. It pauses now and then."""
         if self._index is None:
             return []
-        return self._index.find(topic, key, max_count, begin_ms, end_ms, index_type)
+        return (yield from self._index.find(topic, key, max_count, begin_ms, end_ms, index_type))
 
     def write_behind(self) -> None:
         """Raises `OSError`."""

@@ -19,6 +19,9 @@ Weighed: TypeAlias = "tuple[Any, Any] | None"
 _WANTED: Final = (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)
 _KEY_NAMES: Final = tuple(f"{name}{NAME_END}" for name in _WANTED)
 _NAME_END, _VALUE_END = ord(NAME_END), ord(VALUE_END)
+_BLANK: Final = b" "
+_CHARACTERS: Final = 16
+"""So many characters of a long key take as long as a short key."""
 _KEPT_BYTES_MAX: Final = 1024
 """Longer properties do not wait in memory."""
 
@@ -44,6 +47,26 @@ def keys_in(properties: bytes) -> IndexKeys:
 
 def indexed(properties: bytes) -> Indexed:
     return properties if len(properties) <= _KEPT_BYTES_MAX else keys_in(properties)
+
+
+def effort(indexed: Sequence[Indexed]) -> int:
+    """How much work the keys of these messages are at most: about one for each key, and for every few characters.
+
+    >>> effort([b"KEYS\x01a b c\x02"]), effort([(None, "k " * 100, None)])
+    (2, 112)
+    """
+    try:
+        stored = b"".join(indexed)  # type: ignore[arg-type]  # nearly always they are
+        return stored.count(_BLANK) + len(stored) // _CHARACTERS
+    except TypeError:
+        return sum(map(_effort_of_one, indexed))
+
+
+def _effort_of_one(found: Indexed) -> int:
+    if isinstance(found, bytes):
+        return effort([found])
+    keys = found[1] or ""
+    return keys.count(" ") + sum(map(len, filter(None, found))) // _CHARACTERS
 
 
 def weigh_stored(stored: Sequence[bytes]) -> tuple[Weighed, Weighed, Weighed] | None:

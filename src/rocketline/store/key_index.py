@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -19,14 +19,21 @@ from rocketline.logs import Log
 from rocketline.store import key_hashes
 from rocketline.store.filesystem import FileSystem, is_no_space
 from rocketline.store.index_file import IndexFile
-from rocketline.store.index_keys import Indexed, IndexKeys, keys_in, weigh_stored
+from rocketline.store.index_keys import Indexed, IndexKeys, effort, keys_in, weigh_stored
 from rocketline.store.key_hashes import hash_keys
 
 _log = Log(__name__)
 
 _WAITING_MAX: Final = 2048
+_EFFORT_MAX: Final = 32_768
+"""Of what waits: some twenty milliseconds. Two thousand usual messages are half of it."""
+_RICH: Final = 2048
+"""Records with more keys than this in one go, and a hundred each, are not for those who are in a hurry."""
+_RICH_EACH: Final = 100
 _WALK_MAX: Final = 50_000
 """Entries that one question looks at. A slot shared by millions must not stop everybody else; Java walks on."""
+_WALK_STEP: Final = 500
+"""Of these, between two pauses."""
 _TAG_TYPE: Final = "T"
 """Among the keys a tag is `T#tag`. Java: MessageConst.INDEX_TAG_TYPE."""
 
@@ -55,8 +62,9 @@ _Columns: TypeAlias = "tuple[Any, Any, Any]"
 class KeyIndex:
     """All index files, oldest first; the last one grows.
 
-    What is added waits in memory until there is enough to do at once, or somebody asks. What the disk does not take
-    waits on, and can be found unless it needs a new file.
+    What is added waits in memory until there is enough to do at once, or somebody asks. How much may wait is counted in
+    work, that is in keys and bytes: a message may have one key or ten thousand. What the disk does not
+    take waits on, and can be found unless it needs a new file.
     """
 
     def __init__(self, fs: FileSystem, folder: Path, clock: Clock, *, slot_count: int, entry_count: int) -> None:
@@ -65,6 +73,7 @@ class KeyIndex:
         self._files: list[IndexFile] = []
         self._waiting: list[IndexRecord] = []
         self._hashed: deque[_Columns] = deque()  # what came after those that wait for a new file
+        self._waiting_effort = 0
         self._unsynced: list[IndexFile] = []
         self._newest_log_offset = 0
         self.safe_until_ms = 0
@@ -111,32 +120,53 @@ class KeyIndex:
         self._apply_what_can_be()
         return (self._files[-1].end_ms, self._files[-1].end_log_offset) if self._files else (0, 0)
 
-    def add(self, records: Sequence[IndexRecord]) -> None:
-        """Add records, in log order; one that the index has already is skipped. Raises `OSError`: they wait on then."""
+    def add(self, records: Sequence[IndexRecord]) -> bool:
+        """Add records, in log order; one that the index has already is skipped. Raises `OSError`: they wait on
+        then.
+
+        False, and nothing is added, if they have so many keys that they should be added one by one, with `add_rich`.
+        """
         newest = self._newest_log_offset
         if records and records[0][2] < newest:
             records = [record for record in records if record[2] >= newest]
-        if records:
-            self._waiting += records
-            self._newest_log_offset = records[-1][2]
-        if len(self._waiting) >= _WAITING_MAX:
+        if not records:
+            return True
+        work = effort([record[1] for record in records])
+        if work > _RICH and work > _RICH_EACH * len(records):
+            return False
+        self._take(records, work)
+        return True
+
+    def add_rich(self, record: IndexRecord) -> int:
+        """The same of one record, however many keys it has; how much work that was. Raises `OSError`."""
+        if record[2] < self._newest_log_offset:
+            return 0
+        work = effort([record[1]])
+        self._take([record], work)
+        return work
+
+    def _take(self, records: Sequence[IndexRecord], work: int) -> None:
+        self._waiting += records
+        self._waiting_effort += work
+        self._newest_log_offset = records[-1][2]
+        if len(self._waiting) >= _WAITING_MAX or self._waiting_effort >= _EFFORT_MAX or work > _RICH:
             self._apply()
             if self._files and self._files[-1].is_far_behind:
                 self._files[-1].write_behind()
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
-    ) -> list[int]:
+    ) -> Generator[None, None, list[int]]:
         """Log offsets of records whose key has the same hash, newest first, each once. Raises `OSError`.
 
         `index_type` T looks for a tag. The times are compared to the second, as Java does: a record may count as stored
-        up to 999 ms earlier than it was.
+        up to 999 ms earlier than it was. It pauses now and then: a slot may be shared by thousands.
         """
         self._apply_what_can_be()
         [hashed] = hash_keys([topic], [f"{_TAG_TYPE}#{key}" if index_type == _TAG_TYPE else key])
         found: dict[int, None] = {}
         walk = _WALK_MAX
-        for file in reversed(self._files):
+        for file in list(reversed(self._files)):
             if file.overlaps(begin_ms, end_ms):
                 for entry_hash, log_offset, entry_ms in file.entries(hashed):
                     if entry_hash == hashed and begin_ms <= entry_ms <= end_ms:
@@ -144,6 +174,10 @@ class KeyIndex:
                     walk -= 1
                     if len(found) >= max_count or entry_ms < begin_ms or not walk:
                         break
+                    if walk % _WALK_STEP == 0:
+                        yield
+                        if file not in self._files:  # deleted meanwhile, with all that it knew
+                            break
             if len(found) >= max_count or file.begin_ms < begin_ms or not walk:
                 break
         if not walk:
@@ -191,7 +225,7 @@ class KeyIndex:
         """Bring what waits into the last file, and into new ones as they become full. Raises `OSError`; what has no
         place then waits on."""
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting, self._waiting_effort = self._waiting, [], 0
             self._hashed.append(_by_columns(waiting) or _one_by_one(waiting))
         while self._hashed:
             hashes, log_offsets, stored_ms = self._hashed[0]

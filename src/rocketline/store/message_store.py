@@ -445,12 +445,12 @@ class MessageStore(StoreReader):
         """The job ran. A failure is no failure of the store."""
         self.log.space.finish(job, error)
 
-    def catch_up(self, records_max: int) -> bool:
-        """Take a step of rebuilding the index after a crash; whether there is more to do. None is taken while there is
+    def catch_up(self, effort_max: int) -> bool:
+        """Take a step of bringing the index up to date; whether there is more to do. None is taken while there is
         no room for what waits."""
         if self.problem is None and self.shortage is None:
             try:
-                return self.index.catch_up(records_max, self.confirm_log_offset)
+                return self.index.catch_up(effort_max, self.confirm_log_offset)
             except OSError as error:
                 self._derived_failed("rebuilding the index", error)
         return self.problem is None and self.index.is_behind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from rocketline.errors import RemoteProtocolError
@@ -24,6 +24,7 @@ from rocketline.store.reading import (
     read_run,
     read_span,
 )
+from rocketline.wire.frame import FRAME_BYTES_MAX
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_record
 
@@ -181,14 +182,25 @@ class StoreReader:
 
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
-    ) -> list[bytes]:
-        """Records of `topic` that the index has under `key`, in log order; hashes may collide. Java: queryMessage."""
+    ) -> Generator[None, None, list[bytes]]:
+        """Records of `topic` that the index has under `key`, in log order, as many as a frame carries; hashes may
+        collide. It pauses now and then. Java: queryMessage."""
+        count = min(max_count, _QUERY_MAX)
         for _ in range(_QUERY_ROUNDS):
-            offsets = sorted(self.index.find(topic, key, min(max_count, _QUERY_MAX), begin_ms, end_ms, index_type))
-            records = [record for at in offsets if (record := self.record_at(at)) is not None]
-            if records or not offsets:
+            offsets = sorted((yield from self.index.find(topic, key, count, begin_ms, end_ms, index_type)))
+            if records := list(self._records_at(offsets)):
                 return records
+            if not offsets:
+                break
             end_ms = record_scan.store_ms_at(self.log, offsets[0])
             if end_ms < begin_ms:
                 break
         return []
+
+    def _records_at(self, offsets: Iterable[int]) -> Iterator[bytes]:
+        """Those that are there; no more once there are more bytes than anybody can be sent."""
+        size = 0
+        for at in offsets:
+            if size < FRAME_BYTES_MAX and (record := self.record_at(at)) is not None:
+                size += len(record)
+                yield record

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from long_steps import counted, outcome
 from rocketline.model.java_hash import java_string_hash
 from rocketline.store import key_hashes, key_index
 from rocketline.store.filesystem import DiskFileSystem, FileSystem
@@ -69,7 +70,7 @@ def test_the_bytes_are_those_of_java() -> None:
     index = opened(files, slots=SLOTS, entries=ENTRIES)
     add(index, "TopicTest", "7F000001162E0102030400A1B2C30000", "order-1 order-2", None, 0, T0)
     add(index, "TopicTest", None, "order-1", None, 187, T0 + 2500)
-    assert index.find("TopicTest", "order-1", 64, *EVER) == [187, 0]
+    assert outcome(index.find("TopicTest", "order-1", 64, *EVER)) == [187, 0]
     assert index.last_update == (T0 + 2500, 187)
     index.close(is_clean=True)
     [name] = names(files)
@@ -115,7 +116,7 @@ def test_the_first_entry_of_a_second_file_is_found_at_its_own_time() -> None:
     index = opened(memory(), slots=10, entries=3)
     add(index, "T", "a", "b", None, 100, T0)
     add(index, "T", "c", None, None, 200, T0 + 60_000)
-    assert index.find("T", "c", 64, T0 + 60_000, T0 + 60_000) == [200]
+    assert outcome(index.find("T", "c", 64, T0 + 60_000, T0 + 60_000)) == [200]
 
 
 # The files of a 5.5.0 broker with maxHashSlotNum=3 and maxIndexNum=6, and the records they were made from.
@@ -157,15 +158,15 @@ def test_the_files_of_a_real_broker_are_read_and_continued() -> None:
         files.write_file(FOLDER / f"2023111423132000{number}", bytes.fromhex(content))
     index = opened(files, slots=3, entries=6)
     first, second, third, fourth = [record[3] for record in APACHE_RECORDS]
-    assert index.find("T", "order-1", 64, *EVER) == [third, second, first]
-    assert index.find("T", "\u043a\u043b\u044e\u0447", 64, *EVER, "K") == [first]
-    assert index.find("T", "TagA", 64, *EVER, "T") == [third, first]
-    assert index.find("T", "TagA", 64, *EVER) == []
-    assert index.find("T", "U4", 64, *EVER, "U") == [fourth]
+    assert outcome(index.find("T", "order-1", 64, *EVER)) == [third, second, first]
+    assert outcome(index.find("T", "\u043a\u043b\u044e\u0447", 64, *EVER, "K")) == [first]
+    assert outcome(index.find("T", "TagA", 64, *EVER, "T")) == [third, first]
+    assert outcome(index.find("T", "TagA", 64, *EVER)) == []
+    assert outcome(index.find("T", "U4", 64, *EVER, "U")) == [fourth]
     add(index, "T", "U5", "order-1", None, 9_999, T0 * 2)
-    assert index.find("T", "order-1", 2, *EVER) == [9_999, third]
+    assert outcome(index.find("T", "order-1", 2, *EVER)) == [9_999, third]
     index.close(is_clean=True)
-    assert opened(files, slots=3, entries=6).find("T", "order-1", 64, *EVER) == [9_999, third, second, first]
+    assert outcome(opened(files, slots=3, entries=6).find("T", "order-1", 64, *EVER)) == [9_999, third, second, first]
 
 
 def test_the_smallest_integer_is_kept_as_zero() -> None:
@@ -180,28 +181,28 @@ def test_the_smallest_integer_is_kept_as_zero() -> None:
 def test_a_message_found_twice_is_named_once() -> None:
     index = opened(memory())
     add(index, "T", "a", "a a", None, 100, T0)
-    assert index.find("T", "a", 64, *EVER) == [100]
+    assert outcome(index.find("T", "a", 64, *EVER)) == [100]
 
 
 def test_the_newest_come_first_and_no_more_than_asked_for() -> None:
     index = opened(memory(), entries=4)
     for number in range(10):
         add(index, "T", "same", None, None, number, T0 + number)
-    assert index.find("T", "same", 4, *EVER) == [9, 8, 7, 6]
-    assert index.find("T", "other", 4, *EVER) == []
-    assert index.find("U", "same", 4, *EVER) == []
+    assert outcome(index.find("T", "same", 4, *EVER)) == [9, 8, 7, 6]
+    assert outcome(index.find("T", "other", 4, *EVER)) == []
+    assert outcome(index.find("U", "same", 4, *EVER)) == []
 
 
 def test_times_are_compared_to_the_second() -> None:
     index = opened(memory())
     for number in range(5):
         add(index, "T", "same", None, None, number, T0 + number * 1500)  # seconds 0, 1, 3, 4, 6
-    assert index.find("T", "same", 64, T0, T0) == [0]
-    assert index.find("T", "same", 64, T0 + 1000, T0 + 3000) == [2, 1]
-    assert index.find("T", "same", 64, T0 + 1001, T0 + 2999) == []
-    assert index.find("T", "same", 64, T0 + 6000, T0 + 9000) == [4]
-    assert index.find("T", "same", 64, T0 + 7000, T0 + 9000) == []
-    assert index.find("T", "same", 64, 0, T0 - 1) == []
+    assert outcome(index.find("T", "same", 64, T0, T0)) == [0]
+    assert outcome(index.find("T", "same", 64, T0 + 1000, T0 + 3000)) == [2, 1]
+    assert outcome(index.find("T", "same", 64, T0 + 1001, T0 + 2999)) == []
+    assert outcome(index.find("T", "same", 64, T0 + 6000, T0 + 9000)) == [4]
+    assert outcome(index.find("T", "same", 64, T0 + 7000, T0 + 9000)) == []
+    assert outcome(index.find("T", "same", 64, 0, T0 - 1)) == []
 
 
 def test_a_clock_that_went_back_or_far_ahead_stays_within_the_field() -> None:
@@ -224,14 +225,14 @@ def test_a_record_before_the_newest_is_skipped() -> None:
     index = opened(files)
     assert index.end_log_offset == 500
     add(index, "T", "c", None, None, 400, T0)
-    assert index.find("T", "b", 64, *EVER) == index.find("T", "c", 64, *EVER) == []
+    assert outcome(index.find("T", "b", 64, *EVER)) == outcome(index.find("T", "c", 64, *EVER)) == []
 
 
 def test_a_file_is_named_by_the_local_time_and_each_name_is_greater() -> None:
     files = memory()
     index = opened(files, entries=2)
     add_numbered(index, range(3))
-    assert index.find("T", "key-2", 1, *EVER) == [200]
+    assert outcome(index.find("T", "key-2", 1, *EVER)) == [200]
     first = int(f"{time.strftime('%Y%m%d%H%M%S', time.localtime(1_700_000_000))}000")
     assert names(files) == [str(first), str(first + 1), str(first + 2)]
 
@@ -257,7 +258,7 @@ def test_after_a_crash_only_files_that_were_full_and_synced_remain() -> None:
     assert index.end_log_offset == 200, "from here on records must be added again"
     add_numbered(index, range(8))
     for number in range(8):
-        assert index.find("T", f"key-{number}", 64, *EVER) == [number * 100]
+        assert outcome(index.find("T", f"key-{number}", 64, *EVER)) == [number * 100]
 
 
 def test_a_file_with_records_that_the_log_lost_is_deleted() -> None:
@@ -270,7 +271,7 @@ def test_a_file_with_records_that_the_log_lost_is_deleted() -> None:
     assert index.load(is_clean=True, safe_until_ms=0, log_end=500)
     assert (len(names(files)), index.end_log_offset) == (1, 200)
     add(index, "T", "new", None, None, 300, T0)
-    assert index.find("T", "new", 64, *EVER) == [300]
+    assert outcome(index.find("T", "new", 64, *EVER)) == [300]
     index.close(is_clean=True)
     assert not KeyIndex(files, FOLDER, FakeClock(), slot_count=100, entry_count=4).load(
         is_clean=True, safe_until_ms=0, log_end=500
@@ -304,7 +305,7 @@ def test_files_of_another_size_and_other_names_are_left_alone(caplog: pytest.Log
     files.write_file(FOLDER / "notes.txt", b"mine")
     index = opened(files, slots=100)
     assert "another size than maxHashSlotNum and maxIndexNum say" in caplog.text
-    assert index.find("T", "key-1", 64, *EVER) == []
+    assert outcome(index.find("T", "key-1", 64, *EVER)) == []
     assert len(names(files)) == 2
 
 
@@ -325,7 +326,7 @@ def test_files_are_deleted_when_all_their_records_are_gone_but_never_the_last() 
     assert len(names(files)) == 2
     index.remove_before(10_000)
     assert len(names(files)) == 1
-    assert index.find("T", "key-5", 64, *EVER) == [500]
+    assert outcome(index.find("T", "key-5", 64, *EVER)) == [500]
 
 
 def test_a_chain_that_leads_in_circles_ends() -> None:
@@ -337,8 +338,8 @@ def test_a_chain_that_leads_in_circles_ends() -> None:
     for before in (2, 3, -1, 900):
         file.write_at(HEADER.size + 4 + 2 * ENTRY.size + 16, before.to_bytes(4, "big", signed=True))
         index = opened(files, slots=1)
-        assert index.find("T", "key-2", 64, *EVER) == [200]
-        assert index.find("T", "key-0", 64, *EVER) == []
+        assert outcome(index.find("T", "key-2", 64, *EVER)) == [200]
+        assert outcome(index.find("T", "key-0", 64, *EVER)) == []
 
 
 def test_a_question_to_a_crowded_slot_ends_in_time(
@@ -347,8 +348,8 @@ def test_a_question_to_a_crowded_slot_ends_in_time(
     monkeypatch.setattr(key_index, "_WALK_MAX", 50)
     index = opened(memory(), slots=1, entries=40)
     add_numbered(index, range(100))
-    assert index.find("T", "key-60", 64, *EVER) == [6_000]
-    assert index.find("T", "key-10", 64, *EVER) == []
+    assert outcome(index.find("T", "key-60", 64, *EVER)) == [6_000]
+    assert outcome(index.find("T", "key-10", 64, *EVER)) == []
     assert "ended early" in caplog.text
 
 
@@ -356,14 +357,14 @@ def test_entries_that_a_full_disk_refused_are_found_and_written_later() -> None:
     files = FaultyFileSystem(FakeClock())
     index = opened(files)
     add_numbered(index, range(3))
-    assert index.find("T", "key-0", 64, *EVER) == [0]
+    assert outcome(index.find("T", "key-0", 64, *EVER)) == [0]
     files.fail(at=1, calls=["write"], error=errno.ENOSPC, torn=True)
     with pytest.raises(OSError, match=r"\[Errno 28\]"):
         index.write_behind()
-    assert index.find("T", "key-1", 64, *EVER) == [100]
+    assert outcome(index.find("T", "key-1", 64, *EVER)) == [100]
     index.write_behind()
     index.close(is_clean=True)
-    assert opened(files).find("T", "key-2", 64, *EVER) == [200]
+    assert outcome(opened(files).find("T", "key-2", 64, *EVER)) == [200]
 
 
 def test_a_clean_close_writes_only_the_slots_that_are_used(tmp_path: Path) -> None:
@@ -391,3 +392,14 @@ def test_many_at_once_give_the_bytes_of_one_by_one(monkeypatch: pytest.MonkeyPat
         [name] = names(files)
         written.append(files.read_file(FOLDER / name))
     assert written[0] == written[1]
+
+
+def test_long_chain_is_walked_with_pauses() -> None:
+    files = MemoryFileSystem(FakeClock(), capacity=1 << 30)
+    index = opened(files, slots=3, entries=6_000)
+    for number in range(40):
+        index.add_rich(("T", (None, "same " * 100, None), number, T0))
+    found, pauses = counted(index.find("T", "other", 64, *EVER))
+    assert (found, pauses) == ([], 8 if pauses else 0)
+    found, pauses = counted(index.find("T", "same", 64, *EVER))
+    assert (len(found), pauses) == (40, 8)

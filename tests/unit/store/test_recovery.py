@@ -407,7 +407,7 @@ def test_an_index_that_is_behind_takes_new_messages_in_their_order(files: Memory
     fill(store, 10)
     die(store)
     store = opened(files, clock)
-    assert store.catch_up(4)
+    assert store.catch_up(50)
     fill(store, 5)
     assert store.index.behind_bytes > 0
     assert find_keys(store, "k14") == []
@@ -425,7 +425,7 @@ def test_an_index_that_is_behind_at_the_stop_is_rebuilt_by_the_next_start(
     fill(store, 10)
     die(store)
     store = opened(files, clock)
-    store.catch_up(4)
+    store.catch_up(50)
     store.close()
     assert store.problem is None
     assert files.exists(ABORT)
@@ -463,7 +463,7 @@ def test_rebuilding_goes_on_with_what_is_left_when_old_files_are_deleted(
     flush(store)
     die(store)
     store = opened(files, clock)
-    store.catch_up(2)
+    store.catch_up(20)
     store.log.drop_first()
     catch_up(store)
     first = next(n for n, unit in enumerate(store.units("T", 0, 0, 20)) if unit[0] >= store.min_log_offset)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.net.channel import Channel
+from rocketline.broker.long_work import LongWork, Steps
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.store.message_store import MessageStore
@@ -27,24 +28,25 @@ _BODY_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
 class QueryHandlers:
     """Finds single messages."""
 
-    def __init__(self, store: MessageStore, settings: Settings[BrokerConfig]) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, store: MessageStore, settings: Settings[BrokerConfig], work: LongWork) -> None:
+        self._store, self._settings, self._work = store, settings, work
 
     def by_code(self) -> dict[int, Handler]:
         return {RequestCode.QUERY_MESSAGE: self._query, RequestCode.VIEW_MESSAGE_BY_ID: self._view}
 
-    def _query(self, channel: Channel, request: Command) -> Command:
+    def _query(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(QueryMessageRequestHeader, request.ext)
         max_count = self._settings.value.store.default_query_max_num if asked.is_unique_key_query else asked.max_num
         if max_count < 0:
             return response(ResponseCode.SYSTEM_ERROR, f"maxNum is {max_count}: a number from 0 on is needed")
-        records = (
-            self._store.query(
+        return self._work.begin(channel, request, self._found(asked, max_count))
+
+    def _found(self, asked: QueryMessageRequestHeader, max_count: int) -> Steps[Command]:
+        records: list[bytes] = []
+        if max_count:
+            records = yield from self._store.query(
                 asked.topic, asked.key, max_count, asked.begin_timestamp, asked.end_timestamp, asked.index_type
             )
-            if max_count
-            else []
-        )
         store_ms, log_offset = self._store.index.last_update
         header = QueryMessageResponseHeader(
             index_last_update_timestamp=store_ms, index_last_update_phyoffset=log_offset

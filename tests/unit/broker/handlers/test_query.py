@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker_tables import Tables, tables
+from long_steps import one_step
 from rocketline.broker.handlers.query import QueryHandlers
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
@@ -21,7 +22,7 @@ class Scene:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self._by_code = QueryHandlers(tables.store, tables.settings).by_code()
+        self._by_code = QueryHandlers(tables.store, tables.settings, one_step(tables.clock)).by_code()
 
     def ask(self, code: int, **ext: str) -> Command:
         channel: Any = None
