@@ -11,6 +11,7 @@ import pytest
 
 from broker_clients import broker_settings
 from brokers import SMALL, BrokerPeer, broker
+from client_members import until
 from pulls import bodies, pull
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.server import Broker
@@ -20,7 +21,7 @@ from rocketline.net.listening import hold_ports
 from rocketline.settings import Settings
 from rocketline.store.filesystem import Lock
 from rocketline.store.memory_filesystem import MemoryFileSystem
-from rocketline.wire.codes import RequestCode
+from rocketline.wire.codes import RequestCode, ResponseCode
 from sends import send_v2
 
 CONFIG = Path("/store/config")
@@ -165,6 +166,27 @@ async def test_disk_that_is_full_at_the_end_keeps_nobody_from_closing(caplog: py
         files.write_file(Path("/filler"), bytes(files.usage(Path("/store")).usable))
 
     assert "topics not saved: the memory for files is used up" in caplog.text
+
+
+async def test_full_disk_refuses_sends_lets_anybody_pull_and_is_forgotten_when_there_is_room() -> None:
+    files, filler = memory(), Path("/filler")
+    async with broker(files=files, flushIntervalConsumeQueue="10") as running, BrokerPeer(running.address) as client:
+        assert (await client.request(send_v2(b"0"), 5)).code == 0
+        await until(lambda: files.exists(Path("/store/consumequeue/T/0")))
+        files.write_file(filler, bytes(files.usage(Path("/store")).usable))
+        sent = 1
+        while (answer := await client.request(send_v2(bytes(2000)), 5)).code == 0:
+            sent += 1
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "no disk space for" in (answer.remark or "")
+        assert bodies(await client.request(pull(consumerGroup="nobody"), 5))[0] == b"0"
+        assert running.kept.store.problem is None
+
+        files.remove(filler)
+        await until(lambda: running.kept.store.is_writable)
+        assert (await client.request(send_v2(b"last"), 5)).code == 0
+    async with broker(files=files) as running:
+        assert running.kept.store.max_offset("T", 0) == sent + 1
 
 
 async def test_store_host_is_the_address_that_clients_are_told() -> None:

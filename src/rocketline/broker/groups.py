@@ -11,12 +11,13 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.saved_table import SavedTable
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError
+from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.route import PERM_READ
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
-from rocketline.store.filesystem import FileSystem
+from rocketline.store.filesystem import FileSystem, told
 from rocketline.store.json_files import load_json
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
 
@@ -30,7 +31,8 @@ _GROUPS, _FORBIDDEN = "subscriptionGroupTable", "forbiddenTable"
 class GroupTable:
     """All groups, and which topics each may not read. A change is on disk before it shows.
 
-    Every method that may change something raises `OSError` if that cannot be saved; nothing has changed then.
+    Every method that may change something raises `OSError` if that cannot be saved; nothing has changed then. Only a
+    group that is made because somebody uses it is taken in all the same: who can read must not depend on a full disk.
 
     Differs from Apache: to let a group read one topic again leaves its other topics forbidden, and is saved.
     """
@@ -43,7 +45,7 @@ class GroupTable:
         clock: Clock,
         saved: SubscriptionGroupTable | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings, self._log = settings, Throttle(clock, name=__name__)
         known = {group: SubscriptionGroupConfig(group) for group in _PREDEFINED}
         known |= saved.subscription_group_table if saved else {}
         version, forbidden = (saved.data_version, saved.forbidden_table) if saved else (None, {})
@@ -72,8 +74,15 @@ class GroupTable:
         wanted = list(groups)
         missing = [group for group in wanted if group not in self._table.entries and self._may_be_made(group)]
         if missing:
-            self._table.change({group: SubscriptionGroupConfig(group) for group in missing})
+            self._make({group: SubscriptionGroupConfig(group) for group in missing})
         return {group: config for group in wanted if (config := self.get(group)) is not None}
+
+    def _make(self, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
+        try:
+            self._table.change(groups)
+        except OSError as error:
+            self._log.warning("new groups not saved yet", told(error), first=next(iter(groups)), groups=len(groups))
+            self._table.lend(groups)
 
     def _may_be_made(self, group: str) -> bool:
         config = self._settings.value

@@ -60,6 +60,7 @@ class SavedTable(Generic[Config]):
         self._is_written = saved is not None
         """Some version of it is in a file, which the next change can go on from."""
         self._folded_s = clock.monotonic()
+        self._lent_version = self._begun_version = 0  # of the last entry that was lent, and of the last save
         self._replay(None if saved is None else to_value(saved))
 
     # --- changes
@@ -81,6 +82,14 @@ class SavedTable(Generic[Config]):
         self._journal.append(Change(before, to_value(data_version), {**content, **(others or {})}))
         self._is_written = True
         self._take_in(changes, others or {}, data_version)
+
+    def lend(self, entries: Mapping[str, Config]) -> None:
+        """Put these in although there is no room for them on disk: they are saved with the file, once that can be.
+
+        For what anybody may ask for and would get again: should the broker end before, nothing is lost with them."""
+        self.entries = {**self.entries, **entries}
+        self.version += 1
+        self._lent_version = self.version
 
     def _take_in(
         self,
@@ -110,9 +119,11 @@ class SavedTable(Generic[Config]):
     # --- the file
 
     def begin_save(self) -> FileSave | None:
-        """The file, to be written behind the running broker, if the journal has grown or is old. Raises `OSError`."""
+        """The file, to be written behind the running broker, if the journal has grown or is old, or something is in
+        neither. Raises `OSError`."""
         is_old = self._clock.monotonic() >= self._folded_s + _FOLD_AFTER_S
-        if not self._journal.size or not (is_old or self._journal.size * _FOLD_SHARE >= self._file_bytes):
+        is_grown = self._journal.size * _FOLD_SHARE >= self._file_bytes
+        if not self._lent_version and not (self._journal.size and (is_old or is_grown)):
             return None
         return self._begin()
 
@@ -122,6 +133,8 @@ class SavedTable(Generic[Config]):
     def save_done(self) -> None:
         """The file was written."""
         self._journal.is_folded()
+        if self._lent_version <= self._begun_version:
+            self._lent_version = 0
         self._file_bytes = self._files.size_of(self._path)
 
     def save(self) -> None:
@@ -134,7 +147,7 @@ class SavedTable(Generic[Config]):
         self._journal.close()
 
     def _begin(self) -> FileSave:
-        self._folded_s = self._clock.monotonic()
+        self._folded_s, self._begun_version = self._clock.monotonic(), self.version
         self._journal.rotate()
         return FileSave(self._files, self._path, self._pieces(dict(self.entries), self.others, self.data_version))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.model.group_config import GroupRetryPolicy, GroupRetryPolicyType, SubscriptionGroupConfig
 from rocketline.store.json_files import pretty
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.faulty_filesystem import SPACE_CALLS
 from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
 from saved_tables import CONFIG, SavedTables
@@ -147,7 +149,6 @@ def test_change_that_cannot_be_saved_has_not_happened() -> None:
     before = (dict(groups.all()), groups.forbidden, groups.data_version, groups.version)
     tables.files.fail(at=1, lasting=True)
     changes: list[Callable[[], object]] = [
-        lambda: groups.find("new"),
         lambda: groups.delete("g"),
         lambda: groups.set_forbidden("g", "U", is_forbidden=True),
         lambda: groups.update(SubscriptionGroupConfig("g", consume_enable=False)),
@@ -156,3 +157,31 @@ def test_change_that_cannot_be_saved_has_not_happened() -> None:
         with pytest.raises(OSError, match="Input/output"):
             change()
     assert before == (dict(groups.all()), groups.forbidden, groups.data_version, groups.version)
+
+
+def test_group_that_somebody_uses_is_there_though_the_disk_is_full_and_saved_when_there_is_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tables = SavedTables()
+    tables.groups.find("old")
+    tables.files.fail(at=1, calls=SPACE_CALLS, error=errno.ENOSPC, lasting=True)
+    for group in ("new", "newer"):
+        assert tables.groups.find(group) == SubscriptionGroupConfig(group)
+    assert caplog.text.count("new groups not saved yet: ") == 1
+    job = tables.groups.table.begin_save()
+    assert job is not None
+    with pytest.raises(OSError, match="No space left"):
+        job.run()
+    tables.groups.table.save_failed()
+    assert not [name for name in tables.files.list(CONFIG) if name.endswith(".tmp")]
+
+    tables.files.heal()
+    tables.groups.update(SubscriptionGroupConfig("made", retry_max_times=3))
+    assert tables.restarted().groups.all().keys() == PREDEFINED | {"old", "made"}
+    job = tables.groups.table.begin_save()
+    assert job is not None
+    tables.groups.find("newest")
+    job.run()
+    tables.groups.table.save_done()
+    assert tables.restarted().groups.all() == tables.groups.all()
+    assert tables.groups.all().keys() == PREDEFINED | {"old", "made", "new", "newer", "newest"}

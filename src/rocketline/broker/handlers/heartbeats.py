@@ -25,7 +25,7 @@ from rocketline.broker.stats import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TI
 from rocketline.broker.topics import TopicTable, retry_topic
 from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError
-from rocketline.logs import Log
+from rocketline.logs import Log, Throttle
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData
 from rocketline.model.subscription import ConsumeType
@@ -33,6 +33,7 @@ from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
+from rocketline.store.filesystem import told
 from rocketline.wire import headers
 from rocketline.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -61,6 +62,7 @@ class HeartbeatHandlers:
         self._consumers, self._producers, self._notifications = consumers, producers, notifications
         self._topics, self._groups, self._stats = topics, groups, stats
         self._settings, self._clock = settings, clock
+        self._log = Throttle(clock, name=__name__)
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -84,8 +86,11 @@ class HeartbeatHandlers:
         accepted = [data for data in heartbeat.consumer_data_set if self._is_accepted(data)]
         configs = self._groups.find_all(data.group_name for data in accepted)
         known = [(data, config) for data in accepted if (config := configs.get(data.group_name)) is not None]
-        retry_topics = (self._retry_topic(data, config) for data, config in known)
-        self._topics.ensure(retry_topics, with_order=not heartbeat.without_sub)
+        try:
+            retry_topics = (self._retry_topic(data, config) for data, config in known)
+            self._topics.ensure(retry_topics, with_order=not heartbeat.without_sub)
+        except OSError as error:  # the next heartbeat tries again; members can read without
+            self._log.warning("retry topics not made", told(error), client=client.client_id)
         is_sub_wanted = is_v1
         for data, config in known:
             is_sub_wanted = self._is_subscription_wanted(data.group_name, heartbeat) or is_sub_wanted

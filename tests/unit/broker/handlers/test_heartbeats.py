@@ -38,8 +38,8 @@ class Scene:
     """The handlers on real tables, in memory."""
 
     def __init__(self, clock: FakeClock, **settings: str) -> None:
-        own, files = broker_settings(**settings), MemoryFileSystem(clock, capacity=2**26)
-        self.clock = clock
+        own, files = broker_settings(**settings), MemoryFileSystem(clock, capacity=2**22)
+        self.clock, self.files = clock, files
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
         self.topics = TopicTable.load(files, Path("topics.json"), own, clock)
         self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock)
@@ -101,6 +101,20 @@ async def test_new_group_is_made_with_its_retry_topic(scene: Scene) -> None:
     assert topic is not None
     assert (group.retry_max_times, group.retry_queue_nums) == (16, 1)
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.order) == (1, 1, 6, False)
+
+
+async def test_member_of_a_new_group_is_one_though_the_disk_is_full(scene: Scene) -> None:
+    member, _ = scene.channel()
+    filler = Path("/filler")
+    scene.files.make_folder(filler.parent)
+    scene.files.write_file(filler, bytes(scene.files.usage(filler).usable))
+    assert scene.ask(member, heartbeat("c", consumer("g", "T"))).code == 0
+    assert scene.consumers.client_ids("g") == ["c"]
+    assert scene.topics.get("%RETRY%g") is None
+
+    scene.files.remove(filler)
+    assert scene.ask(member, heartbeat("c", consumer("g", "T"))).code == 0
+    assert scene.topics.get("%RETRY%g") is not None
 
 
 async def test_group_that_may_not_be_made_is_skipped_without_a_word(clock: FakeClock) -> None:
