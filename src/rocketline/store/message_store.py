@@ -191,7 +191,7 @@ class MessageStore(StoreReader):
         if self.is_disk_full:
             raise StoreFullError(f"the disk of {self.root} is fuller than diskSpaceWarningLevelRatio allows")
         if self.shortage is not None:
-            raise StoreFullError(f"no disk space for queues or index in {self.root}: {self.shortage}")
+            raise StoreFullError(f"no disk space for queues or index: {self.shortage}")
 
     def fail(self, problem: str) -> None:
         """Something could not be written or synced: from now on nothing is, until the store is opened anew."""
