@@ -17,7 +17,7 @@ from rocketline.logs import Throttle
 from rocketline.model.ids import HostAddress
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
-from rocketline.store.filesystem import FileSystem
+from rocketline.store.filesystem import FileSystem, told
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queue_table import IsBatched
 
@@ -86,7 +86,7 @@ class Kept:
         try:
             save()
         except OSError as error:
-            self._log.warning(f"{what} not saved", error.strerror or str(error))
+            self._log.warning(f"{what} not saved", told(error))
 
 
 def _memory_bytes() -> int:

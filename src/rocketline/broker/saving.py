@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rocketline.logs import Throttle
 from rocketline.net.background import Background
+from rocketline.store.filesystem import told
 from rocketline.store.json_files import FileSave
 
 
@@ -76,4 +77,4 @@ class Saving:
 
     def _tell(self, what: str, error: OSError) -> None:
         """A disk that takes nothing now may do so later; the old file stays as it was."""
-        self._log.warning(f"{what} not saved", error.strerror or str(error))
+        self._log.warning(f"{what} not saved", told(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,17 @@ def test_a_crash_at_any_step_of_a_save_leaves_the_old_state_or_the_new_one(survi
             assert step > 5
             return
     pytest.fail("the save never came to its end")
+
+
+def test_a_save_that_finds_no_room_leaves_nothing_of_it_behind() -> None:
+    """What it wrote may be the last of the disk."""
+    files = disk()
+    save_json(files, FILE, offsets(1))
+    files.fail(at=1, calls=["extend"], error=errno.ENOSPC, torn=True)
+    with pytest.raises(OSError, match="No space left on device"):
+        save_json(files, FILE, offsets(2))
+    assert files.list(FILE.parent) == [FILE.name]
+    assert loaded(files) == 1
 
 
 def test_a_save_that_failed_once_loses_nothing_and_can_be_repeated() -> None:
