@@ -17,7 +17,19 @@ from rocketline.store import queue_table
 from rocketline.store.filesystem import DiskFileSystem, File
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem
-from stores import LOG_BYTES, ROOT, append_batch, catch_up, contents, die, fill, flush_queues, message, open_store
+from stores import (
+    LOG_BYTES,
+    ROOT,
+    append_batch,
+    catch_up,
+    contents,
+    die,
+    fill,
+    find_keys,
+    flush_queues,
+    message,
+    open_store,
+)
 
 WRITES = SPACE_CALLS | {"write"}
 LOG = ROOT / "commitlog" / f"{0:020}"
@@ -94,15 +106,15 @@ def test_keys_in_want_of_room_are_found_as_far_as_they_need_no_new_file(
     store.write_behind()
     full(disk, calls=SPACE_CALLS)
     sent = fill(store, 3)
-    assert [len(store.query("T", f"k{one.queue_offset}", 9, 0, 1 << 60)) for one in sent] == [1, 1, 1]
+    assert [len(find_keys(store, f"k{one.queue_offset}")) for one in sent] == [1, 1, 1]
     disk.heal()
     fill(store, 20)
     full(disk)
     store.write_behind()
-    store.query("T", "k5", 9, 0, 1 << 60)
+    find_keys(store, "k5")
     disk.heal()
     store.write_behind()
-    assert [len(store.query("T", f"k{number}", 9, 0, 1 << 60)) for number in range(24)] == [1] * 24
+    assert [len(find_keys(store, f"k{number}")) for number in range(24)] == [1] * 24
 
 
 def test_index_is_not_rebuilt_while_there_is_no_room(clock: FakeClock, disk: FaultyFileSystem) -> None:
@@ -119,7 +131,7 @@ def test_index_is_not_rebuilt_while_there_is_no_room(clock: FakeClock, disk: Fau
     disk.heal()
     flush_queues(store)
     catch_up(store)
-    assert [len(store.query("T", f"k{number}", 9, 0, 1 << 60)) for number in range(30)] == [1] * 30
+    assert [len(find_keys(store, f"k{number}")) for number in range(30)] == [1] * 30
 
 
 def test_start_that_would_have_to_keep_too_much_in_memory_says_what_to_do(
