@@ -18,7 +18,7 @@ INTEROP_TESTS := tests/interop tests/scenarios tests/cli tests/spark tests/docs
 # every Python process of Spark's.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format interop interop-all bench bench-broker bench-clients bench-spark stalls fuzz crash soak serve docs clean
+.PHONY: help demo test check format interop interop-all bench bench-broker bench-clients bench-spark stalls fuzz crash damage soak serve docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -92,6 +92,9 @@ fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided b
 
 crash: $(READY)  ## fifty kills of a broker under load, everything checked after each; and how fast it restarts
 	@PYTHONPATH=tests:. $(BIN)/python -m crash
+
+damage: $(READY)  ## 250 seeded damages to a store with 20,000 messages: each is mended or named, and repaired
+	@ROCKETLINE_DAMAGES=250 $(BIN)/python -m pytest -q -n 2 tests/faults/test_store_damage.py
 
 soak: $(READY)  ## clients under load for SOAK_SECONDS: memory, tasks, threads and descriptors must stay flat
 	@PYTHONPATH=tests:. $(BIN)/python -m soak --seconds $(SOAK_SECONDS)

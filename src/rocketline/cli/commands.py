@@ -21,6 +21,7 @@ Examples:
   rocketline group lag                   how far all groups are
   rocketline cluster show                who is there and what they do
   rocketline pipeline run orders.toml    topics to tables and back, on Spark
+  rocketline store check ~/store         are the files of a broker whole?
   rocketline broker -c broker.conf       with Apache's own configuration file
 """
 
@@ -28,7 +29,7 @@ Examples:
 # fmt: off
 _COMMANDS: Final = (
     "broker", "cluster", "consume", "demo", "group", "message",
-    "nameserver", "pipeline", "send", "serve", "tail", "topic",
+    "nameserver", "pipeline", "send", "serve", "store", "tail", "topic",
 )
 # fmt: on
 """Each has a module of its own."""

@@ -35,7 +35,7 @@ def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
     data = fs.read_file(path)
     if data:
         try:
-            return _decode(cls, data)
+            return decode_json(cls, data)
         except RemoteProtocolError as error:
             _log.warning("file cannot be read, using its .bak", path=str(path), problem=str(error))
             fs.rename(path, path.with_name(f"{path.name}.corrupt"))
@@ -43,14 +43,15 @@ def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
     if not data:
         return None
     try:
-        return _decode(cls, data)
+        return decode_json(cls, data)
     except RemoteProtocolError as error:
         raise CorruptStoreError(
             str(_backup(path)), f"{error}; mend it or put a good copy at {path}, or remove both to start without"
         ) from None
 
 
-def _decode(cls: type[Body], data: bytes) -> Body:
+def decode_json(cls: type[Body], data: bytes) -> Body:
+    """What a file says. Raises `RemoteProtocolError`."""
     if b"\0" in data:  # nobody writes one; a file that lost a block to a crash has them, and may parse all the same
         raise RemoteProtocolError(f"{len(data)} bytes with zeros among them, first at {data.index(0)}")
     return codec.decode(cls, data, tolerated_max=None)  # we wrote it, or Apache's broker did: no bound is too large

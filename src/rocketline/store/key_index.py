@@ -226,7 +226,7 @@ class KeyIndex:
         place then waits on."""
         if self._waiting:
             waiting, self._waiting, self._waiting_effort = self._waiting, [], 0
-            self._hashed.append(_by_columns(waiting) or _one_by_one(waiting))
+            self._hashed.append(entries_of(waiting))
         while self._hashed:
             hashes, log_offsets, stored_ms = self._hashed[0]
             if len(hashes):
@@ -324,3 +324,8 @@ def _one_by_one(records: list[IndexRecord]) -> _Columns:
         log_offsets += (log_offset,) * count
         stored_ms += (store_ms,) * count
     return hash_keys(topics, keys), log_offsets, stored_ms
+
+
+def entries_of(records: list[IndexRecord]) -> tuple[Any, Any, Any]:
+    """Hash, log offset and store time of each entry that these records have in the index, in its order."""
+    return _by_columns(records) or _one_by_one(records)

@@ -112,7 +112,7 @@ class TableJournal:
     def load(self, version: Any) -> Sequence[Change]:
         """What a table of this version has to take in; what it cannot use is put aside, and a line says so."""
         old, data = (self._fs.read_file(path) or b"" for path in (self._old_path, self._path))
-        old_lines, lines = [*_lines(old)], [*_lines(data)]
+        old_lines, lines = [*journal_lines(old)], [*journal_lines(data)]
         self._end = _good_end(data)
         replay = chain([*old_lines, *lines], version)
         self._is_old_needed = bool({id(line) for line in replay.changes} & {id(line) for line in old_lines})
@@ -191,7 +191,7 @@ class TableJournal:
         return self._file
 
 
-def _lines(data: bytes) -> Iterator[Change | None]:
+def journal_lines(data: bytes) -> Iterator[Change | None]:
     """Every line; None for one that cannot be read, or that has no end yet."""
     *whole, rest = data.split(b"\n")
     yield from map(_parsed, whole)
