@@ -8,6 +8,7 @@ from broker_tables import Tables
 from rocketline.broker import pull_header
 from rocketline.broker.handlers.pull import PullHandlers
 from rocketline.broker.long_poll import HeldPulls
+from rocketline.broker.long_work import LongWork
 from rocketline.broker.pull_checks import PullChecks
 from rocketline.broker.pull_path import PullPath
 from rocketline.broker.pull_reading import PullReading
@@ -54,7 +55,8 @@ class Pulls:
         tables.store.on_arrival = self.held.on_arrival
         checks = PullChecks(tables.topics, tables.groups, tables.consumers, tables.settings)
         reading = PullReading(tables.store, tables.offsets, tables.stats, tables.settings, tables.clock)
-        handlers = PullHandlers(checks, reading, self.held, tables.settings, tables.clock, tables.log)
+        work = LongWork(lambda _, action: self.soon.append(action), tables.log)
+        handlers = PullHandlers(checks, reading, self.held, tables.settings, tables.clock, tables.log, work)
         self._by_code = handlers.by_code()
         self.path = PullPath(checks, reading, tables.topics, tables.groups, tables.consumers, tables.settings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from rocketline.broker.filters import Wanted, wanted_by
 from rocketline.broker.members import Client, Members
 from rocketline.model.heartbeat import ConsumerData
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
@@ -29,6 +30,15 @@ class ConsumerGroupInfo:
     """By topic."""
     fingerprint: int = 0
     """Of the latest heartbeat; zero if that was of version 1."""
+
+    _wanted: dict[str, tuple[SubscriptionData, Wanted]] = field(default_factory=dict)
+
+    def wanted(self, subscription: SubscriptionData) -> Wanted:
+        """The tags of one of the subscriptions, the same object for all pulls: there may be thousands of tags."""
+        kept = self._wanted.get(subscription.topic)
+        if kept is None or kept[0] is not subscription:
+            kept = self._wanted[subscription.topic] = subscription, wanted_by(subscription)
+        return kept[1]
 
     @property
     def is_broadcasting(self) -> bool:
@@ -55,6 +65,7 @@ class ConsumerGroupInfo:
             known[subscription.topic] = subscription
         for topic in known.keys() - topics:
             del known[topic]
+            self._wanted.pop(topic, None)
             is_changed = True
         return is_changed
 

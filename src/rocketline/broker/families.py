@@ -98,7 +98,10 @@ class Families:
         return BrokerHotPath(self._sends, pulls, self._admission)
 
     def _pulls(self) -> Family:
-        return PullHandlers(self._checks, self._reading, self._services.held, self._settings, self._clock, self._log)
+        services = self._services
+        return PullHandlers(
+            self._checks, self._reading, services.held, self._settings, self._clock, self._log, services.work
+        )
 
     def _for_producers(self) -> list[Family]:
         kept, settings, puts = self._kept, self._settings, self._puts

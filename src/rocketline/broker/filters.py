@@ -13,6 +13,8 @@ from rocketline.model.subscription import SubscriptionData
 
 ALL_TAGS = "*"
 TAG_TYPE = "TAG"
+EXPRESSION_MAX = 128 * 1024
+"""Characters of an expression: thousands of tags. Reading so many takes a fiftieth of a second."""
 
 Wanted: TypeAlias = "frozenset[int] | None"
 """The hashes of the tags that are wanted; None: every message, tagged or not."""
@@ -24,13 +26,16 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def wanted_tags(expression: str | None) -> Wanted:
-    """The tags in an expression like `A || B`; `*` or nothing is all. Raises `ValueError` for one of bars alone.
+    """The tags in an expression like `A || B`; `*` or nothing is all. Raises `ValueError` for one of bars
+    alone, and for one that is too long.
 
     >>> wanted_tags("*") is None, sorted(wanted_tags("TagA || TagB")), wanted_tags(" || ")
     (True, [2598919, 2598920], frozenset())
     """
     if not expression or expression == ALL_TAGS:
         return None
+    if len(expression) > EXPRESSION_MAX:
+        raise ValueError(f"it has {len(expression)} characters, at most {EXPRESSION_MAX} are read")
     parts = expression.split("||")
     if not any(parts):
         raise ValueError(f"the expression {expression[:80]!r} names no tag")

@@ -13,8 +13,8 @@ from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 
 _PREFIX: Final = struct.Struct(">II")
 _PULL_START: Final = b'{"code":11,'
-_PULL_BYTES_MAX: Final = 64 * 1024
-"""Of a whole frame: a pull has no body."""
+_PULL_BYTES_MAX: Final = 4 * 1024
+"""Of a whole frame: a pull has no body. What is longer takes so long to read that it had better wait for its turn."""
 
 
 class Pulls(Protocol):

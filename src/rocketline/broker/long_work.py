@@ -69,7 +69,8 @@ def answered_with(body: Steps[object]) -> Steps[Command]:
     return (yield from answered((yield from body)))
 
 
-def _put_off(handler: Handler, channel: Channel, request: Command) -> Steps[Outcome]:
+def put_off(handler: Handler, channel: Channel, request: Command) -> Steps[Outcome]:
+    """What the handler does, in a turn of its own."""
     yield
     return handler(channel, request)
 
@@ -104,7 +105,7 @@ class LongWork:
         def guarded(channel: Channel, request: Command) -> Outcome:
             if len(request.body) < LARGE_BODY_BYTES:
                 return handler(channel, request)
-            return self.begin(channel, request, _put_off(handler, channel, request), is_change=True)
+            return self.begin(channel, request, put_off(handler, channel, request), is_change=True)
 
         return guarded
 

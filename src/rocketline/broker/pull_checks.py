@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerGroupInfo, ConsumerRegistry
-from rocketline.broker.filters import Wanted, is_tag_type, wanted_by, wanted_tags
+from rocketline.broker.filters import Wanted, is_tag_type, wanted_tags
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.topics import TopicTable
 from rocketline.model import names
@@ -41,6 +41,13 @@ class Admitted:
     wanted: Wanted
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a pull's own expression says."""
+
+    wanted: Wanted
+
+
 class PullChecks:
     """All that is looked at before a pull reads, in Apache's order; the first that fails is the answer.
 
@@ -52,8 +59,10 @@ class PullChecks:
     ) -> None:
         self._topics, self._groups, self._consumers, self._settings = topics, groups, consumers, settings
 
-    def admit(self, channel: object, asked: PullMessageRequestHeader, *, is_lite: bool) -> Admitted | Command:
-        """What the pull may read, or the answer that refuses it."""
+    def admit(
+        self, channel: object, asked: PullMessageRequestHeader, said: Said | None = None, *, is_lite: bool
+    ) -> Admitted | Command:
+        """What the pull may read, or the answer that refuses it. `said`: its own expression was read before."""
         config = self._settings.value
         if not config.broker_permission & PERM_READ:
             return _forbidden(Forbidden.BROKER, f"broker {config.broker_name} may not be read: brokerPermission")
@@ -73,7 +82,7 @@ class PullChecks:
             return _forbidden(Forbidden.TOPIC, f"the topic {asked.topic} may not be read: its perm is {topic.perm}")
         if not 0 <= asked.queue_id < topic.read_queue_nums:
             return bad_queue(asked.queue_id, topic)
-        wanted = self._wanted(asked, group)
+        wanted = self._wanted(asked, group, said)
         if isinstance(wanted, Command):
             return wanted
         if config.reject_pull_consumer_enable and not self._is_known_puller(channel, asked.consumer_group):
@@ -83,9 +92,11 @@ class PullChecks:
             )
         return Admitted(topic, group, wanted)
 
-    def _wanted(self, asked: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> Wanted | Command:
+    def _wanted(
+        self, asked: PullMessageRequestHeader, group: SubscriptionGroupConfig, said: Said | None
+    ) -> Wanted | Command:
         if asked.sys_flag & PULL_SUBSCRIPTION:
-            return _wanted_by_request(asked)
+            return _wanted_by_request(asked) if said is None else said.wanted
         info = self._consumers.info(asked.consumer_group)
         if info is None:
             return response(
@@ -130,7 +141,9 @@ def _wanted_by_heartbeat(asked: PullMessageRequestHeader, info: ConsumerGroupInf
             f"here, the pull has {asked.sub_version}: send a heartbeat",
         )
     return (
-        wanted_by(subscription) if is_tag_type(subscription.expression_type) else _no_sql(subscription.expression_type)
+        info.wanted(subscription)
+        if is_tag_type(subscription.expression_type)
+        else _no_sql(subscription.expression_type)
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from rocketline.broker.long_poll import HeldPull, HeldPulls
+from rocketline.broker.long_poll import HELD_BYTES_MAX, HELD_BYTES_OF_ONE_MAX, PULL_BYTES, HeldPull, HeldPulls
 from rocketline.net.channel import Channel
 from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.testing.fake_clock import FakeClock
@@ -23,6 +22,11 @@ class _Queue:
     topic: str
     queue_id: int
     max_offset: int
+
+
+@dataclass(eq=False)
+class _Line:
+    is_closed: bool = False
 
 
 class Scene:
@@ -39,7 +43,7 @@ class Scene:
         return self.ends.get((topic, queue_id), 0)
 
     def hold(self, *, offset: int = 0, wanted: frozenset[int] | None = None, wait_s: float = 15.0) -> HeldPull:
-        channel = cast("Channel", SimpleNamespace(is_closed=False))
+        channel = cast("Channel", _Line())
         deadline_s = self.clock.monotonic() + wait_s
         held = HeldPull(channel, Command(11), offset, wanted, deadline_s, self.woken.append)
         self.pulls.hold("T", 0, held)
@@ -152,7 +156,93 @@ def test_answer_that_brings_a_message_wakes_the_next_pull(scene: Scene) -> None:
 
 def test_pull_held_again_while_others_are_answered_is_kept(scene: Scene) -> None:
     first, second = scene.hold(), scene.hold()
-    first.answer = lambda held: scene.pulls.hold("T", 0, HeldPull(held.channel, held.request, 9, None, 1e9, print))
+
+    def hold_again(held: HeldPull) -> None:
+        scene.pulls.hold("T", 0, HeldPull(held.channel, held.request, 9, None, 1e9, print))
+
+    first.answer = hold_again
     scene.arrive(A)
     assert scene.woken == [second]
     assert len(scene.pulls) == 1
+
+
+class _Asked:
+    """A set of tags that counts how often somebody looks into it."""
+
+    looks = 0
+
+
+class Tags(frozenset[int]):
+    def isdisjoint(self, other: Iterable[object], /) -> bool:
+        _Asked.looks += 1
+        return super().isdisjoint(other)
+
+    def __iter__(self) -> Iterator[int]:
+        _Asked.looks += 1
+        return super().__iter__()
+
+
+def test_message_costs_nothing_for_those_who_do_not_want_it(scene: Scene) -> None:
+    for number in range(1000):
+        scene.hold(wanted=Tags({1000 + number}))
+        scene.hold(wanted=Tags({1}))
+    good = scene.hold(wanted=Tags({A, B}))
+    _Asked.looks = 0
+    scene.arrive(B)
+    assert scene.woken == [good]
+    assert _Asked.looks <= 1, "to take the one away that was woken"
+
+
+def held_on(scene: Scene, line: Channel, number: int, tags: int, text: str) -> str | None:
+    wanted = frozenset(range(number * tags, number * tags + tags))
+    request = Command(11, {"subscription": text})
+    return scene.pulls.hold("T", 0, HeldPull(line, request, 0, wanted, 1e9, scene.woken.append))
+
+
+def test_what_pulls_of_one_connection_take_is_bounded(scene: Scene) -> None:
+    line = cast("Channel", _Line())
+    count = 0
+    while (problem := held_on(scene, line, count, 10_000, "x" * 80_000)) is None:
+        count += 1
+    assert (count < 60, "no room" in problem, scene.pulls.bytes <= HELD_BYTES_OF_ONE_MAX) == (True, True, True)
+    assert held_on(scene, cast("Channel", _Line()), count, 10_000, "x") is None, "others are not concerned"
+
+
+def test_what_all_pulls_take_is_bounded_and_free_again_once_they_are_answered(scene: Scene) -> None:
+    count = 0
+    while held_on(scene, cast("Channel", _Line()), count, 50_000, "") is None:
+        count += 1
+    assert HELD_BYTES_MAX * 0.9 < scene.pulls.bytes <= HELD_BYTES_MAX
+    scene.clock.advance(1e10)
+    scene.pulls.check()
+    while scene.soon:
+        scene.soon.pop()()
+    assert (len(scene.woken), scene.pulls.bytes) == (count, 0)
+
+
+def test_pulls_that_want_the_same_share_it(scene: Scene) -> None:
+    line = cast("Channel", _Line())
+    texts = ["||".join(map(str, range(10_000))) for _ in range(100)]
+    for text in texts:
+        wanted = frozenset(range(10_000))
+        assert (
+            scene.pulls.hold("T", 0, HeldPull(line, Command(11, {"subscription": text}), 0, wanted, 1e9, print)) is None
+        )
+    assert len({id(held.wanted) for held in scene.pulls._held}) == 1
+    assert len({id(held.request.ext["subscription"]) for held in scene.pulls._held}) == 1
+    assert scene.pulls.bytes < 100 * PULL_BYTES + 2_000_000
+
+
+def test_check_looks_at_some_thousands_in_a_turn(scene: Scene) -> None:
+    for _ in range(10_000):
+        scene.hold(wanted=frozenset({A}), wait_s=1)
+    scene.check_after(2)
+    assert len(scene.pulls) == 10_000 - 64
+    turns = 0
+    while scene.soon:
+        action = scene.soon.pop(0)
+        before = len(scene.woken)
+        action()
+        assert len(scene.woken) - before <= 64
+        turns += 1
+    assert len(scene.woken) == 10_000

@@ -1,4 +1,8 @@
-"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26): the broker's settings while it runs."""
+"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26): the broker's settings while it runs.
+
+Differs: what would stop the next start, or concerns security, role, replication, kind of store, ports or paths, is
+refused (16) with the reason; Apache's broker answers success, keeps it for the next start, and does nothing or worse.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.config.fixed import refusals
 from rocketline.clock import Clock
 from rocketline.logs import Log
 from rocketline.model.topic_config import DataVersion
@@ -44,6 +49,8 @@ class ConfigurationHandlers:
         config = self._settings.value
         if protected := sorted(config.black_list & pairs.keys()):
             return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {', '.join(protected)}")
+        if refused := refusals(self._settings, pairs):
+            return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {'; '.join(refused)}")
         if not request.body:
             return response(ResponseCode.SUCCESS)
         update = self._settings.update(pairs)
@@ -54,7 +61,8 @@ class ConfigurationHandlers:
         try:
             self._settings.save(config.broker_config_path)
         except OSError as error:
-            problem = f"changed until the next start only: {config.broker_config_path}: {error.strerror}"
+            path = error.filename or config.broker_config_path
+            problem = f"changed until the next start only, as it cannot be saved: {path}: {error.strerror}"
             return response(ResponseCode.SYSTEM_ERROR, problem)
         return response(ResponseCode.SUCCESS)
 

@@ -5,6 +5,8 @@ waits if it says so, and once woken it is answered, whatever it finds.
 
 Differs:
 - the pull that is told of a reset does not commit the offset it carries: Apache lets it overwrite the reset's;
+- a pull with a very long expression is answered in its turn, one such at a time; one that would have to wait is refused
+  (2) when those that wait take too much memory;
 - a woken pull whose connection takes no bytes is answered 20 with its own offset and no messages, so that they do not
   pile up here;
 - offsets of broadcasting groups are not remembered for proxies (Java: enableBroadcastOffsetStore).
@@ -12,9 +14,13 @@ Differs:
 
 from __future__ import annotations
 
+from typing import Final
+
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.filters import Wanted
 from rocketline.broker.long_poll import HeldPull, HeldPulls
-from rocketline.broker.pull_checks import Admitted, PullChecks
+from rocketline.broker.long_work import LongWork, put_off
+from rocketline.broker.pull_checks import Admitted, PullChecks, Said
 from rocketline.broker.pull_reading import PullReading, pull_code
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
@@ -28,6 +34,9 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import PullMessageRequestHeader, PullMessageResponseHeader
 
+_LONG_TEXT: Final = 8 * 1024
+"""An expression as long as this takes a millisecond to read."""
+
 
 class PullHandlers:
     """Answers pulls at once, or later through `HeldPulls`."""
@@ -40,12 +49,19 @@ class PullHandlers:
         settings: Settings[BrokerConfig],
         clock: Clock,
         log: Throttle,
+        work: LongWork,
     ) -> None:
+        self._work = work
         self._checks, self._reading, self._held = checks, reading, held
         self._settings, self._clock, self._log = settings, clock, log
 
     def by_code(self) -> dict[int, Handler]:
-        return {RequestCode.PULL_MESSAGE: self._pull, RequestCode.LITE_PULL_MESSAGE: self._pull}
+        return {RequestCode.PULL_MESSAGE: self._pull_in_turn, RequestCode.LITE_PULL_MESSAGE: self._pull_in_turn}
+
+    def _pull_in_turn(self, channel: Channel, request: Command) -> Outcome:
+        if len(request.ext.get("subscription", "")) < _LONG_TEXT:
+            return self._pull(channel, request)
+        return self._work.begin(channel, request, put_off(self._pull, channel, request))
 
     def _pull(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(PullMessageRequestHeader, request.ext)
@@ -59,29 +75,29 @@ class PullHandlers:
             asked.sys_flag & PULL_SUSPEND
             and pull_code(result.status, asked.queue_offset) is ResponseCode.PULL_NOT_FOUND
         ):
-            self._hold(channel, request, asked, admitted)
-            return LATER
+            return self._hold(channel, request, asked, admitted)
         return self._answer(asked, admitted, result)
 
-    def _hold(self, channel: Channel, request: Command, asked: PullMessageRequestHeader, admitted: Admitted) -> None:
+    def _hold(self, channel: Channel, request: Command, asked: PullMessageRequestHeader, admitted: Admitted) -> Outcome:
         config = self._settings.value
         wait_ms = asked.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         deadline_s = self._clock.monotonic() + wait_ms / 1000
         held = HeldPull(channel, request, asked.queue_offset, admitted.wanted, deadline_s, self._wake)
-        self._held.hold(asked.topic, asked.queue_id, held)
+        problem = self._held.hold(asked.topic, asked.queue_id, held)
+        return LATER if problem is None else response(ResponseCode.SYSTEM_BUSY, problem)
 
     def _wake(self, held: HeldPull) -> None:
         try:
-            answer = self._answer_woken(held.channel, held.request)
+            answer = self._answer_woken(held.channel, held.request, held.wanted)
         except Exception as error:  # noqa: BLE001  # a fault of ours: whoever woke this pull must not suffer
             self._log.error("handler failed", "held pull", error=error, peer=held.channel.peer)
             answer = response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         held.channel.reply(held.request, answer)
 
-    def _answer_woken(self, channel: Channel, request: Command) -> Command:
-        """Everything is looked at anew: much may have changed while the pull waited."""
+    def _answer_woken(self, channel: Channel, request: Command, wanted: Wanted) -> Command:
+        """Everything is looked at anew, but for what the pull itself says: much may have changed while it waited."""
         asked = headers.read(PullMessageRequestHeader, request.ext)
-        admitted = self._admit(channel, request, asked)
+        admitted = self._admit(channel, request, asked, Said(wanted))
         if isinstance(admitted, Command):
             return admitted
         if channel.is_congested:
@@ -91,8 +107,10 @@ class PullHandlers:
             self._note(asked, result, None)
         return self._answer(asked, admitted, result)
 
-    def _admit(self, channel: Channel, request: Command, asked: PullMessageRequestHeader) -> Admitted | Command:
-        return self._checks.admit(channel, asked, is_lite=request.code == RequestCode.LITE_PULL_MESSAGE)
+    def _admit(
+        self, channel: Channel, request: Command, asked: PullMessageRequestHeader, said: Said | None = None
+    ) -> Admitted | Command:
+        return self._checks.admit(channel, asked, said, is_lite=request.code == RequestCode.LITE_PULL_MESSAGE)
 
     def _read(self, asked: PullMessageRequestHeader, admitted: Admitted) -> ReadResult:
         return self._reading.read(

@@ -113,3 +113,51 @@ def test_update_that_cannot_be_saved_counts_until_the_next_start(admin: Administ
     assert answer.code == 1
     assert str(admin.file) in (answer.remark or "")
     assert admin.settings.value.store.max_message_size == 1000
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        ("aclEnable=true", "not part of"),
+        ("tls.server.mode=disabled", "security"),
+        ("authenticationWhitelist=*", "security"),
+        ("brokerRole=SLAVE", "master"),
+        ("brokerId=1", "master"),
+        ("controllerAddr=127.0.0.1:1", "replication"),
+        ("storeType=defaultRocksDB", ""),
+        ("listenPort=70000", "a port"),
+        ("listenPort=10912", "a port"),
+        ("storePathRootDir=/elsewhere", "a path"),
+        ("storePathCommitLog=/elsewhere", "a path"),
+        ("mappedFileSizeCommitLog=4096", "the size of files"),
+        ("brokerIP1=nowhere.invalid", "an address"),
+    ],
+)
+def test_what_an_update_must_not_change_is_refused_with_the_reason(
+    admin: Administrator, pair: str, reason: str
+) -> None:
+    before = admin.get(), admin.version()
+    answer = admin.update(f"maxMessageSize=1000\n{pair}\n")
+    remark = answer.remark or ""
+    assert (answer.code, pair.partition("=")[0] in remark, reason in remark) == (16, True, True), remark
+    assert (admin.get(), admin.version()) == before
+    assert not admin.file.exists()
+
+
+def test_update_that_leaves_such_a_setting_as_it_is_succeeds(admin: Administrator) -> None:
+    """Tools send back what they were given."""
+    told = admin.get()
+    same = "".join(f"{key}={told[key]}\n" for key in ("listenPort", "brokerRole", "aclEnable", "storePathRootDir"))
+    assert admin.update(f"{same}sendMessageThreadPoolNums=9\n").code == 0
+
+
+def test_settings_of_pools_are_taken_as_before(admin: Administrator) -> None:
+    assert admin.update("pullMessageThreadPoolNums=3\nadminBrokerThreadPoolNums=2\n").code == 0
+    assert admin.get()["pullMessageThreadPoolNums"] == "3"
+
+
+def test_path_that_is_at_fault_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    admin = Administrator(tmp_path / "file" / "folder")
+    answer = admin.update("maxMessageSize=1000\n")
+    assert (answer.code, str(tmp_path / "file") in (answer.remark or "")) == (1, True)
