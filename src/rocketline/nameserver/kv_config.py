@@ -7,25 +7,59 @@ topic lies. Java: KVConfigManager; the file is the one that Apache's name server
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from rocketline.errors import ConfigError
 from rocketline.files import replace_file
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.lists import KVTable
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 
-class KvConfig:
-    """Keys and values by namespace. A change is on disk before anybody can see it; if that fails, nothing changed."""
+Namespaces: TypeAlias = Mapping[str, Mapping[str, str]]
 
-    def __init__(self, path: Path, namespaces: Mapping[str, Mapping[str, str]] | None = None) -> None:
+
+class KvChange(NamedTuple):
+    """A value that is set; without one, a key that goes. Its namespace stays."""
+
+    namespace: str
+    key: str
+    value: str | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.namespace) + len(self.key) + len(self.value or "")
+
+
+class KvConfig:
+    """Keys and values by namespace. A change is on disk before anybody can see it; if that fails, nothing changed.
+
+    namespaces = kv.changed(changes)
+    kv.write(namespaces)        # from any thread
+    kv.adopt(namespaces)
+    """
+
+    def __init__(self, path: Path, namespaces: Namespaces | None = None) -> None:
         self.version = 0
         """Changes with every change."""
         self._path = path
-        self.namespaces: Mapping[str, Mapping[str, str]] = namespaces or {}
+        self._bodies: dict[str, bytes] = {}
+        self._take(namespaces or {})
+
+    def _take(self, namespaces: Namespaces) -> None:
+        self.namespaces: Namespaces = namespaces
         """Replaced by every change, never edited."""
+        self.key_count = sum(map(len, namespaces.values()))
+        self.size = sum(
+            KvChange(namespace, key, value).size
+            for namespace, table in namespaces.items()
+            for key, value in table.items()
+        )
+        """Characters of all there is."""
+        self._bodies.clear()
 
     @classmethod
     def load(cls, path: Path) -> KvConfig:
@@ -45,24 +79,40 @@ class KvConfig:
         """All of a namespace; None if it was never used. One whose keys were all deleted is empty."""
         return self.namespaces.get(namespace)
 
-    def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value. Raises `OSError` if it cannot be saved."""
-        table = self.namespaces.get(namespace, {})
-        if table.get(key) != value:
-            self._replace(namespace, {**table, key: value})
+    def body(self, namespace: str) -> bytes | None:
+        """All of a namespace as it is told, None if it was never used. Encoded once for each change."""
+        table = self.namespaces.get(namespace)
+        if table is None:
+            return None
+        body = self._bodies.get(namespace)
+        if body is None:
+            body = self._bodies[namespace] = encode(KVTable(dict(table)))
+        return body
 
-    def delete(self, namespace: str, key: str) -> None:
-        """Remove a key if it is there; its namespace stays. Raises `OSError` if that cannot be saved."""
-        table = self.namespaces.get(namespace, {})
-        if key in table:
-            self._replace(namespace, {k: v for k, v in table.items() if k != key})
+    def changed(self, changes: Iterable[KvChange]) -> Namespaces:
+        """What the changes make of it; the very same if that is nothing new."""
+        namespaces: dict[str, dict[str, str]] = {}
+        for namespace, key, value in changes:
+            table = namespaces.get(namespace, self.namespaces.get(namespace, {}))
+            if table.get(key) != value:
+                if namespace not in namespaces:
+                    namespaces[namespace] = dict(table)
+                if value is None:
+                    del namespaces[namespace][key]
+                else:
+                    namespaces[namespace][key] = value
+        return {**self.namespaces, **namespaces} if namespaces else self.namespaces
 
-    def _replace(self, namespace: str, table: Mapping[str, str]) -> None:
-        namespaces = {**self.namespaces, namespace: table}
+    def write(self, namespaces: Namespaces) -> None:
+        """Save it, from any thread. Raises `OSError`."""
         text = json.dumps({"configTable": namespaces}, ensure_ascii=False, separators=(",", ":"))
         replace_file(self._path, text.encode("utf-8", "replace"))
-        self.namespaces = namespaces
-        self.version += 1
+
+    def adopt(self, namespaces: Namespaces) -> None:
+        """What was written is true from now on."""
+        if namespaces is not self.namespaces:
+            self._take(namespaces)
+            self.version += 1
 
 
 def _parse(path: Path, content: bytes) -> dict[str, dict[str, str]]:

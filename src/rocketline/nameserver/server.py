@@ -14,6 +14,7 @@ from rocketline.nameserver.handlers.kv import KvHandlers
 from rocketline.nameserver.handlers.routes import RouteHandlers
 from rocketline.nameserver.handlers.topics import TopicHandlers
 from rocketline.nameserver.kv_config import KvConfig
+from rocketline.nameserver.kv_saves import KvSaves
 from rocketline.nameserver.lane import Lane
 from rocketline.nameserver.notices import Notices
 from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
@@ -58,6 +59,7 @@ class NameServer:
                     log=self._throttle,
                 )
             )
+            self._kv_saves = await stack.enter_async_context(KvSaves(self._kv))
             self._server = await stack.enter_async_context(self._make_server())
             scan_s = config.scan_not_active_broker_interval_ms / 1000
             for timer in (
@@ -111,7 +113,7 @@ class NameServer:
                 table, self._kv, settings, self._unregistrations, self._tell_change, clock, self._lane, self._throttle
             ).by_code(),
             **TopicHandlers(table, settings, self._lane).by_code(),
-            **KvHandlers(self._kv).by_code(),
+            **KvHandlers(self._kv, self._kv_saves, self._throttle).by_code(),
             **ConfigurationHandlers(settings).by_code(),
         }
 

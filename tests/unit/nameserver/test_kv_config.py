@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kv_changes import delete, put
 from rocketline.errors import ConfigError
 from rocketline.nameserver.kv_config import KvConfig
 
@@ -17,12 +18,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_value_that_was_put_is_found_after_a_restart(path: Path) -> None:
-    KvConfig.load(path).put("ns", "key", 'a "value" of ü\n')
+    put(KvConfig.load(path), "ns", "key", 'a "value" of ü\n')
     assert KvConfig.load(path).get("ns", "key") == 'a "value" of ü\n'
 
 
 def test_file_has_the_form_that_apache_writes(path: Path) -> None:
-    KvConfig.load(path).put("ns", "key", "ü")
+    put(KvConfig.load(path), "ns", "key", "ü")
     assert path.read_text("utf-8") == '{"configTable":{"ns":{"key":"ü"}}}'
 
 
@@ -33,15 +34,15 @@ def test_absent_key_and_namespace_have_no_value(path: Path) -> None:
 
 def test_emptied_namespace_still_exists_after_a_restart(path: Path) -> None:
     kv = KvConfig.load(path)
-    kv.put("ns", "key", "value")
-    kv.delete("ns", "key")
+    put(kv, "ns", "key", "value")
+    delete(kv, "ns", "key")
     assert kv.table("ns") == {}
     assert KvConfig.load(path).table("ns") == {}
 
 
 def test_delete_of_an_absent_key_changes_nothing(path: Path) -> None:
     kv = KvConfig.load(path)
-    kv.delete("ns", "key")
+    delete(kv, "ns", "key")
     assert (kv.version, kv.table("ns"), path.exists()) == (0, None, False)
 
 
@@ -49,9 +50,9 @@ def test_version_changes_with_every_change_and_only_then(path: Path) -> None:
     kv = KvConfig.load(path)
     versions = [kv.version]
     for value in ("a", "a", "b"):
-        kv.put("ns", "key", value)
+        put(kv, "ns", "key", value)
         versions.append(kv.version)
-    kv.delete("ns", "key")
+    delete(kv, "ns", "key")
     versions.append(kv.version)
     assert versions == [0, 1, 1, 2, 3]
 
@@ -60,12 +61,12 @@ def test_put_that_cannot_be_saved_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     kv = KvConfig(tmp_path / "file" / "kvConfig.json")
     with pytest.raises(OSError, match="file"):
-        kv.put("ns", "key", "value")
+        put(kv, "ns", "key", "value")
     assert (kv.get("ns", "key"), kv.version) == (None, 0)
 
 
 def test_half_of_a_surrogate_pair_is_saved_as_a_question_mark(path: Path) -> None:
-    KvConfig.load(path).put("ns", "key", "\ud800")
+    put(KvConfig.load(path), "ns", "key", "\ud800")
     assert KvConfig.load(path).get("ns", "key") == "?"
 
 
@@ -108,7 +109,7 @@ def test_values_and_keys_of_any_text_survive(path: Path) -> None:
     kv = KvConfig.load(path)
     texts = ["", " ", "\u0001", "{}", "\\", "日本", "\u2028"]
     for text in texts:
-        kv.put(text, text, text)
+        put(kv, text, text, text)
     loaded = KvConfig.load(path)
     assert [loaded.get(text, text) for text in texts] == texts
     assert list(json.loads(path.read_bytes())) == ["configTable"]

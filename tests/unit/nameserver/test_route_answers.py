@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kv_changes import put
 from name_servers import UNUSED_PEER, kept_reply
 from rocketline.model.route import QueueData
 from rocketline.nameserver.config import NameServerConfig, load_settings
@@ -87,12 +88,12 @@ class TestAnswers:
         assert sources.answers.body("T1", strict=True) is sources.answers.body("T1", strict=True)
 
     def test_order_configuration_shows_only_if_enabled_and_follows_changes(self, sources: Sources) -> None:
-        sources.kv.put("ORDER_TOPIC_CONFIG", "T1", "B:4")
+        put(sources.kv, "ORDER_TOPIC_CONFIG", "T1", "B:4")
         assert b"orderTopicConf" not in (sources.answers.body("T1", strict=True) or b"")
         sources.settings.update({"orderMessageEnable": "true"})
         assert b'"orderTopicConf":"B:4"' in (sources.answers.body("T1", strict=True) or b"")
         assert b"orderTopicConf" not in (sources.answers.body("T2", strict=True) or b"")
-        sources.kv.put("ORDER_TOPIC_CONFIG", "T1", "B:8")
+        put(sources.kv, "ORDER_TOPIC_CONFIG", "T1", "B:8")
         assert b'"orderTopicConf":"B:8"' in (sources.answers.body("T1", strict=True) or b"")
 
     def test_acting_master_shows_only_if_supported(self, sources: Sources) -> None:
@@ -218,7 +219,7 @@ class TestReplies:
     def test_every_change_drops_what_is_kept(self, sources: Sources, replies: RouteReplies) -> None:
         changes: list[Callable[[], object]] = [
             lambda: sources.table.delete_topic("T2"),
-            lambda: sources.kv.put("ORDER_TOPIC_CONFIG", "T1", "B:4"),
+            lambda: put(sources.kv, "ORDER_TOPIC_CONFIG", "T1", "B:4"),
             lambda: sources.settings.update({"orderMessageEnable": "true"}),
         ]
         for change in changes:

@@ -28,7 +28,6 @@ from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode, read_register_body
-from rocketline.wire.bodies.lists import KVTable
 from rocketline.wire.bodies.routes import BrokerMemberGroupBody, ClusterInfo
 from rocketline.wire.codes import V3_0_11, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -135,8 +134,7 @@ class BrokerHandlers:
             ha_server_addr=registered.ha_address, master_addr=registered.master_address
         )
         is_told = self._settings.value.return_order_topic_config_to_broker
-        order_topics = self._kv.table(ORDER_TOPIC_NAMESPACE) if is_told else None
-        body = b"" if order_topics is None else encode(KVTable(dict(order_topics)))
+        body = (self._kv.body(ORDER_TOPIC_NAMESPACE) if is_told else None) or b""
         return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=body)
 
     def _unregister(self, channel: Channel, request: Command) -> Command:
