@@ -1,6 +1,8 @@
-"""Back-pressure: how many messages, and bytes of them, may be on their way at once. Pure."""
+"""How many messages may be on their way at once; and with back-pressure, how many bytes of them. Pure."""
 
 from __future__ import annotations
+
+from collections import deque
 
 
 class SendRoom:
@@ -36,3 +38,44 @@ class SendRoom:
         """A message of `size` bytes has arrived, or never will."""
         self._count -= 1
         self._bytes -= size
+
+
+class Permits:
+    """So many things at once and no more, whichever threads take them: each step is one of C, so no lock is needed.
+
+    >>> permits = Permits(2)
+    >>> permits.take(), permits.take(), permits.take()
+    (True, True, False)
+    >>> permits.give()
+    >>> permits.take(), permits.take()
+    (True, False)
+    """
+
+    __slots__ = ("_fresh", "_returned", "count_max")
+
+    def __init__(self, count_max: int) -> None:
+        self.count_max = count_max
+        self._fresh = iter(range(count_max))
+        """Those that nobody has had yet: they take no room."""
+        self._returned: deque[None] = deque()
+
+    def take(self) -> bool:
+        """Take one, if there is one."""
+        if self._returned:
+            try:
+                self._returned.pop()
+            except IndexError:  # another thread was quicker
+                pass
+            else:
+                return True
+        if next(self._fresh, None) is not None:
+            return True
+        try:
+            self._returned.pop()  # one may have come back meanwhile
+        except IndexError:
+            return False
+        return True
+
+    def give(self) -> None:
+        """Give one back."""
+        self._returned.append(None)

@@ -13,7 +13,7 @@ from rocketline.client.receipts import SendReceipt, SendStatus
 from rocketline.client.runtime import ClientRuntime
 from rocketline.client.send_hooks import SendMode
 from rocketline.client.send_request import SendRequest
-from rocketline.client.send_room import SendRoom
+from rocketline.client.send_room import Permits, SendRoom
 from rocketline.client.sending import Sending
 from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, RequestTimeoutError, RocketlineError
 from rocketline.model.queue import MessageQueue
@@ -76,7 +76,8 @@ class SoonReceipts:
         """With `room`, messages wait for it."""
         self._runtime, self._sending, self._delivery, self._room = runtime, sending, delivery, room
         self._clock = runtime.clock
-        self._count, self._count_max = 0, sending.options.async_in_flight_max
+        self._permits = Permits(sending.options.async_in_flight_max)
+        self._count = 0
         self._drained: asyncio.Future[None] | None = None
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Who waits for room, with the bytes each wants; at most `async_in_flight_max` of them."""
@@ -94,7 +95,23 @@ class SoonReceipts:
 
         Raises `OverloadedError`, and what is wrong with queue or selector if that is known yet.
         """
-        self.check_count(1)
+        self.take_permit()
+        try:
+            self.begin(request, queue, selector, started_s, timeout_s, receipt)
+        except BaseException:
+            self.give_permit()
+            raise
+
+    def begin(
+        self,
+        request: SendRequest,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        started_s: float,
+        timeout_s: float,
+        receipt: ReceiptFuture,
+    ) -> None:
+        """The same for what has its permit. It keeps that until its receipt is there, unless this raises."""
         is_given = queue is not None or selector is not None
         soon = _Soon(self, request, receipt, started_s, timeout_s, is_given)
         first = None
@@ -118,13 +135,18 @@ class SoonReceipts:
             outcome = error
         self.go_on(soon, outcome)
 
-    def check_count(self, more: int) -> None:
-        """Raise `OverloadedError` if so many messages more would be too many."""
-        if self._count + more > self._count_max:
+    def take_permit(self) -> None:
+        """Count one message more, from any thread. Raises `OverloadedError` if that is too many."""
+        if not self._permits.take():
             raise OverloadedError(
                 f"producer {self._sending.group!r}",
-                f"{self._count} messages are on their way already (async_in_flight_max): wait for some of them",
+                f"{self._permits.count_max} messages are on their way already (async_in_flight_max): wait for some of "
+                "them",
             )
+
+    def give_permit(self) -> None:
+        """The message is not sent after all."""
+        self._permits.give()
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until nothing is on its way any more, but not longer than `timeout_s`."""
@@ -180,6 +202,7 @@ class SoonReceipts:
             return
         soon.is_over = True
         self._count -= 1
+        self._permits.give()
         if not soon.receipt.done():  # whoever waits may have given up
             if error is not None:
                 soon.receipt.set_exception(error)

@@ -46,7 +46,7 @@ class Handover:
     ) -> Future[SendReceipt]:
         """Raises `OverloadedError` and `ForkedError`; whatever else goes wrong, the future tells."""
         self._portal.check_process()
-        self._soon.check_count(1 + len(self._waiting))
+        self._soon.take_permit()
         started_s = self._clock.monotonic()
         receipt: Future[SendReceipt] = Future()
         receipt.set_running_or_notify_cancel()  # from here on it cannot be called back
@@ -54,6 +54,7 @@ class Handover:
         if room is not None:
             size = len(request.body)
             if not room.take(size, timeout_s):
+                self._soon.give_permit()
                 receipt.set_exception(CallTimeoutError("waiting for room to send (back_pressure)", timeout_s))
                 return receipt
             receipt.add_done_callback(lambda _: room.give(size))
@@ -70,7 +71,11 @@ class Handover:
         self._is_closed = True
         with suppress(IndexError):
             while True:
-                self._waiting.popleft().receipt.set_exception(ClosedError("the producer is closed"))
+                self._refuse(self._waiting.popleft(), ClosedError("the producer is closed"))
+
+    def _refuse(self, handed: _Handed, error: RocketlineError) -> None:
+        self._soon.give_permit()
+        handed.receipt.set_exception(error)
 
     def _take(self) -> None:
         """On the loop: send all that was handed over."""
@@ -78,9 +83,9 @@ class Handover:
         while self._waiting:
             handed = self._waiting.popleft()
             try:
-                self._soon.send(*handed)
+                self._soon.begin(*handed)
             except RocketlineError as error:
-                handed.receipt.set_exception(error)
+                self._refuse(handed, error)
 
 
 class BlockingRoom:

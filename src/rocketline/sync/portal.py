@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rocketline.errors import CallTimeoutError, ClientError, ClosedError, ForkedError
 from rocketline.net.loop import loop_factory
@@ -21,6 +23,55 @@ _JOIN_S: Final = 5.0
 CTRL_C_S: Final = 0.5
 """No wait for whatever may never come is longer at a time: a signal that arrives just before a thread falls asleep on
 a lock does not wake it, and Python looks at it only after the sleep."""
+
+
+class _Call(Generic[Result]):
+    """Work that a thread waits for, by a plain lock that the loop opens when it is done.
+
+    A future has a lock of its own, which the waiting thread holds at times. A signal's handler that runs just then, and
+    has the loop do something else, would wait for a loop that waits for this lock.
+    """
+
+    __slots__ = ("_done", "_task", "_work", "is_done")
+
+    def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
+        self._work: Coroutine[Any, Any, Result] | None = work
+        self._task: asyncio.Task[Result] | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+        self.is_done = False
+
+    def begin(self) -> None:
+        """On the loop, as `cancel` is."""
+        work, self._work = self._work, None
+        if work is not None:
+            self._task = asyncio.get_running_loop().create_task(work)
+            self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[Result]) -> None:
+        self.is_done = True
+        self._done.release()
+
+    def cancel(self) -> None:
+        self.give_up()
+        if self._task is not None:
+            self._task.cancel()
+
+    def give_up(self) -> None:
+        """If it was not begun, it never will be."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.close()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it is done by then. Handlers of signals may run meanwhile, and do whatever they like."""
+        return self.is_done or self._done.acquire(timeout=timeout_s)
+
+    def result(self) -> Result:
+        """Raises what the work raised, and `CancelledError` if it was ended, or never begun."""
+        if self._task is None or not self._task.done():
+            raise asyncio.CancelledError
+        return self._task.result()
 
 
 class Portal:
@@ -37,11 +88,13 @@ class Portal:
         """`thing` is what errors call it: the client that it belongs to."""
         self._thing = thing
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may close what is being started or closed
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._is_closed = False
+        self._joining = 0
+        """The thread that waits for the end of ours, 0 if none does."""
 
     def __enter__(self) -> Portal:
         return self
@@ -78,23 +131,34 @@ class Portal:
         Raises `CallTimeoutError` if it takes longer than `timeout_s`; then, and if the waiting thread is interrupted,
         `work` is cancelled. Raises `ClosedError` if the portal closes meanwhile.
         """
+        call = _Call(work)
         try:
             if self.is_inside:
                 raise ClientError(f"{self._thing}: a blocking call on the loop's own thread would wait for itself")
-            waiting = asyncio.run_coroutine_threadsafe(work, self.loop)
+            loop = self.loop
+            loop.call_soon_threadsafe(call.begin)
         except BaseException:
             work.close()  # it will never run; unclosed it would warn of that
             raise
         try:
-            return waiting.result(timeout_s)
-        except concurrent.futures.CancelledError:
-            raise ClosedError(f"{self._thing} was closed during the call") from None
-        except TimeoutError:
-            if waiting.done():
-                raise  # the work's own
-            raise CallTimeoutError(self._thing, timeout_s or 0.0) from None
+            self._wait(call, timeout_s)
         finally:
-            waiting.cancel()
+            if not call.is_done:
+                with suppress(RuntimeError):  # what a loop that was closed gives
+                    loop.call_soon_threadsafe(call.cancel)
+        try:
+            return call.result()
+        except asyncio.CancelledError:
+            raise ClosedError(f"{self._thing} was closed during the call") from None
+
+    def _wait(self, call: _Call[Any], timeout_s: float | None) -> None:
+        end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while not call.wait(min(max(end_s - time.monotonic(), 0.0), CTRL_C_S)):
+            if time.monotonic() >= end_s:
+                raise CallTimeoutError(self._thing, timeout_s or 0.0)
+            if self._thread is None or not self._thread.is_alive():
+                call.give_up()
+                return
 
     def call_closing(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work`, which closes something on the loop, and wait for it. Where no loop is, and so nothing that lives
@@ -128,8 +192,11 @@ class Portal:
             return
         with suppress(RuntimeError):  # it was closed before
             loop.call_soon_threadsafe(end.set)
-        if not self.is_inside:
+        me = threading.get_ident()
+        if not self.is_inside and self._joining != me:  # else this is a signal's handler, and who it stopped joins
+            self._joining = me
             thread.join(_JOIN_S)
+            self._joining = 0
 
     def _start(self) -> asyncio.AbstractEventLoop:
         self.check_process()
@@ -144,6 +211,9 @@ class Portal:
                 self._thread.start()
                 self._loop = started.result()
                 atexit.register(_close_at_exit, weakref.ref(self))
+            if not self.is_open:  # closed by a signal's handler, just now
+                self.close()
+                raise ClosedError(f"{self._thing} is closed: make a new one")
             return self._loop
 
     def _run(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:

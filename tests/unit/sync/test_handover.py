@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from rocketline.client.send_room import SendRoom
+from rocketline.client.send_room import Permits, SendRoom
 from rocketline.client.soon import SoonReceipts
-from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError
+from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, SelectorError
 from rocketline.sync.handover import BlockingRoom, Handover
 from rocketline.sync.portal import Portal
 from rocketline.testing.fake_clock import FakeClock
@@ -23,7 +23,8 @@ class Loop:
     def __init__(self, count_max: int = 100) -> None:
         self.posted: list[Callable[[], None]] = []
         self.sent: list[Any] = []
-        self._count_max = count_max
+        self.refuses = False
+        self.permits = Permits(count_max)
 
     def check_process(self) -> None:
         """It was not forked."""
@@ -31,11 +32,16 @@ class Loop:
     def post(self, action: Callable[[], None]) -> None:
         self.posted.append(action)
 
-    def check_count(self, more: int) -> None:
-        if len(self.sent) + more > self._count_max:
+    def take_permit(self) -> None:
+        if not self.permits.take():
             raise OverloadedError("producer", "too many")
 
-    def send(self, *handed: Any) -> None:
+    def give_permit(self) -> None:
+        self.permits.give()
+
+    def begin(self, *handed: Any) -> None:
+        if self.refuses:
+            raise SelectorError("no such queue")
         self.sent.append(handed)
 
     def turn(self) -> None:
@@ -105,3 +111,26 @@ def test_caller_waits_for_room_in_its_time() -> None:
 
 def test_receipt_cannot_be_called_back() -> None:
     assert not hand(handover(Loop())).cancel()
+
+
+def test_bound_is_exact_whatever_becomes_of_the_messages() -> None:
+    """Those that the loop refuses, that found no room and that came too late give their places back, once each."""
+    loop = Loop(count_max=3)
+    over = handover(loop)
+    for _ in range(2):
+        for _ in range(3):
+            hand(over)
+        with pytest.raises(OverloadedError):
+            hand(over)
+        loop.refuses = True
+        loop.turn()
+        loop.refuses = False
+    full = BlockingRoom(SendRoom(1, 1))
+    assert full.take(9, 0)
+    waiting = Handover(cast("Portal", loop), cast("SoonReceipts", loop), full, FakeClock())
+    for _ in range(5):
+        assert isinstance(hand(waiting, 0).exception(), CallTimeoutError)
+    receipts = [hand(over) for _ in range(3)]
+    over.close()
+    assert {type(receipt.exception()) for receipt in receipts} == {ClosedError}
+    assert [loop.permits.take() for _ in range(4)] == [True, True, True, False]

@@ -190,3 +190,60 @@ print(portal.call(begin()))
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(loop)
+
+
+def test_call_within_a_call_ends_wherever_the_outer_one_is(portal: Portal) -> None:
+    """A signal's handler runs between any two steps of a call that waits, and may call: here after each in turn."""
+
+    async def answer(number: int) -> int:
+        return number
+
+    portal.call(answer(0))
+    for step in range(60):
+        left, inner = step, 0
+
+        def handler(*_: object) -> None:
+            nonlocal left, inner
+            left -= 1
+            if left == 0:
+                sys.setprofile(None)
+                inner = portal.call(answer(7))
+
+        sys.setprofile(handler)
+        try:
+            assert portal.call(answer(step)) == step
+        finally:
+            sys.setprofile(None)
+        assert inner in (0, 7)
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_portal_is_closed_within_its_start_or_its_close(is_started: bool) -> None:
+    """By a signal's handler, say, after any step of it."""
+
+    async def answer() -> int:
+        return 7
+
+    for step in range(1, 40):
+        portal, left = Portal("p"), step
+        if is_started:
+            portal.call(answer())
+
+        def handler(*_: object, portal: Portal = portal) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                sys.setprofile(None)
+                portal.close()
+
+        sys.setprofile(handler)
+        try:
+            if is_started:
+                portal.close()
+            else:
+                with suppress(ClosedError):
+                    assert portal.call(answer()) == 7
+        finally:
+            sys.setprofile(None)
+        portal.close()
+        assert portal._thread is None or not portal._thread.is_alive()
