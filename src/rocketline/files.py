@@ -11,7 +11,8 @@ from pathlib import Path
 def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Put `content` in place of `path`, whose folder is made if need be; durable when this returns.
 
-    A reader sees either file whole. An existing file keeps its permissions, a new one gets `mode`. Raises `OSError`.
+    A reader sees either file whole. An existing file keeps its permissions, a new one gets `mode`. Raises `OSError`,
+    which names the file.
     """
     path = path.resolve()  # a link stays a link: its target is what we replace
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,8 +26,10 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
     _sync_folder(path.parent)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -13,6 +15,7 @@ from click.testing import CliRunner, Result
 from rocketline.broker.config import load_settings
 from rocketline.cli.commands import rocketline
 from rocketline.settings.properties import format_properties
+from rocketline.store.filesystem import DiskFileSystem
 from rocketline.testing.exchange import ask
 from rocketline.testing.server_process import free_port
 from rocketline.wire.codes import RequestCode
@@ -113,6 +116,26 @@ def test_locked_store_is_one_clear_line_with_status_1(tmp_path: Path) -> None:
     (line,) = errors.splitlines()
     assert line.startswith(f"rocketline: {tmp_path / 'store'}")
     assert f"is locked by process {first.pid}" in line
+
+
+@pytest.mark.parametrize(
+    ("number", "problem"),
+    [
+        (errno.ENOSPC, "no space left on device; free some disk space"),
+        (errno.EDQUOT, "disk quota exceeded; free some disk space"),
+        (errno.EIO, "input/output error"),
+    ],
+)
+def test_disk_that_refuses_the_start_is_one_line_with_the_path_and_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, problem: str
+) -> None:
+    def refuse(files: DiskFileSystem, path: Path, data: bytes) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(DiskFileSystem, "write_file", refuse)
+    result = invoke("-c", written(tmp_path))
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == f"rocketline: {tmp_path / 'store' / 'abort'}: {problem}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
