@@ -83,12 +83,22 @@ class LogSpace:
         self._plan()
 
     def reserve(self, file: File, start: int, end: int) -> None:
-        """Reserve at least up to `end` in the file that begins at `start`. Raises `OSError`."""
+        """Reserve at least up to `end` in the file that begins at `start`, and no more if the disk has less than is
+        reserved at once: a file system may take the rest, say that it was too little, and keep it. Raises `OSError`."""
         begin = max(self.reserved, start)
         reserved = min(max(end, begin + _RESERVE_BYTES), start + self._segments.segment_bytes)
+        if not self._has(reserved - begin):
+            reserved = end
         file.allocate(begin - start, reserved - begin)
         self.reserved = reserved
         self._plan()
+
+    def _has(self, size: int) -> bool:
+        """The disk has so many bytes, or does not say."""
+        try:
+            return self._fs.usage(self._segments.folder).usable >= size
+        except OSError:
+            return True
 
     def add_file(self, start: int) -> None:
         """Go on to the next file: the one that is there, or make it. Raises `OSError`."""

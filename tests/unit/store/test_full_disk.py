@@ -64,6 +64,22 @@ def test_of_a_batch_that_finds_no_room_nothing_is_left(
     assert [one.queue_offset for one in contents(open_store(disk, clock))] == list(range(store.max_offset("T", 0)))
 
 
+def test_the_last_of_a_disk_is_reserved_record_by_record(clock: FakeClock) -> None:
+    """A file system that has less than it is asked for may take it all the same, and then nobody has it."""
+    disk = FaultyFileSystem(clock, capacity=1 << 20)
+    store = open_store(disk, clock, mapped_file_size_commit_log=1 << 19)
+    disk.write_file(ROOT / "filler", bytes(disk.usage(ROOT).usable - 10_000))
+    sizes = []
+    for _ in range(3):
+        fill(store, 1)
+        sizes.append(store.log.space.reserved - store.log.end)
+    assert sizes == [0, 0, 0]
+    disk.remove(ROOT / "filler")
+    fill(store, 1)
+    assert store.log.space.reserved == 1 << 19
+    store.close()
+
+
 def test_queues_in_want_of_room_wait_and_no_message_is_taken_meanwhile(
     clock: FakeClock, disk: FaultyFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
