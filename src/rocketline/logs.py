@@ -94,6 +94,9 @@ class Throttle:
         self._clock, self._log, self._period_s = clock, Log(name), period_s
         self._causes: dict[str, _Cause] = {}
 
+    def info(self, cause: str, message: str, **fields: object) -> None:
+        self._write(logging.INFO, cause, message, fields)
+
     def warning(self, cause: str, message: str, **fields: object) -> None:
         self._write(logging.WARNING, cause, message, fields)
 

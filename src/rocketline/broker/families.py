@@ -137,17 +137,17 @@ class Families:
             settings, stats, store, self._files, clock, delays=kept.schedule.progress, sends=self._waiting_sends
         )
         return [
-            TopicHandlers(topics, offsets, store, settings),
-            GroupHandlers(groups, offsets, settings),
-            ResetHandlers(offsets, topics, groups, consumers, calls, store, settings, work),
+            TopicHandlers(topics, offsets, store, settings, self._log),
+            GroupHandlers(groups, offsets, settings, self._log),
+            ResetHandlers(offsets, topics, groups, consumers, calls, store, settings, work, self._log),
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address),
             ScheduleHandlers(kept.schedule),
             StatsHandlers(stats, Falls(stats, store, clock), topics, progress, runtime, work),
             ConsumeStatsHandlers(progress, topics, work, clock, address),
             QueueInspectionHandlers(store, consumers, work),
-            CleaningHandlers(store, topics, stats, work),
-            ConfigurationHandlers(settings, clock, services.permission_changed),
+            CleaningHandlers(store, topics, stats, work, self._log),
+            ConfigurationHandlers(settings, clock, services.permission_changed, self._log),
         ]
 
     def _waiting_sends(self) -> Waiting:

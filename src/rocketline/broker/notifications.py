@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from typing import Final
+
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.errors import ConnectionLostError, RocketlineError
@@ -16,6 +20,9 @@ from rocketline.wire.command import Command
 NOTICE_TIMEOUT_S = 3.0
 """A member that takes no byte for so long goes without; every 20 s each member looks for itself."""
 
+_TOLD_PER_TURN: Final = 128
+"""Members that one turn of the loop tells: a few milliseconds."""
+
 
 class Notifications:
     """Tells members of changes, one-way and in the background. Use it as `async with`. Java: ConsumerIdsChangeListener.
@@ -23,12 +30,18 @@ class Notifications:
     A connection that cannot take a notice now holds up nobody. It has one task, which waits for it, and at most one
     notice for each of its groups: what changes meanwhile is told by the notice that waits already.
 
+    Changes of one turn of the loop are told together, to some members in each turn: two hundred who leave a group of
+    thousands cause a few rounds of notices, not two hundred.
+
     If `realTimeNotifyConsumerChange` is off, changes are collected until `send_collected`.
     """
 
     def __init__(self, consumers: ConsumerRegistry, settings: Settings[BrokerConfig], log: Throttle) -> None:
         self._consumers, self._settings, self._log = consumers, settings, log
         self._collected: set[str] = set()
+        self._changed: dict[str, None] = {}
+        self._line: deque[tuple[str, Channel]] = deque()
+        self._is_due = False
         self._due: dict[Channel, dict[str, None]] = {}
         self._sending = Background()
 
@@ -59,12 +72,31 @@ class Notifications:
                 self._tell(group)
 
     def _tell(self, group: str) -> None:
-        info = self._consumers.info(group)
-        for channel in () if info is None else info.clients:
-            if channel in self._due:
-                self._due[channel][group] = None
-            elif self._sending.start(self._send_due, channel):
-                self._due[channel] = {group: None}
+        self._changed[group] = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._is_due and (self._line or self._changed):
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._tell_some)
+
+    def _tell_some(self) -> None:
+        """Go on with the group whose turn it is. What changes in it meanwhile begins it anew, when it has its next."""
+        self._is_due = False
+        if not self._line and self._changed:
+            group = next(iter(self._changed))
+            del self._changed[group]
+            info = self._consumers.info(group)
+            self._line.extend((group, channel) for channel in (() if info is None else info.clients))
+        for _ in range(min(len(self._line), _TOLD_PER_TURN)):
+            self._tell_one(*self._line.popleft())
+        self._go_on()
+
+    def _tell_one(self, group: str, channel: Channel) -> None:
+        if channel in self._due:
+            self._due[channel][group] = None
+        elif self._sending.start(self._send_due, channel):
+            self._due[channel] = {group: None}
 
     async def _send_due(self, channel: Channel) -> None:
         groups = self._due[channel]

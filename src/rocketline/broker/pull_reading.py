@@ -103,13 +103,17 @@ class PullReading:
         commit_offset: int | None,
         found: tuple[int, int, int],
     ) -> None:
-        """The same by itself; `found` has the number of messages, their bytes and the log offset of the last."""
+        """The same by itself; `found` has the number of messages, their bytes and the log offset of the last that was
+        looked at, which may be one that the group does not want."""
         self._offsets.set_pull_offset(group, topic, queue_id, next_offset)
         if commit_offset is not None:
             self._offsets.commit(group, topic, queue_id, commit_offset)
         count, size, last_log_offset = found
         if not count:
             self._stats.get_missed()
+            if last_log_offset >= 0:
+                fall_bytes = self._store.max_log_offset - last_log_offset
+                self._stats.passed(group, topic, queue_id, fall_bytes, next_offset, self._now_s())
             return
         now_s = self._now_s()
         self._stats.get(

@@ -110,7 +110,7 @@ class LastRead(NamedTuple):
     """Where a group was in one queue when it last read."""
 
     fall_bytes: int
-    """How much of the log lay after the last message that it got."""
+    """How much of the log lay after the last message that it looked at, whether it wanted it or not."""
     next_offset: int
     """The offset after that message; -1 if the group has asked for one since that was not there yet."""
     read_s: float
@@ -188,6 +188,11 @@ class BrokerStats:
         """A group asked for messages and there were none."""
         self._throughput.missed += 1
 
+    def passed(self, group: str, topic: str, queue_id: int, fall_bytes: int, next_offset: int, read_s: float) -> None:
+        """A group read on over messages that it does not want: see `LastRead`."""
+        tally = self._gets.get((group, topic, queue_id)) or self._gets_of(group, topic, queue_id)
+        tally.fall_bytes, tally.next_offset, tally.read_s = fall_bytes, next_offset, read_s
+
     def caught_up(self, group: str, topic: str, queue_id: int) -> None:
         """A group asked for the message that comes next in a queue."""
         tally = self._gets.get((group, topic, queue_id))
@@ -215,7 +220,7 @@ class BrokerStats:
         return {key: tally.fall_bytes for key, tally in self._gets.items()}
 
     def last_read(self, group: str, topic: str, queue_id: int) -> LastRead | None:
-        """Where a group was; None if no pull of it got anything from that queue yet."""
+        """Where a group was; None if no pull of it found anything in that queue yet."""
         tally = self._gets.get((group, topic, queue_id))
         if tally is None or not tally.read_s:  # delayed messages are read without a pull
             return None

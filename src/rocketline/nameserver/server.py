@@ -90,6 +90,7 @@ class NameServer:
             config.unregister_broker_queue_capacity,
             call_soon=asyncio.get_running_loop().call_soon,
             on_change=self._tell_change,
+            log=self._throttle,
         )
         self._lane = Lane(asyncio.get_running_loop().call_soon, self._throttle)
         answers = RouteAnswers(self.table, self._kv, self._settings)
@@ -114,7 +115,7 @@ class NameServer:
             ).by_code(),
             **TopicHandlers(table, settings, self._lane).by_code(),
             **KvHandlers(self._kv, self._kv_saves, self._throttle).by_code(),
-            **ConfigurationHandlers(settings).by_code(),
+            **ConfigurationHandlers(settings, self._throttle).by_code(),
         }
 
     def scan(self) -> None:
@@ -122,7 +123,7 @@ class NameServer:
         expired = self.table.live.expired(int(self._clock.monotonic() * 1000))
         self._drop([broker.unregistration for broker in expired])
         for broker in expired:
-            _log.warning("broker expired", broker=broker.unregistration.broker_name)
+            self._throttle.warning("broker expired", broker.unregistration.broker_name)
             assert isinstance(broker.connection, Channel)
             broker.connection.close()
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_table import RouteTable
-
-_log = Log(__name__)
 
 
 class Unregistrations:
@@ -28,7 +26,9 @@ class Unregistrations:
         *,
         call_soon: Callable[[Callable[[], None]], object],
         on_change: Callable[[MinBrokerIdChange], None],
+        log: Throttle,
     ) -> None:
+        self._log = log
         self._table, self._capacity = table, capacity
         self._call_soon, self._on_change = call_soon, on_change
         self._waiting: dict[Unregistration, None] = {}
@@ -54,6 +54,6 @@ class Unregistrations:
         batch, self._waiting = self._waiting, {}
         for gone in batch:
             if self._table.live.get((gone.cluster, gone.address)) is not None:
-                _log.info("broker gone", broker=gone.broker_name, address=gone.address)
+                self._log.info("broker gone", gone.broker_name, address=gone.address)
         for change in self._table.unregister(batch):
             self._on_change(change)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from rocketline.clock import Clock
-from rocketline.logs import Log
+from rocketline.logs import Log, Throttle
 from rocketline.store import key_hashes
 from rocketline.store.filesystem import FileSystem, is_no_space
 from rocketline.store.index_file import IndexFile
@@ -76,6 +76,7 @@ class KeyIndex:
         self._waiting_effort = 0
         self._unsynced: list[IndexFile] = []
         self._newest_log_offset = 0
+        self._questions = Throttle(clock, name=__name__)
         self.safe_until_ms = 0
         """All records stored until then are in files that are full and synced. For the checkpoint."""
 
@@ -181,7 +182,7 @@ class KeyIndex:
             if len(found) >= max_count or file.begin_ms < begin_ms or not walk:
                 break
         if not walk:
-            _log.warning("question to the index ended early", topic=topic, key=key, entries_seen=_WALK_MAX)
+            self._questions.warning("question to the index ended early", f"{key} in {topic}", entries_seen=_WALK_MAX)
         return list(found)
 
     def write_behind(self) -> None:

@@ -72,7 +72,7 @@ class ReadResult:
     message_count: int = 0
     byte_count: int = 0
     last_log_offset: int = -1
-    """Of the last message found."""
+    """Of the last message looked at, whether it was wanted or not; -1 if there was none."""
 
 
 Run: TypeAlias = "tuple[int, int, int, int, list[bytes | memoryview], int]"
@@ -216,7 +216,7 @@ def _take_each(
         count, found = end - offset, result.message_count
         if found and (found + count > count_max or result.byte_count + size > bytes_max):
             break
-        offset = end
+        offset, result.last_log_offset = end, log_offset
         if log_offset < removed_before:
             continue
         if wanted is not None and _to_int32(tags_code) not in wanted and tags_code > _EXT_ADDRESS_MAX:
@@ -228,7 +228,6 @@ def _take_each(
         result.records.append(record)
         result.message_count += count
         result.byte_count += size
-        result.last_log_offset = log_offset
     result.next_offset = offset
     if result.message_count:
         result.status = ReadStatus.FOUND

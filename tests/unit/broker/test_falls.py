@@ -53,15 +53,30 @@ def test_size_is_the_log_from_that_message_on(scene: Scene) -> None:
     assert scene.value(GROUP_GET_FALL_SIZE) == end - places[1]
 
 
-def test_messages_that_a_filter_leaves_out_do_not_count_as_read_but_time_goes_on(
-    scene: Scene, clock: FakeClock
-) -> None:
-    place = scene.tables.append(TAGS="a").log_offset
+def test_messages_that_a_filter_leaves_out_count_as_read(scene: Scene, clock: FakeClock) -> None:
+    """Java: maxPhyOffsetPulling is that of the last unit, whatever its tag."""
+    scene.tables.append(TAGS="a")
     clock.advance(5)
-    scene.tables.append(TAGS="b")
+    place = scene.tables.append(TAGS="b").log_offset
     scene.read(0, 32, "a")
     assert scene.value(GROUP_GET_FALL_SIZE) == scene.tables.store.max_log_offset - place
     assert scene.value(GROUP_GET_FALL_TIME) == 0
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_pull_whose_messages_were_all_left_out_moves_the_figures_on(
+    scene: Scene, clock: FakeClock, is_first: bool
+) -> None:
+    scene.tables.append(TAGS="a")
+    if not is_first:
+        scene.read(0, 32, "a")
+    place = scene.tables.append(TAGS="b").log_offset
+    clock.advance(5)
+    scene.read(1, 32, "a")
+    end = scene.tables.store.max_log_offset
+    scene.tables.append(TAGS="b")
+    assert scene.value(GROUP_GET_FALL_SIZE) == end - place
+    assert scene.value(GROUP_GET_FALL_TIME) == 5000
 
 
 def test_message_from_the_future_is_not_read_early(scene: Scene, clock: FakeClock) -> None:

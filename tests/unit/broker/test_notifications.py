@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import pytest
 
@@ -150,3 +151,19 @@ async def test_end_drops_what_waits(clock: FakeClock) -> None:
         await settle()
     scene.notifications.members_changed("g")
     assert told(slow) == []
+
+
+async def test_many_changes_at_once_are_one_notice_to_each_and_some_members_a_turn(clock: FakeClock) -> None:
+    """Two hundred who leave a group of hundreds at once cause no forty thousand notices."""
+    scene = Scene(clock)
+    async with scene.notifications:
+        members = [scene.join("g") for _ in range(300)]
+        for _ in range(200):
+            scene.notifications.members_changed("g")
+        counts = []
+        for _ in range(8):
+            await turn()
+            counts.append(len(scene.notifications._due) + sum(len(told(member)) for member in members))
+        await settle()
+    assert max(after - before for before, after in pairwise(counts)) <= 128 + 128
+    assert [told(member) for member in members] == [["g"]] * 300

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from rocketline.logs import Throttle
 from rocketline.nameserver.registration import MinBrokerIdChange, Registration, Unregistration
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
+from rocketline.testing.fake_clock import FakeClock
 
 
 class Loop:
@@ -46,7 +48,9 @@ def table() -> RouteTable:
 
 
 def make(table: RouteTable, loop: Loop, changes: list[MinBrokerIdChange], capacity: int = 10) -> Unregistrations:
-    return Unregistrations(table, capacity, call_soon=loop.call_soon, on_change=changes.append)
+    return Unregistrations(
+        table, capacity, call_soon=loop.call_soon, on_change=changes.append, log=Throttle(FakeClock())
+    )
 
 
 def test_all_that_wait_go_in_one_pass_at_the_next_turn(table: RouteTable) -> None:

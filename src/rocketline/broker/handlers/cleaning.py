@@ -9,21 +9,21 @@ from __future__ import annotations
 from rocketline.broker.long_work import LongWork, Steps, each_with_pause
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
-
 
 class CleaningHandlers:
     """Starts what the store does at its own time otherwise."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, stats: BrokerStats, work: LongWork) -> None:
-        self._store, self._topics, self._stats, self._work = store, topics, stats, work
+    def __init__(
+        self, store: MessageStore, topics: TopicTable, stats: BrokerStats, work: LongWork, log: Throttle
+    ) -> None:
+        self._store, self._topics, self._stats, self._work, self._log = store, topics, stats, work, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -54,5 +54,5 @@ class CleaningHandlers:
             if is_step:
                 yield
         if deleted:
-            _log.info("queues of unknown topics deleted", topics=deleted)
+            self._log.info("queues of unknown topics deleted", f"{len(deleted)}, the first of {deleted[0]}")
         return response(ResponseCode.SUCCESS)

@@ -6,13 +6,13 @@ refused (16) with the reason; Apache's broker answers success, keeps it for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.config.fixed import refusals
 from rocketline.clock import Clock
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model.topic_config import DataVersion
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
@@ -22,7 +22,8 @@ from rocketline.wire.bodies import encode
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
+_NAMED_MAX: Final = 10
+"""Keys of one kind that a line of the log names."""
 _BODY_BYTES_MAX: Final = 64 * 1024
 """All settings together have a quarter of it."""
 
@@ -30,8 +31,10 @@ _BODY_BYTES_MAX: Final = 64 * 1024
 class ConfigurationHandlers:
     """Settings by Apache's keys, as property text. `on_permission` is told when `brokerPermission` was updated."""
 
-    def __init__(self, settings: Settings[BrokerConfig], clock: Clock, on_permission: Callable[[], None]) -> None:
-        self._settings, self._clock, self._on_permission = settings, clock, on_permission
+    def __init__(
+        self, settings: Settings[BrokerConfig], clock: Clock, on_permission: Callable[[], None], log: Throttle
+    ) -> None:
+        self._settings, self._clock, self._on_permission, self._log = settings, clock, on_permission, log
         self._changed_ms = clock.wall_ms()
 
     def by_code(self) -> dict[int, Handler]:
@@ -55,7 +58,8 @@ class ConfigurationHandlers:
             return response(ResponseCode.SUCCESS)
         update = self._settings.update(pairs)
         self._changed_ms = self._clock.wall_ms()
-        _log.info("settings updated", live=update.live, after_restart=update.after_restart, ignored=update.ignored)
+        told = f"now {_listed(update.live)}, after a restart {_listed(update.after_restart)}"
+        self._log.info("settings updated", f"{told}, never {_listed(update.ignored)}", by=channel.peer)
         if "brokerPermission" in update.live:
             self._on_permission()
         try:
@@ -71,3 +75,7 @@ class ConfigurationHandlers:
         header = headers.GetBrokerConfigResponseHeader(version=version.decode())
         text = format_properties(self._settings.properties())
         return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=text.encode())
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:_NAMED_MAX]) or "none"

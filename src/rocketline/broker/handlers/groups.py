@@ -19,7 +19,7 @@ from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
 from rocketline.broker.topics import QUEUES_MAX
 from rocketline.errors import LocalProtocolError
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.net.channel import Channel
@@ -31,14 +31,17 @@ from rocketline.wire.bodies.groups import GroupForbidden, SubscriptionGroupList,
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
+_NAMED_MAX = 10
+"""Groups that one line of the log names."""
 
 
 class GroupHandlers:
     """The group table, as administrators use it."""
 
-    def __init__(self, groups: GroupTable, offsets: ConsumerOffsets, settings: Settings[BrokerConfig]) -> None:
-        self._groups, self._offsets, self._settings = groups, offsets, settings
+    def __init__(
+        self, groups: GroupTable, offsets: ConsumerOffsets, settings: Settings[BrokerConfig], log: Throttle
+    ) -> None:
+        self._groups, self._offsets, self._settings, self._log = groups, offsets, settings, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -63,7 +66,9 @@ class GroupHandlers:
             if problem is not None:
                 return response(ResponseCode.INVALID_PARAMETER, problem)
         self._groups.update(*configs)
-        _log.info("groups updated", groups=[config.group_name for config in configs], by=channel.peer)
+        self._log.info(
+            "groups updated", ", ".join(config.group_name for config in configs[:_NAMED_MAX]), by=channel.peer
+        )
         return response(ResponseCode.SUCCESS)
 
     def _get_all(self, channel: Channel, request: Command) -> Command:
@@ -96,7 +101,7 @@ class GroupHandlers:
         self._groups.delete(asked.group_name)
         if asked.clean_offset:
             self._offsets.remove_group(asked.group_name)
-        _log.info("group deleted", group=asked.group_name, with_offsets=asked.clean_offset, by=channel.peer)
+        self._log.info("group deleted", asked.group_name, with_offsets=asked.clean_offset, by=channel.peer)
         return response(ResponseCode.SUCCESS)
 
     def _forbid(self, channel: Channel, request: Command) -> Command:

@@ -14,7 +14,7 @@ from rocketline.broker.handlers.queue_bounds import QueueBounds
 from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause, encoded
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.topics import TopicTable
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel, Outcome
@@ -25,8 +25,6 @@ from rocketline.wire.bodies.offsets import ResetOffsetBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import BoundaryType, ResetOffsetRequestHeader
-
-_log = Log(__name__)
 
 
 class ResetHandlers:
@@ -42,8 +40,9 @@ class ResetHandlers:
         store: QueueBounds,
         settings: Settings[BrokerConfig],
         work: LongWork,
+        log: Throttle,
     ) -> None:
-        self._offsets, self._topics, self._groups, self._work = offsets, topics, groups, work
+        self._offsets, self._topics, self._groups, self._work, self._log = offsets, topics, groups, work, log
         self._consumers, self._calls, self._store, self._settings = consumers, calls, store, settings
 
     def by_code(self) -> dict[int, Handler]:
@@ -54,7 +53,7 @@ class ResetHandlers:
         topic = self._topics.get(asked.topic)
         if topic is None:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic {asked.topic} does not exist")
-        _log.info("offset reset", group=asked.group, topic=asked.topic, to_ms=asked.timestamp, by=channel.peer)
+        self._log.info("offset reset", asked.group, topic=asked.topic, to_ms=asked.timestamp, by=channel.peer)
         if self._settings.value.use_server_side_reset_offset:
             steps = self._reset_here(asked, topic)
         else:

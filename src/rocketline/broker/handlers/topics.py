@@ -22,7 +22,7 @@ from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
 from rocketline.broker.topics import QUEUES_MAX, TopicTable
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel
@@ -35,7 +35,8 @@ from rocketline.wire.bodies.topics import TopicConfigList, TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
+_NAMED_MAX = 10
+"""Topics that one line of the log names."""
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
@@ -51,9 +52,15 @@ class TopicHandlers:
     """The topic table, as administrators use it."""
 
     def __init__(
-        self, topics: TopicTable, offsets: ConsumerOffsets, store: QueueStore, settings: Settings[BrokerConfig]
+        self,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        store: QueueStore,
+        settings: Settings[BrokerConfig],
+        log: Throttle,
     ) -> None:
         self._topics, self._offsets, self._store, self._settings = topics, offsets, store, settings
+        self._log = log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -91,7 +98,9 @@ class TopicHandlers:
             if config == self._topics.get(config.topic_name):
                 return response(ResponseCode.SUCCESS)
         self._topics.update(*configs)
-        _log.info("topics updated", topics=[config.topic_name for config in configs], by=channel.peer)
+        self._log.info(
+            "topics updated", ", ".join(config.topic_name for config in configs[:_NAMED_MAX]), by=channel.peer
+        )
         return response(ResponseCode.SUCCESS)
 
     def _problem(self, config: TopicConfig) -> str | None:
@@ -151,7 +160,7 @@ class TopicHandlers:
         for name in doomed:
             self._offsets.remove_topic(name)
         self._store.delete_topics(doomed)
-        _log.info("topics deleted", topics=doomed, by=channel.peer)
+        self._log.info("topics deleted", ", ".join(doomed[:_NAMED_MAX]), by=channel.peer)
         return response(ResponseCode.SUCCESS)
 
     def _pop_retry_topics(self, topic: str) -> Iterator[str]:

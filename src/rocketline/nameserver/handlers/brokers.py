@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple
 
 from rocketline.clock import Clock
-from rocketline.logs import Log, Throttle
+from rocketline.logs import Throttle
 from rocketline.model.route import BrokerMemberGroup, QueueData, TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion
 from rocketline.nameserver import limits
@@ -32,7 +32,6 @@ from rocketline.wire.bodies.routes import BrokerMemberGroupBody, ClusterInfo
 from rocketline.wire.codes import V3_0_11, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
 _STEP = 2000
 """Topics that are looked at in one go."""
 _VERSION_BYTES_MAX = 4096
@@ -124,7 +123,7 @@ class BrokerHandlers:
                 f"broker {broker.broker_name} id {broker.broker_id} must register all its topics before a single one",
             )
         if live is None:
-            _log.info("broker registered", broker=broker.broker_name, id=broker.broker_id, address=broker.address)
+            self._log.info("broker registered", broker.broker_name, id=broker.broker_id, address=broker.address)
         if registered.change is not None:
             self._on_change(registered.change)
         return self._registered(registered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Handler
@@ -10,14 +10,12 @@ from rocketline.settings import Settings, format_properties, parse_properties
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
-
 
 class ConfigurationHandlers:
     """Settings by Apache's keys, as property text."""
 
-    def __init__(self, settings: Settings[NameServerConfig]) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings[NameServerConfig], log: Throttle) -> None:
+        self._settings, self._log = settings, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -34,7 +32,8 @@ class ConfigurationHandlers:
         if not request.body:
             return response(ResponseCode.SUCCESS)
         update = self._settings.update(pairs)
-        _log.info("settings updated", live=update.live, after_restart=update.after_restart, ignored=update.ignored)
+        changed = ", ".join((*update.live, *update.after_restart)) or "nothing"
+        self._log.info("settings updated", changed, ignored=len(update.ignored), by=channel.peer)
         try:
             self._settings.save(config.config_store_path)
         except OSError as error:

@@ -20,7 +20,7 @@ def kept() -> Iterator[Tables]:
 
 
 def ask(kept: Tables, code: int) -> None:
-    handler = CleaningHandlers(kept.store, kept.topics, kept.stats, one_step(kept.clock)).by_code()[code]
+    handler = CleaningHandlers(kept.store, kept.topics, kept.stats, one_step(kept.clock), kept.log).by_code()[code]
     answer = handler(channel(kept.clock)[0], Command(code))
     assert isinstance(answer, Command)
     assert answer.code == 0

@@ -8,6 +8,7 @@ from broker_clients import broker_settings, channel
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.handlers.configuration import ConfigurationHandlers
 from rocketline.errors import ConfigError
+from rocketline.logs import Throttle
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings, parse_properties
 from rocketline.testing.fake_clock import FakeClock
@@ -25,7 +26,9 @@ class Administrator:
         self.clock = FakeClock()
         self.permission_changes = 0
         self._channel = channel(self.clock)[0]
-        self._handlers = ConfigurationHandlers(self.settings, self.clock, self._permission_changed).by_code()
+        self._handlers = ConfigurationHandlers(
+            self.settings, self.clock, self._permission_changed, Throttle(self.clock)
+        ).by_code()
 
     def _permission_changed(self) -> None:
         self.permission_changes += 1

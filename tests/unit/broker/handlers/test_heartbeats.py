@@ -189,6 +189,7 @@ async def test_members_are_told_unless_they_broadcast_or_the_group_wants_none(te
     data = consumer("g", "T", model=BROADCASTING) if case == "broadcasting" else consumer("g", "T")
     async with telling.notifications:
         telling.ask(member, heartbeat("c", data))
+        await settle()
         telling.ask(member, _farewell("other client, same group", consumerGroup="g"))
         await settle()
     assert told(line) == (["g"] if case == "group says yes" else [])
