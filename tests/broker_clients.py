@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from net_doubles import MemoryTransport, RecordingOwner, connected
 from rocketline.broker.config import BrokerConfig, load_settings
 from rocketline.broker.members import Client
+from rocketline.broker.producers import ProducerRegistry
 from rocketline.clock import Clock
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
@@ -56,3 +57,8 @@ def heartbeat(
     """HEART_BEAT of a client in Java."""
     data = HeartbeatData(client_id, [ProducerData(p) for p in producers], list(consumers), fingerprint, without_sub)
     return Command(RequestCode.HEART_BEAT, body=encode(data), language="JAVA", version=version)
+
+
+def producers_by_group(registry: ProducerRegistry) -> dict[str, list[Client]]:
+    """The members of every producer group."""
+    return {group: registry.members(group) for group in registry.groups()}

@@ -8,8 +8,11 @@ from typing import TypeVar
 from rocketline.broker.long_work import LongWork
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
+from rocketline.net.channel import Channel, Outcome
+from rocketline.wire.command import Command
 
 T = TypeVar("T")
+Answer = TypeVar("Answer", bound=Outcome)
 
 
 def one_step(clock: Clock) -> LongWork:
@@ -36,3 +39,17 @@ def counted(steps: Generator[None, None, T]) -> tuple[T, int]:
             result: T = done.value
             return result, count
         count += 1
+
+
+class AtOnce(LongWork):
+    """Does every work to its end where it is begun, and says how many pauses it made."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(lambda delay_s, action: None, Throttle(clock))
+        self.pauses = 0
+
+    def begin(
+        self, channel: Channel, request: Command, steps: Generator[None, None, Answer], *, is_change: bool = False
+    ) -> Outcome:
+        result, self.pauses = counted(steps)
+        return result

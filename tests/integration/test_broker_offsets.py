@@ -24,7 +24,7 @@ from rocketline.wire.bodies.offsets import ConsumerOffsetTable, CorrectionOffset
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
-OK, NOT_FOUND = ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND
+OK, NOT_FOUND, BAD = ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND, ResponseCode.INVALID_PARAMETER
 PLACE = {"consumerGroup": "g", "topic": "T", "queueId": "0"}
 
 
@@ -340,3 +340,32 @@ async def test_groups_and_topics_are_found_by_subscription_and_by_offset() -> No
             answer = await peer.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": group, "topic": "T"})
             found = decode(GroupSubscription, answer.body)
             assert (found.group, found.topic, found.subscription_data is not None) == (group, "T", is_found)
+
+
+# --- what nobody can use
+
+
+@pytest.mark.parametrize(
+    ("queue_id", "code"), [(0, OK), (99, OK), (16_383, OK), (16_384, BAD), (-1, BAD), (2**31 - 1, BAD)]
+)
+async def test_offset_of_a_queue_that_no_topic_can_have_is_refused(queue_id: int, code: ResponseCode) -> None:
+    async with served() as (running, peer):
+        assert (await peer.commit(7, queueId=str(queue_id))).code == code
+        assert len(running.kept.offsets.offsets_of("g", "T")) == (code == OK)
+
+
+async def test_reset_of_a_queue_that_no_topic_can_have_is_refused() -> None:
+    async with served(useServerSideResetOffset="true") as (running, peer):
+        assert (await peer.reset(queueId="2147483647")).code == ResponseCode.SYSTEM_ERROR
+        assert running.kept.offsets.offsets_of("g", "T") == {}
+
+
+async def test_offsets_are_copied_to_no_group_that_may_not_be_made() -> None:
+    asked = {"srcGroup": "g", "destGroup": "made up", "offline": "true"}
+    async with served() as (running, peer):
+        await peer.commit(7)
+        answer = await peer.ask(RequestCode.CLONE_GROUP_OFFSET, asked)
+        assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        assert running.kept.offsets.topics_of("made up") == []
+        assert (await peer.ask(RequestCode.CLONE_GROUP_OFFSET, asked | {"destGroup": "new"})).code == OK
+        assert running.kept.groups.get("new") is not None

@@ -14,6 +14,7 @@ import pytest
 from brokers import BrokerPeer, broker
 from name_servers import Peer, name_server
 from pulls import pull
+from rocketline.broker import topics
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -383,3 +384,12 @@ async def test_deleted_topic_takes_the_topics_with_it_in_which_popped_messages_w
         left = (await peer.table()).topic_config_table.keys()
         assert {"%RETRY%g", "%RETRY%h_T"} <= left
         assert not {"T", "%RETRY%g_T"} & left
+
+
+async def test_topics_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with administered() as peer:
+        assert (await peer.update("first")).code == OK
+        monkeypatch.setattr(topics, "TOPICS_MAX", 1)
+        assert (await peer.update("second")).code == BAD
+        assert (await peer.update("first", readQueueNums="2")).code == OK
+        assert (await peer.send("third")).code == ResponseCode.TOPIC_NOT_EXIST

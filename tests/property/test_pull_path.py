@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker_clients import BROADCASTING, client_on, consumer
 from broker_tables import Tables, tables
+from long_steps import outcome
 from pulls import Pulls
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.java_hash import tags_code
@@ -96,7 +97,7 @@ CHANGES = ("append", "reset", "heartbeat", "broadcast", "leave", "group", "disab
 def seen(made: Tables) -> tuple[object, ...]:
     """What a pull may have changed."""
     get = made.stats.data("GROUP_GET_NUMS", "T@g")
-    return made.offsets.table(), get, made.stats.throughput.found, made.stats.throughput.missed
+    return outcome(made.offsets.table()), get, made.stats.throughput.found, made.stats.throughput.missed
 
 
 @given(st.lists(pulls() | pulls() | st.sampled_from(CHANGES), min_size=3, max_size=20))

@@ -116,10 +116,18 @@ class Families:
         topics, groups, consumers = kept.topics, kept.groups, services.consumers
         return [
             HeartbeatHandlers(
-                consumers, services.producers, services.notifications, topics, groups, kept.stats, settings, self._clock
+                consumers,
+                services.producers,
+                services.notifications,
+                topics,
+                groups,
+                kept.stats,
+                settings,
+                self._clock,
+                services.work,
             ),
-            ConnectionHandlers(consumers, services.producers),
-            OffsetHandlers(kept.offsets, topics, groups, consumers, kept.store),
+            ConnectionHandlers(consumers, services.producers, services.work),
+            OffsetHandlers(kept.offsets, topics, groups, consumers, kept.store, services.work),
             QueueBoundHandlers(kept.store),
             LockHandlers(services.locks, services.work),
             AssignmentHandlers(
@@ -137,8 +145,8 @@ class Families:
             settings, stats, store, self._files, clock, delays=kept.schedule.progress, sends=self._waiting_sends
         )
         return [
-            TopicHandlers(topics, offsets, store, settings, self._log),
-            GroupHandlers(groups, offsets, settings, self._log),
+            TopicHandlers(topics, offsets, store, settings, work, self._log),
+            GroupHandlers(groups, offsets, settings, work, self._log),
             ResetHandlers(offsets, topics, groups, consumers, calls, store, settings, work, self._log),
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address),

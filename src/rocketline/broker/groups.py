@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from rocketline.broker.attributes import GROUP_ATTRIBUTES, altered
 from rocketline.broker.config import BrokerConfig
@@ -25,6 +26,8 @@ _PREDEFINED = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", names.TRANSACTION_GROUP,
 )  # fmt: skip
+GROUPS_MAX: Final = 50_000
+"""Anybody can make one: by asking for it, or by a heartbeat. The table of so many has 30 to 50 MB."""
 _GROUPS, _FORBIDDEN = "subscriptionGroupTable", "forbiddenTable"
 
 
@@ -73,7 +76,7 @@ class GroupTable:
         """As `find` for several groups, with one save for all. Those that do not exist are left out."""
         wanted = list(groups)
         missing = [group for group in wanted if group not in self._table.entries and self._may_be_made(group)]
-        if missing:
+        if missing and self.has_room(missing):
             self._make({group: SubscriptionGroupConfig(group) for group in missing})
         return {group: config for group in wanted if (config := self.get(group)) is not None}
 
@@ -83,6 +86,10 @@ class GroupTable:
         except OSError as error:
             self._log.warning("new groups not saved yet", told(error), first=next(iter(groups)), groups=len(groups))
             self._table.lend(groups)
+
+    def has_room(self, groups: Iterable[str]) -> bool:
+        """There are not too many for those of these that are new."""
+        return self._table.has_room(groups, GROUPS_MAX)
 
     def _may_be_made(self, group: str) -> bool:
         config = self._settings.value

@@ -59,9 +59,9 @@ def encoded(body: object) -> Steps[bytes]:
     return b"".join(pieces)
 
 
-def answered(body: object) -> Steps[Command]:
+def answered(body: object, ext: dict[str, str] | None = None) -> Steps[Command]:
     """Success, with such a body."""
-    return response(ResponseCode.SUCCESS, body=(yield from encoded(body)))
+    return response(ResponseCode.SUCCESS, ext=ext, body=(yield from encoded(body)))
 
 
 def answered_with(body: Steps[object]) -> Steps[Command]:

@@ -42,6 +42,10 @@ class Members:
         """The members as they are from now on; empty, and staying so, for a group that does not exist."""
         return self._groups.get(group, {})
 
+    def groups_of(self, channel: Channel) -> int:
+        """How many groups a connection is in."""
+        return len(self._groups_of.get(channel, ()))
+
     def put(self, group: str, client: Client) -> bool:
         """Take a client in, or what is newer of one that was in. True if its connection is new to the group."""
         members = self._groups.setdefault(group, {})

@@ -13,18 +13,27 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.clock import Clock
+from rocketline.errors import LocalProtocolError
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.json_files import FileSave, load_json, pretty, pretty_pieces
 from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable
+from rocketline.wire.frame import FRAME_BYTES_MAX
 
 _Table: TypeAlias = defaultdict[str, dict[str, dict[int, int]]]
 """Offsets by group, topic and queue id."""
-_NONE: Mapping[int, int] = {}
+_NONE: dict[int, int] = {}
 _LINE: Final = "\n\t"
+
+_MAPS_A_STEP: Final = 1_000
+_OFFSET_BYTES_MIN: Final = len("0:0,")
+
+OFFSETS_MAX: Final = 4_000_000
+"""Of all groups, resets and pulls together: half a gigabyte of memory, and 80 MB of file. What is more is not kept."""
 
 
 class ConsumerOffsets:
@@ -42,6 +51,7 @@ class ConsumerOffsets:
         self._committed = _parted(saved.offset_table if saved else {})
         self._resets: _Table = defaultdict(dict)
         self._pulled: _Table = defaultdict(dict)
+        self._count = sum([len(offsets) for topics in self._committed.values() for offsets in topics.values()])
         self._commits = 0
         self._is_changed = False
         self.data_version = (saved and saved.data_version) or DataVersion(timestamp=clock.wall_ms())
@@ -77,7 +87,7 @@ class ConsumerOffsets:
                 raise
 
     def _pieces(self) -> Iterator[str]:
-        """The same text as that of `table`."""
+        """What `table` says, in the layout of files."""
         yield f'{{\n\t"dataVersion":{pretty(to_value(self.data_version), _LINE)},\n\t"groupTopicMap":'
         groups = ((group, pretty(list(topics), _LINE + "\t")) for group, topics in _each(self._committed) if topics)
         yield from pretty_pieces(groups, _LINE)
@@ -86,14 +96,20 @@ class ConsumerOffsets:
             yield from pretty_pieces(_offset_texts(table), _LINE)
         yield "\n}"
 
-    def table(self) -> ConsumerOffsetTable:
-        """All of it, as it is saved and as slaves ask for it."""
-        return ConsumerOffsetTable(
-            data_version=self.data_version,
-            group_topic_map={group: list(topics) for group, topics in self._committed.items() if topics},
-            offset_table=_joined(self._committed),
-            pull_offset_table=_joined(self._pulled),
-        )
+    def table(self) -> Steps[ConsumerOffsetTable]:
+        """All of it, as it is saved and as slaves ask for it. Raises `LocalProtocolError` if no frame can carry it."""
+        least = _OFFSET_BYTES_MIN * self._count
+        if least > FRAME_BYTES_MAX:
+            raise LocalProtocolError(f"{self._count} offsets have more than the {FRAME_BYTES_MAX} bytes of a frame")
+        version, groups = self.data_version, {}
+        for (group, topics), is_step in each_with_pause(_each(self._committed)):
+            if topics:
+                groups[group] = list(topics)
+            if is_step:
+                yield
+        committed = yield from _joined(self._committed)
+        pulled = yield from _joined(self._pulled)
+        return ConsumerOffsetTable(version, groups, committed, pulled)
 
     # --- committed offsets
 
@@ -105,6 +121,10 @@ class ConsumerOffsets:
         if step <= 1 or self._commits % step == 0:
             now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
             self.data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
+
+    def has_room(self, group: str, topic: str, queue_id: int) -> bool:
+        """An offset of this queue is kept; there are too many for a new one otherwise."""
+        return self._count < OFFSETS_MAX or queue_id in self.offsets_of(group, topic)
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group goes on: a waiting reset's target, else what was committed, else -1."""
@@ -137,11 +157,19 @@ class ConsumerOffsets:
                     found[queue_id] = min(offset, found.get(queue_id, offset))
         return found
 
-    def clone(self, source: str, target: str, topic: str) -> None:
-        """Let `target` be where `source` is in the topic; nothing happens if `source` has no offsets there."""
-        if offsets := self.offsets_of(source, topic):
+    def clone(self, source: str, target: str, topic: str) -> bool:
+        """Let `target` be where `source` is in the topic; nothing happens if `source` has no offsets there.
+
+        False if there are too many offsets for that."""
+        offsets, known = self.offsets_of(source, topic), self.offsets_of(target, topic)
+        more = len(offsets) - len(known)
+        if offsets and self._count + max(more, 0) > OFFSETS_MAX:
+            return False
+        if offsets:
             self._committed[target][topic] = dict(offsets)
+            self._count += more
             self._is_changed = True
+        return True
 
     # --- resets
 
@@ -161,6 +189,7 @@ class ConsumerOffsets:
         target = self.pending_reset(group, topic, queue_id)
         if target is not None:
             _remove(self._resets, group, topic, queue_id)
+            self._count -= 1
         return target
 
     # --- positions of pulls
@@ -179,7 +208,7 @@ class ConsumerOffsets:
         """Forget a topic that was deleted."""
         for table in self._tables():
             for group in [group for group, topics in table.items() if topic in topics]:
-                del table[group][topic]
+                self._count -= len(table[group].pop(topic))
                 if not table[group]:
                     del table[group]
         self._is_changed = True
@@ -187,24 +216,26 @@ class ConsumerOffsets:
     def remove_group(self, group: str) -> None:
         """Forget where a group was."""
         for table in self._tables():
-            table.pop(group, None)
+            self._count -= sum(map(len, table.pop(group, {}).values()))
         self._is_changed = True
 
     def _tables(self) -> Iterator[_Table]:
         yield from (self._committed, self._resets, self._pulled)
 
     def _put(self, table: _Table, group: str, topic: str, queue_id: int, offset: int) -> None:
-        topics = table[group]
-        offsets = topics.get(topic)
-        if offsets is None:
-            topics[topic] = {queue_id: offset}
-        else:
-            offsets[queue_id] = offset
+        offsets = _find(table, group, topic)
+        if queue_id not in offsets:
+            if self._count >= OFFSETS_MAX:
+                return
+            self._count += 1
+            offsets = table[group].setdefault(topic, {})
+        offsets[queue_id] = offset
         self._is_changed = True
 
 
-def _find(table: _Table, group: str, topic: str) -> Mapping[int, int]:
-    return table.get(group, {}).get(topic, _NONE)
+def _find(table: _Table, group: str, topic: str) -> dict[int, int]:
+    topics = table.get(group)
+    return _NONE if topics is None else topics.get(topic, _NONE)
 
 
 def _remove(table: _Table, group: str, topic: str, queue_id: int) -> None:
@@ -231,8 +262,14 @@ def _offset_texts(table: _Table) -> Iterator[tuple[str, str]]:
             yield f"{topic}@{group}", f"{{{lines}\n\t\t}}"
 
 
-def _joined(table: _Table) -> dict[str, dict[int, int]]:
-    return {f"{topic}@{group}": offsets for group, topics in table.items() for topic, offsets in topics.items()}
+def _joined(table: _Table) -> Steps[dict[str, dict[int, int]]]:
+    joined: dict[str, dict[int, int]] = {}
+    each = ((f"{topic}@{group}", offsets) for group, topics in _each(table) for topic, offsets in list(topics.items()))
+    for (key, offsets), is_step in each_with_pause(each, _MAPS_A_STEP):
+        joined[key] = offsets
+        if is_step:
+            yield
+    return joined
 
 
 def _parted(offsets: Mapping[str, dict[int, int]]) -> _Table:

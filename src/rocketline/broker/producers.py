@@ -18,9 +18,17 @@ class ProducerRegistry:
         """The members, each by its connection; empty if the group is not online."""
         return self._members.of(group)
 
-    def all(self) -> dict[str, list[Client]]:
-        """The members of every group."""
-        return {group: list(self._members.of(group).values()) for group in self._members}
+    def groups(self) -> list[str]:
+        """Those that are online."""
+        return list(self._members)
+
+    def members(self, group: str) -> list[Client]:
+        """Those of now."""
+        return list(self._members.of(group).values())
+
+    def groups_of(self, channel: Channel) -> int:
+        """How many groups a connection is in."""
+        return self._members.groups_of(channel)
 
     def register(self, group: str, client: Client) -> None:
         self._members.put(group, client)

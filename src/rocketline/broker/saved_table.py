@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -87,9 +87,14 @@ class SavedTable(Generic[Config]):
         """Put these in although there is no room for them on disk: they are saved with the file, once that can be.
 
         For what anybody may ask for and would get again: should the broker end before, nothing is lost with them."""
-        self.entries = {**self.entries, **entries}
+        self.entries.update(entries)
         self.version += 1
         self._lent_version = self.version
+
+    def has_room(self, names: Iterable[str], entries_max: int) -> bool:
+        """There are not too many entries for those of these that are new."""
+        new = {*names} - self.entries.keys()
+        return not new or len(self.entries) + len(new) <= entries_max
 
     def _take_in(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from rocketline.broker.attributes import BATCHED, QUEUE_TYPE, TOPIC_ATTRIBUTES, altered
 from rocketline.broker.config import BrokerConfig
@@ -20,6 +21,9 @@ from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.json_files import load_json
+
+TOPICS_MAX: Final = 200_000
+"""Those of retries and dead letters included, which groups have. The table of so many has 50 to 120 MB."""
 
 OnChange = Callable[[Sequence[TopicConfig]], None]
 
@@ -113,8 +117,8 @@ class TopicTable:
     ) -> TopicConfig | None:
         """The topic that a message is sent to, made after the template that the sender names if there is none yet.
 
-        None if the template does not exist or does not pass itself on. Retry topics need none. The caller has checked
-        the name. Java: createTopicInSendMessageMethod.
+        None if the template does not exist or does not pass itself on, or there are too many topics. Retry topics need
+        no template. The caller has checked the name. Java: createTopicInSendMessageMethod.
         """
         known = self.get(topic)
         if known is not None:
@@ -138,8 +142,14 @@ class TopicTable:
             made = TopicConfig(topic, 1, 1, topic_sys_flag=sys_flag)
         else:
             return None
+        if not self.has_room([topic]):
+            return None
         self._put([made])
         return made
+
+    def has_room(self, topics: Iterable[str]) -> bool:
+        """There are not too many for those of these that are new."""
+        return self._table.has_room(topics, TOPICS_MAX)
 
     def _template(self, topic: str) -> TopicConfig | None:
         if topic == names.AUTO_CREATE_TOPIC and not self._settings.value.auto_create_topic_enable:

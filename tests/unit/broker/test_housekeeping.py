@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_clients import BROADCASTING, CLUSTERING, broker_settings, channel, client_on, consumer
+from broker_clients import BROADCASTING, CLUSTERING, broker_settings, channel, client_on, consumer, producers_by_group
 from net_doubles import MemoryTransport, turn
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.housekeeping import Housekeeping
@@ -68,7 +68,7 @@ async def test_limit_of_consumers_is_a_setting_and_that_of_producers_is_not(cloc
         scene.scan()
         await settle()
     assert producer_line.closed
-    assert scene.producers.all() == {}
+    assert producers_by_group(scene.producers) == {}
 
 
 async def test_lost_connection_leaves_both_registries_and_the_others_are_told(clock: FakeClock) -> None:
@@ -82,7 +82,7 @@ async def test_lost_connection_leaves_both_registries_and_the_others_are_told(cl
         scene.producers.register("p", client_on(gone, clock))
         scene.housekeeping.connection_closed(gone)
         await settle()
-    assert scene.producers.all() == {}
+    assert producers_by_group(scene.producers) == {}
     info = scene.consumers.info("g")
     assert info is not None
     assert list(info.clients) == [other]

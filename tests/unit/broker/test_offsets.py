@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from long_steps import counted, outcome
+from rocketline.broker import offsets as offsets_module
+from rocketline.errors import LocalProtocolError
 from rocketline.store.json_files import PIECE_CHARACTERS, pretty
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.codec import to_value
@@ -70,7 +73,8 @@ def test_table_says_all_of_it_as_apache_does() -> None:
     offsets = SavedTables().offsets
     offsets.commit("g", "T", 0, 5)
     offsets.set_pull_offset("g", "T", 0, 6)
-    assert offsets.table() == ConsumerOffsetTable(offsets.data_version, {"g": ["T"]}, {"T@g": {0: 5}}, {"T@g": {0: 6}})
+    expected = ConsumerOffsetTable(offsets.data_version, {"g": ["T"]}, {"T@g": {0: 5}}, {"T@g": {0: 6}})
+    assert outcome(offsets.table()) == expected
 
 
 def test_every_so_many_commits_make_a_new_version(clock: FakeClock) -> None:
@@ -191,7 +195,7 @@ def test_file_that_is_written_piece_by_piece_has_apaches_layout() -> None:
     job = tables.offsets.begin_save()
     assert job is not None
     pieces = list(job._pieces)
-    assert "".join(pieces) == pretty(to_value(tables.offsets.table()))
+    assert "".join(pieces) == pretty(to_value(outcome(tables.offsets.table())))
     assert max(map(len, pieces)) < 2 * PIECE_CHARACTERS
 
 
@@ -211,3 +215,46 @@ def test_what_comes_and_goes_while_the_file_is_being_written_does_no_harm() -> N
     tables.offsets.save_done()
     assert tables.restarted().offsets.query("g49", "T3999", 0) in range(6, 6 + number + 1)
     assert tables.offsets.begin_save() is not None, "what came meanwhile is written the next time"
+
+
+def test_table_is_made_in_steps_and_not_at_all_if_no_frame_can_carry_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    offsets = SavedTables().offsets
+    for number in range(5_000):
+        offsets.commit("g", f"T{number}", 0, 1)
+    table, pauses = counted(offsets.table())
+    assert (len(table.offset_table), pauses >= 5) == (5_000, True)
+    monkeypatch.setattr(offsets_module, "FRAME_BYTES_MAX", 10_000)
+    with pytest.raises(LocalProtocolError, match="5000 offsets have more than the 10000 bytes of a frame"):
+        next(offsets.table())
+
+
+def test_there_is_a_bound_for_offsets_and_those_that_are_kept_move_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_module, "OFFSETS_MAX", 6)
+    tables = SavedTables()
+    offsets = tables.offsets
+    for queue_id in range(8):
+        offsets.commit("g", "T", queue_id, 1)
+    assert offsets.offsets_of("g", "T").keys() == set(range(6))
+    offsets.commit("g", "T", 0, 9)
+    assert (offsets.query("g", "T", 0), offsets.has_room("g", "T", 0), offsets.has_room("g", "T", 7)) == (
+        9,
+        True,
+        False,
+    )
+    assert not offsets.clone("g", "h", "T")
+    offsets.assign_reset("g", "T", 1, 5)
+    assert offsets.pending_reset("g", "T", 1) is None
+    offsets.save()
+    again = tables.restarted().offsets
+    assert not again.has_room("g", "T", 7)
+    again.remove_topic("T")
+    again.set_pull_offset("g", "U", 0, 1)
+    again.assign_reset("g", "U", 0, 1)
+    assert again.take_reset("g", "U", 0) == 1
+    for queue_id in range(4):
+        again.commit("h", "U", queue_id, 1)
+    assert len(again.offsets_of("h", "U")) == 4
+    assert not again.has_room("h", "U", 4)
+    again.remove_group("h")
+    assert again.has_room("h", "U", 4)
+    assert again.clone("g", "h", "U")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_clients import channel, client_on
+from broker_clients import channel, client_on, producers_by_group
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.testing.fake_clock import FakeClock
 
@@ -13,7 +13,7 @@ async def test_producers_come_and_go(clock: FakeClock) -> None:
     for group in ("p", "q"):
         registry.register(group, first)
     registry.register("q", second)
-    assert registry.all() == {"p": [first], "q": [first, second]}
+    assert producers_by_group(registry) == {"p": [first], "q": [first, second]}
     registry.unregister("p", a)
     assert registry.clients("p") == {}
     registry.on_closed(a)
@@ -28,4 +28,4 @@ async def test_only_silent_producers_expire(clock: FakeClock) -> None:
     loud = client_on(b, clock)
     registry.register("p", loud)
     assert registry.expire(clock.monotonic()) == [("p", quiet)]
-    assert registry.all() == {"p": [loud]}
+    assert producers_by_group(registry) == {"p": [loud]}

@@ -7,9 +7,11 @@ GET_ALL_PRODUCER_INFO (328).
 from __future__ import annotations
 
 from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.long_work import LongWork, Steps, answered, answered_with, each_with_pause
 from rocketline.broker.members import Client
 from rocketline.broker.producers import ProducerRegistry
-from rocketline.net.channel import Channel
+from rocketline.errors import LocalProtocolError
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -17,13 +19,17 @@ from rocketline.wire.bodies.connections import ConsumerConnection, ProducerConne
 from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
+from rocketline.wire.frame import FRAME_BYTES_MAX
+
+_GROUP_BYTES_MIN = 100
+"""Of a group with one producer, as it is listed."""
 
 
 class ConnectionHandlers:
     """The registries, read only."""
 
-    def __init__(self, consumers: ConsumerRegistry, producers: ProducerRegistry) -> None:
-        self._consumers, self._producers = consumers, producers
+    def __init__(self, consumers: ConsumerRegistry, producers: ProducerRegistry, work: LongWork) -> None:
+        self._consumers, self._producers, self._work = consumers, producers, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -41,7 +47,7 @@ class ConnectionHandlers:
             return response(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {asked.consumer_group}")
         return response(ResponseCode.SUCCESS, body=encode(ConsumerList(client_ids)))
 
-    def _list_consumers(self, channel: Channel, request: Command) -> Command:
+    def _list_consumers(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetConsumerConnectionListRequestHeader, request.ext)
         info = self._consumers.info(asked.consumer_group)
         if info is None:
@@ -53,20 +59,29 @@ class ConnectionHandlers:
             info.message_model,
             info.subscriptions,
         )
-        return response(ResponseCode.SUCCESS, body=encode(body))
+        return self._work.begin(channel, request, answered(body))
 
-    def _list_producers(self, channel: Channel, request: Command) -> Command:
+    def _list_producers(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetProducerConnectionListRequestHeader, request.ext)
         clients = self._producers.clients(asked.producer_group)
         if not clients:
             return response(ResponseCode.SYSTEM_ERROR, f"the producer group {asked.producer_group} is not online")
         body = ProducerConnection([client.connection for client in clients.values()])
-        return response(ResponseCode.SUCCESS, body=encode(body))
+        return self._work.begin(channel, request, answered(body))
 
-    def _list_all_producers(self, channel: Channel, request: Command) -> Command:
-        groups = self._producers.all()
-        table = {group: [_producer_info(client) for client in clients] for group, clients in groups.items()}
-        return response(ResponseCode.SUCCESS, body=encode(ProducerTable(table)))
+    def _list_all_producers(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, answered_with(self._all_producers()))
+
+    def _all_producers(self) -> Steps[ProducerTable]:
+        table: dict[str, list[ProducerInfo]] = {}
+        each = ((group, client) for group in self._producers.groups() for client in self._producers.members(group))
+        for (group, client), is_step in each_with_pause(each):
+            table.setdefault(group, []).append(_producer_info(client))
+            if len(table) * _GROUP_BYTES_MIN > FRAME_BYTES_MAX:
+                raise LocalProtocolError(f"the producers of {len(table)} groups and more are too many for a frame")
+            if is_step:
+                yield
+        return ProducerTable(table)
 
 
 def _producer_info(client: Client) -> ProducerInfo:

@@ -8,13 +8,14 @@ Differs from Apache:
 - a list with a group that is refused changes nothing; Apache keeps those before it until the next start;
 - to let a group read one topic again leaves its other topics forbidden, and is saved;
 - attributes of groups, all of which belong to features that are not here, are refused;
-- a retry topic may have 16,384 queues, not any number.
+- a retry topic may have 16,384 queues, not any number; there may be 50,000 groups.
 """
 
 from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.groups import GroupTable
+from rocketline.broker.groups import GROUPS_MAX, GroupTable
+from rocketline.broker.long_work import LongWork, answered
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
 from rocketline.broker.topics import QUEUES_MAX
@@ -22,7 +23,7 @@ from rocketline.errors import LocalProtocolError
 from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.group_config import SubscriptionGroupConfig
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
@@ -39,9 +40,15 @@ class GroupHandlers:
     """The group table, as administrators use it."""
 
     def __init__(
-        self, groups: GroupTable, offsets: ConsumerOffsets, settings: Settings[BrokerConfig], log: Throttle
+        self,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        settings: Settings[BrokerConfig],
+        work: LongWork,
+        log: Throttle,
     ) -> None:
-        self._groups, self._offsets, self._settings, self._log = groups, offsets, settings, log
+        self._groups, self._offsets, self._settings = groups, offsets, settings
+        self._work, self._log = work, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -65,13 +72,17 @@ class GroupHandlers:
             problem = _problem(config)
             if problem is not None:
                 return response(ResponseCode.INVALID_PARAMETER, problem)
+        if not self._groups.has_room(config.group_name for config in configs):
+            return response(
+                ResponseCode.INVALID_PARAMETER, f"this broker has {GROUPS_MAX} groups, and no room for more"
+            )
         self._groups.update(*configs)
         self._log.info(
             "groups updated", ", ".join(config.group_name for config in configs[:_NAMED_MAX]), by=channel.peer
         )
         return response(ResponseCode.SUCCESS)
 
-    def _get_all(self, channel: Channel, request: Command) -> Command:
+    def _get_all(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetAllSubscriptionGroupRequestHeader, request.ext)
         config = self._settings.value
         table = dict(self._groups.all())
@@ -85,7 +96,7 @@ class GroupHandlers:
         body = SubscriptionGroupTable(
             self._groups.data_version, {group: dict(topics) for group, topics in forbidden.items()}, table
         )
-        return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=encode(body))
+        return self._work.begin(channel, request, answered(body, headers.encode(header)))
 
     def _get(self, channel: Channel, request: Command) -> Command:
         """Like most questions about a group, this one makes it, if the settings allow that."""

@@ -4,7 +4,7 @@ HEART_BEAT (34), UNREGISTER_CLIENT (35), CHECK_CLIENT_CONFIG (46).
 
 Differs from Apache:
 
-- A heartbeat is bounded in bytes and in consumer groups.
+- A heartbeat is bounded in bytes and in consumer groups, and a connection in producer groups.
 - One that leaves out subscriptions which this broker does not have, because it was started anew or the group was gone
   meanwhile, is answered IS_SUB_CHANGE=true, so that the client sends them. Apache's broker says false, and has a group
   without subscriptions.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
+from rocketline.broker.long_work import LongWork, Steps
 from rocketline.broker.members import Client
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
@@ -27,10 +28,10 @@ from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Log, Throttle
 from rocketline.model.group_config import SubscriptionGroupConfig
-from rocketline.model.heartbeat import ConsumerData, HeartbeatData
+from rocketline.model.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from rocketline.model.subscription import ConsumeType
 from rocketline.model.topic_config import TopicConfig
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.store.filesystem import told
@@ -41,6 +42,10 @@ from rocketline.wire.command import Command, response
 
 CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
+PRODUCER_GROUPS_MAX = 10_000
+"""Of one connection."""
+_CONSUMERS_A_STEP = 50
+_PRODUCERS_A_STEP = 200
 
 _log = Log(__name__)
 
@@ -58,10 +63,11 @@ class HeartbeatHandlers:
         stats: BrokerStats,
         settings: Settings[BrokerConfig],
         clock: Clock,
+        work: LongWork,
     ) -> None:
         self._consumers, self._producers, self._notifications = consumers, producers, notifications
         self._topics, self._groups, self._stats = topics, groups, stats
-        self._settings, self._clock = settings, clock
+        self._settings, self._clock, self._work = settings, clock, work
         self._log = Throttle(clock, name=__name__)
 
     def by_code(self) -> dict[int, Handler]:
@@ -71,19 +77,31 @@ class HeartbeatHandlers:
             RequestCode.CHECK_CLIENT_CONFIG: self._check_config,
         }
 
-    def _heartbeat(self, channel: Channel, request: Command) -> Command:
+    def _heartbeat(self, channel: Channel, request: Command) -> Outcome:
         heartbeat = _read(request.body)
         heard_s, heard_ms = self._clock.monotonic(), self._clock.wall_ms()
         client = Client(channel, heartbeat.client_id, request.language, request.version, heard_s, heard_ms)
-        is_sub_wanted = self._register_consumers(heartbeat, client)
-        self._register_producers(heartbeat, client)
+        return self._work.begin(channel, request, self._registered(heartbeat, client))
+
+    def _registered(self, heartbeat: HeartbeatData, client: Client) -> Steps[Command]:
+        """Some groups at a time: each may make a group and a topic. A connection that is gone is taken in nowhere."""
+        is_sub_wanted = heartbeat.heartbeat_fingerprint == 0
+        consumers, producers = list(heartbeat.consumer_data_set), list(heartbeat.producer_data_set)
+        for at in range(0, len(consumers), _CONSUMERS_A_STEP):
+            some = [] if client.channel.is_closed else consumers[at : at + _CONSUMERS_A_STEP]
+            is_sub_wanted = self._register_consumers(some, heartbeat, client) or is_sub_wanted
+            if at + _CONSUMERS_A_STEP < len(consumers):
+                yield
+        for at in range(0, len(producers), _PRODUCERS_A_STEP):
+            if at:
+                yield
+            self._register_producers([] if client.channel.is_closed else producers[at : at + _PRODUCERS_A_STEP], client)
         header = headers.HeartbeatResponseHeader(is_v2_supported=True, is_subscription_changed=is_sub_wanted)
         return response(ResponseCode.SUCCESS, ext=headers.encode(header))
 
-    def _register_consumers(self, heartbeat: HeartbeatData, client: Client) -> bool:
+    def _register_consumers(self, some: list[ConsumerData], heartbeat: HeartbeatData, client: Client) -> bool:
         """Take in every group that exists or may be made. True if the client should send its subscriptions again."""
-        is_v1 = heartbeat.heartbeat_fingerprint == 0
-        accepted = [data for data in heartbeat.consumer_data_set if self._is_accepted(data)]
+        accepted = [data for data in some if self._is_accepted(data)]
         configs = self._groups.find_all(data.group_name for data in accepted)
         known = [(data, config) for data in accepted if (config := configs.get(data.group_name)) is not None]
         try:
@@ -91,7 +109,7 @@ class HeartbeatHandlers:
             self._topics.ensure(retry_topics, with_order=not heartbeat.without_sub)
         except OSError as error:  # the next heartbeat tries again; members can read without
             self._log.warning("retry topics not made", told(error), client=client.client_id)
-        is_sub_wanted = is_v1
+        is_sub_wanted = False
         for data, config in known:
             is_sub_wanted = self._is_subscription_wanted(data.group_name, heartbeat) or is_sub_wanted
             self._register(data, config, client, heartbeat)
@@ -128,11 +146,14 @@ class HeartbeatHandlers:
         if config.notify_consumer_ids_changed_enable:
             self._notifications.members_changed(group)
 
-    def _register_producers(self, heartbeat: HeartbeatData, client: Client) -> None:
+    def _register_producers(self, some: list[ProducerData], client: Client) -> None:
         """Producers are known for the sake of transactions; where those are refused, new ones need not be."""
         config = self._settings.value
         is_open = config.enable_register_producer or not config.reject_transaction_message
-        for producer in heartbeat.producer_data_set:
+        new = [producer for producer in some if client.channel not in self._producers.clients(producer.group_name)]
+        if new and self._producers.groups_of(client.channel) + len(new) > PRODUCER_GROUPS_MAX:
+            raise RemoteProtocolError(f"one connection can be in {PRODUCER_GROUPS_MAX} producer groups, and no more")
+        for producer in some:
             begin_s = self._clock.monotonic()
             if is_open or client.channel in self._producers.clients(producer.group_name):
                 self._producers.register(producer.group_name, client)

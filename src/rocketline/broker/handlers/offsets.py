@@ -6,7 +6,9 @@ CLONE_GROUP_OFFSET (314).
 Differs from Apache:
 - 308 only reads: Apache's broker forgets all offsets of the groups that are to be left out, and fails if the group to
   compare with has an offset where no other has one;
-- 314 without a topic copies the offsets of all topics, which Apache's broker means to do.
+- 314 without a topic copies the offsets of all topics, which Apache's broker means to do, and to a group that exists
+  or may be made;
+- 15 takes queues up to the largest number of queues that a topic may have here, and no more than `OFFSETS_MAX` in all.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from typing import Protocol
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.handlers.queue_bounds import QueueBounds
-from rocketline.broker.offsets import ConsumerOffsets
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.long_work import LongWork, Steps, answered_with, each_with_pause
+from rocketline.broker.offsets import OFFSETS_MAX, ConsumerOffsets
+from rocketline.broker.topics import QUEUES_MAX, TopicTable
 from rocketline.errors import RemoteProtocolError
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -30,6 +33,7 @@ from rocketline.wire.command import Command, response
 
 _AHEAD = 2**63 - 1
 """Stands for the offset of a queue in which nobody is behind the group that was compared."""
+_NO_ROOM = f"this broker keeps {OFFSETS_MAX} offsets already, and no more: delete groups or topics that nobody needs"
 
 
 class OffsetStore(QueueBounds, Protocol):
@@ -50,9 +54,10 @@ class OffsetHandlers:
         groups: GroupTable,
         consumers: ConsumerRegistry,
         store: OffsetStore,
+        work: LongWork,
     ) -> None:
         self._offsets, self._topics, self._groups = offsets, topics, groups
-        self._consumers, self._store = consumers, store
+        self._consumers, self._store, self._work = consumers, store, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -87,6 +92,11 @@ class OffsetHandlers:
             queue_id, offset = asked.queue_id, asked.commit_offset
         except RemoteProtocolError as error:
             return response(ResponseCode.INVALID_PARAMETER, str(error))
+        if not 0 <= queue_id < QUEUES_MAX:
+            remark = f"topic {topic} has no queue {queue_id}: 0 to {QUEUES_MAX - 1} are possible"
+            return response(ResponseCode.INVALID_PARAMETER, remark)
+        if not self._offsets.has_room(group, topic, queue_id):
+            return response(ResponseCode.SYSTEM_ERROR, _NO_ROOM)
         if self._offsets.pending_reset(group, topic, queue_id) is not None:
             return response(ResponseCode.SUCCESS, "not kept: this queue was reset, and no pull has been told so yet")
         self._offsets.commit(group, topic, queue_id, offset)
@@ -99,18 +109,28 @@ class OffsetHandlers:
             return response(ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
         return None
 
-    def _get_all(self, channel: Channel, request: Command) -> Command:
-        return response(ResponseCode.SUCCESS, body=encode(self._offsets.table()))
+    def _get_all(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, answered_with(self._offsets.table()))
 
-    def _clone(self, channel: Channel, request: Command) -> Command:
-        """Topics that are gone, or that the source group is online for and no longer reads, are left out."""
+    def _clone(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.CloneGroupOffsetRequestHeader, request.ext)
+        if self._groups.find(asked.dest_group) is None:
+            remark = f"group {asked.dest_group} does not exist, and may not be made"
+            return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        return self._work.begin(channel, request, self._cloned(asked), is_change=True)
+
+    def _cloned(self, asked: headers.CloneGroupOffsetRequestHeader) -> Steps[Command]:
+        """Topics that are gone, or that the source group is online for and no longer reads, are left out."""
         one_topic = (asked.topic or "").strip()
-        for topic in [one_topic] if one_topic else self._offsets.topics_of(asked.src_group):
+        topics = [one_topic] if one_topic else self._offsets.topics_of(asked.src_group)
+        for topic, is_step in each_with_pause(topics):
             info = self._consumers.info(asked.src_group)
             is_left = not asked.offline and info is not None and info.subscriptions and topic not in info.subscriptions
-            if self._topics.get(topic) is not None and not is_left:
-                self._offsets.clone(asked.src_group, asked.dest_group, topic)
+            is_meant = self._topics.get(topic) is not None and not is_left
+            if is_meant and not self._offsets.clone(asked.src_group, asked.dest_group, topic):
+                return response(ResponseCode.SYSTEM_ERROR, _NO_ROOM)
+            if is_step:
+                yield
         return response(ResponseCode.SUCCESS)
 
     def _query_correction(self, channel: Channel, request: Command) -> Command:

@@ -13,7 +13,7 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.handlers.queue_bounds import QueueBounds
 from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause, encoded
 from rocketline.broker.offsets import ConsumerOffsets
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.topics import QUEUES_MAX, TopicTable
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
@@ -63,6 +63,8 @@ class ResetHandlers:
     def _reset_here(self, asked: ResetOffsetRequestHeader, topic: TopicConfig) -> Steps[Command]:
         if self._groups.get(asked.group) is None:
             return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {asked.group} does not exist")
+        if asked.queue_id >= QUEUES_MAX:
+            return response(ResponseCode.SYSTEM_ERROR, f"topic {asked.topic} has no queue {asked.queue_id}")
         targets: dict[MessageQueue, int] = {}
         if asked.queue_id >= 0 and asked.offset is not None and asked.offset != -1:
             if problem := self._outside(asked.topic, asked.queue_id, asked.offset):

@@ -7,7 +7,7 @@ Like Apache: a list with one topic that is there already, the same in all, ends 
 
 Differs from Apache:
 - a list with a topic that is refused changes nothing; Apache keeps those before it until the next start;
-- a topic may have 16,384 queues, not any number, and not fewer than none;
+- a topic may have 16,384 queues, not any number, and not fewer than none; there may be 200,000 topics;
 - topics with COMPACTION are made, but nothing compacts them.
 """
 
@@ -18,14 +18,15 @@ from typing import Protocol
 
 from rocketline.broker.attributes import MESSAGE_TYPE, MIXED, parse_changes
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import LongWork, answered
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
-from rocketline.broker.topics import QUEUES_MAX, TopicTable
+from rocketline.broker.topics import QUEUES_MAX, TOPICS_MAX, TopicTable
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.topic_config import TopicConfig
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
 from rocketline.wire import headers
@@ -57,10 +58,11 @@ class TopicHandlers:
         offsets: ConsumerOffsets,
         store: QueueStore,
         settings: Settings[BrokerConfig],
+        work: LongWork,
         log: Throttle,
     ) -> None:
         self._topics, self._offsets, self._store, self._settings = topics, offsets, store, settings
-        self._log = log
+        self._work, self._log = work, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -97,6 +99,10 @@ class TopicHandlers:
             # What is asked for has signs before the names of attributes: with one of them it is never the same.
             if config == self._topics.get(config.topic_name):
                 return response(ResponseCode.SUCCESS)
+        if not self._topics.has_room(config.topic_name for config in configs):
+            return response(
+                ResponseCode.INVALID_PARAMETER, f"this broker has {TOPICS_MAX} topics, and no room for more"
+            )
         self._topics.update(*configs)
         self._log.info(
             "topics updated", ", ".join(config.topic_name for config in configs[:_NAMED_MAX]), by=channel.peer
@@ -126,7 +132,7 @@ class TopicHandlers:
     def _is_protected(self, topic: str) -> bool:
         return self._settings.value.validate_system_topic_when_update_topic and self._topics.is_system(topic)
 
-    def _get_all(self, channel: Channel, request: Command) -> Command:
+    def _get_all(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetAllTopicConfigRequestHeader, request.ext)
         config = self._settings.value
         table = dict(self._topics.all())
@@ -136,7 +142,7 @@ class TopicHandlers:
             size = size_max if asked.max_topic_num is None else min(size_max, asked.max_topic_num)
             table = self._topics.page(asked.data_version, asked.topic_seq, size)
         body = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=table)
-        return response(ResponseCode.SUCCESS, ext=headers.encode(header), body=encode(body))
+        return self._work.begin(channel, request, answered(body, headers.encode(header)))
 
     def _get(self, channel: Channel, request: Command) -> Command:
         asked = headers.read(headers.GetTopicConfigRequestHeader, request.ext)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import unittest.mock
 
 import pytest
 
 from broker_clients import PULL, channel, client_on, consumer
+from long_steps import AtOnce
 from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.handlers import connections
 from rocketline.broker.handlers.connections import ConnectionHandlers
 from rocketline.broker.producers import ProducerRegistry
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.subscription import ConsumeFromWhere, MessageModel, SubscriptionData
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode
-from rocketline.wire.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
+from rocketline.wire.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection, ProducerTable
 from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
@@ -22,8 +25,8 @@ from rocketline.wire.command import Command
 
 class Scene:
     def __init__(self, clock: FakeClock) -> None:
-        self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
-        self._by_code = ConnectionHandlers(self.consumers, self.producers).by_code()
+        self.consumers, self.producers, self.work = ConsumerRegistry(), ProducerRegistry(), AtOnce(clock)
+        self._by_code = ConnectionHandlers(self.consumers, self.producers, self.work).by_code()
         self.admin, _ = channel(clock)
         self.a, _ = channel(clock)
         self.b, _ = channel(clock)
@@ -103,3 +106,26 @@ async def test_client_id_of_any_text_can_be_shown(clock: FakeClock) -> None:
 async def test_question_without_a_group_names_what_is_missing(clock: FakeClock, code: int) -> None:
     with pytest.raises(RemoteProtocolError, match="Group is missing"):
         Scene(clock).ask(code)
+
+
+async def test_all_producers_are_listed_in_steps(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    for number in range(500):
+        scene.producers.register(f"p{number}", client_on(scene.a, clock, "c"))
+    answer = scene.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+    assert len(decode(ProducerTable, answer.body).data) == 500
+    assert scene.work.pauses >= 500 // 32
+
+
+async def test_producers_that_no_frame_can_carry_are_refused_before_they_are_all_looked_at(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "FRAME_BYTES_MAX", 5_000)
+    scene = Scene(clock)
+    for number in range(500):
+        scene.producers.register(f"p{number}", client_on(scene.a, clock, "c"))
+    members = unittest.mock.Mock(side_effect=scene.producers.members)
+    monkeypatch.setattr(scene.producers, "members", members)
+    with pytest.raises(LocalProtocolError, match="too many for a frame"):
+        scene.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+    assert members.call_count < 60

@@ -8,10 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from broker_clients import BROADCASTING, PULL, broker_settings, channel, client_on, consumer, heartbeat
+from broker_clients import (
+    BROADCASTING,
+    PULL,
+    broker_settings,
+    channel,
+    client_on,
+    consumer,
+    heartbeat,
+    producers_by_group,
+)
+from long_steps import AtOnce
 from net_doubles import MemoryTransport, turn
+from rocketline.broker import groups as groups_module
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
+from rocketline.broker.handlers import heartbeats
 from rocketline.broker.handlers.heartbeats import CONSUMER_GROUPS_MAX, HeartbeatHandlers
 from rocketline.broker.members import Client
 from rocketline.broker.notifications import Notifications
@@ -45,8 +57,17 @@ class Scene:
         self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock)
         self.notifications = Notifications(self.consumers, own, Throttle(clock))
         self.stats = BrokerStats(own, clock)
+        self.work = AtOnce(clock)
         handlers = HeartbeatHandlers(
-            self.consumers, self.producers, self.notifications, self.topics, self.groups, self.stats, own, clock
+            self.consumers,
+            self.producers,
+            self.notifications,
+            self.topics,
+            self.groups,
+            self.stats,
+            own,
+            clock,
+            self.work,
         )
         self._by_code = handlers.by_code()
 
@@ -234,7 +255,7 @@ async def test_producers_are_registered_with_all_that_is_known_of_them(scene: Sc
     member, _ = scene.channel()
     scene.ask(member, heartbeat("c", producers=["p", "q"], version=401))
     client = client_on(member, clock, "c", version=401)
-    assert scene.producers.all() == {"p": [client], "q": [client]}
+    assert producers_by_group(scene.producers) == {"p": [client], "q": [client]}
 
 
 async def test_new_producers_are_left_out_where_nobody_needs_them_and_known_ones_stay(clock: FakeClock) -> None:
@@ -243,7 +264,7 @@ async def test_new_producers_are_left_out_where_nobody_needs_them_and_known_ones
     scene.producers.register("known", client_on(member, clock))
     clock.advance(60)
     scene.ask(member, heartbeat("c", producers=["known", "new"]))
-    assert scene.producers.all() == {"known": [client_on(member, clock)]}
+    assert producers_by_group(scene.producers) == {"known": [client_on(member, clock)]}
 
 
 async def test_time_that_registrations_take_is_counted_for_each_group(
@@ -288,7 +309,7 @@ async def test_bytes_that_are_no_heartbeat_change_nothing(scene: Scene) -> None:
     ):
         with pytest.raises(RemoteProtocolError):
             scene.ask(member, Command(RequestCode.HEART_BEAT, body=body))
-    assert (scene.producers.all(), scene.consumers.groups_subscribed_to("T")) == ({}, [])
+    assert (producers_by_group(scene.producers), scene.consumers.groups_subscribed_to("T")) == ({}, [])
 
 
 async def test_constants_that_nobody_knows_are_none(scene: Scene) -> None:
@@ -315,13 +336,43 @@ async def test_heartbeat_with_too_many_consumer_groups_makes_none(scene: Scene) 
     assert (scene.groups.version, scene.topics.version) == before
 
 
-async def test_many_new_groups_are_saved_together(scene: Scene) -> None:
-    """Saving each by itself would hold the loop for seconds."""
+async def test_many_new_groups_are_made_some_at_a_time(scene: Scene) -> None:
+    """All of them at once would hold the loop for tenths of a second, each by itself costs the disk as much."""
     member, _ = scene.channel()
     groups = [ConsumerData(f"g{number}") for number in range(CONSUMER_GROUPS_MAX)]
     before = scene.groups.version, scene.topics.version
     assert scene.ask(member, heartbeat("c", *groups)).code == 0
-    assert (scene.groups.version, scene.topics.version) == (before[0] + 1, before[1] + 1)
+    assert (scene.groups.version, scene.topics.version) == (before[0] + 20, before[1] + 20)
+    assert scene.work.pauses == 19
+
+
+async def test_connection_that_ends_in_the_midst_of_its_heartbeat_is_taken_in_nowhere(scene: Scene) -> None:
+    member, _ = scene.channel()
+    member.close()
+    await settle()
+    scene.ask(member, heartbeat("c", consumer("g", "T"), producers=["p"]))
+    assert (producers_by_group(scene.producers), scene.consumers.info("g")) == ({}, None)
+
+
+async def test_one_connection_has_a_bound_of_producer_groups(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PRODUCER_GROUPS_MAX", 300)
+    member, _ = scene.channel()
+    all_allowed = [f"p{number}" for number in range(300)]
+    for _ in range(2):
+        assert scene.ask(member, heartbeat("c", producers=all_allowed)).code == 0
+    assert scene.work.pauses == 1
+    with pytest.raises(RemoteProtocolError, match="300 producer groups, and no more"):
+        scene.ask(member, heartbeat("c", producers=["another"]))
+    assert len(scene.producers.groups()) == 300
+
+
+async def test_groups_have_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "GROUPS_MAX", len(scene.groups.all()) + 1)
+    member, _ = scene.channel()
+    for name in ("first", "second"):
+        assert scene.ask(member, heartbeat("c", consumer(name, "T"))).code == 0
+    assert (scene.groups.get("first") is not None, scene.groups.get("second")) == (True, None)
+    assert scene.topics.get("%RETRY%second") is None
 
 
 async def test_any_text_may_be_a_client_id(scene: Scene) -> None:
