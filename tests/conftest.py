@@ -27,7 +27,7 @@ _SETTLED_S = 2.0
 settings.register_profile("rocketline", deadline=None, derandomize=True)
 settings.load_profile("rocketline")
 
-_LONGEST = ("spark", "cluster", "test_client_mixed_groups", "test_foreign_clients", "test_client_chaos")
+_LONGEST = ("pipelines", "spark", "cluster", "test_client_mixed_groups", "test_foreign_clients", "test_client_chaos")
 """The groups of tests (see `_group`) that take longest."""
 
 AsyncTest = Callable[..., Coroutine[Any, Any, None]]
@@ -102,9 +102,12 @@ def _has_values(item: pytest.Function, values: Mapping[str, object]) -> bool:
 
 
 def _group(item: pytest.Function) -> str | None:
-    """Tests that share servers, or the session of Spark, are one worker's: in two they would start them twice."""
+    """Tests that share servers, or a session of Spark, are one worker's: in two they would start them twice.
+
+    Spark's are too many for one: those that run pipelines in their session are another's.
+    """
     if item.get_closest_marker("spark") is not None:
-        return "spark"
+        return "pipelines" if item.path.stem.startswith(("test_pipeline", "test_table", "test_examples")) else "spark"
     if item.get_closest_marker("interop") is None:
         return None
     return "cluster" if _has_values(item, {"cluster": "apache"}) else item.path.stem

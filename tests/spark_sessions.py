@@ -12,9 +12,13 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from rocketline.spark.session import spark_session
+from rocketline.spark.session import session_settings, spark_session
 
 TEST_TIMEOUT_S: Final = 180
+SMALL_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For sessions of seconds and minutes: what the JVM's second compiler does costs more than it brings."""
+_JVM: Final = "spark.driver.extraJavaOptions"
+_MASTER: Final = "local[2,4]"
 _SETTLED_S: Final = 5.0
 
 Connection = tuple[object, object]
@@ -27,8 +31,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.log.level": "ERROR",
+        _JVM: f"{session_settings(_MASTER)[_JVM]} {SMALL_JVM}",
     }
-    session = spark_session("tests", master="local[2,4]", settings=settings)
+    session = spark_session("tests", master=_MASTER, settings=settings)
     yield session
     session.stop()
 

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 from pipeline_files import CHAIN, written
 from pipeline_runs import command, send
 from rocketline.testing import Server
+from spark_sessions import SMALL_JVM
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
-SETTINGS = ("spark.sql.catalogImplementation=hive",)
+SETTINGS = ("spark.sql.catalogImplementation=hive", f"spark.driver.extraJavaOptions={SMALL_JVM}")
 SPARK_PIPELINES = Path(sys.executable).with_name("spark-pipelines")
 
 

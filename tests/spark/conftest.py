@@ -1,4 +1,4 @@
-"""Tests with a real Spark and our broker: one session for all of them, in one process of the test run."""
+"""Tests with a real Spark and our broker: one session for all of them in each process of the test run."""
 
 from __future__ import annotations
 

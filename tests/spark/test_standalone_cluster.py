@@ -14,7 +14,6 @@ import sys
 import venv
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from pipeline_runs import send
 from rocketline.spark.java_runtime import ensure_java
 from rocketline.testing import Server
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port, running
+from spark_sessions import SMALL_JVM
 from topic_contents import topic_contents
 
 pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
@@ -81,16 +81,17 @@ def _spark_class(name: str, port: int, folder: Path, *arguments: str) -> ServerP
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": SMALL_JVM,
         "SPARK_LOG_DIR": str(folder),
     }
     return ServerProcess(name, command, port=port, output=folder / "output.txt", environment=environment)
 
 
-@contextmanager
-def _cluster(folder: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The master's address, while it and two workers with one core each run."""
     ensure_java()
-    port = free_port()
+    folder, port = tmp_path_factory.mktemp("cluster"), free_port()
     master = f"spark://{LOOPBACK}:{port}"
     with _spark_class("master.Master", port, folder / "master"):
         workers = [
@@ -105,23 +106,15 @@ def _cluster(folder: Path) -> Iterator[str]:
 
 
 def test_wheel_reads_and_writes_batches_and_streams_on_two_workers(
-    server: Server, python: Path, tmp_path: Path
+    server: Server, python: Path, master: str, tmp_path: Path
 ) -> None:
     for topic in ("cluster-source", "cluster-target"):
         server.create_topic(topic)
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    with _cluster(tmp_path) as master:
-        arguments = [
-            master,
-            server.address,
-            "cluster-source",
-            "cluster-target",
-            str(tmp_path / "checkpoint"),
-            str(_ROWS),
-        ]
-        job = subprocess.run(
-            [python, _JOB, *arguments], capture_output=True, text=True, env=environment, timeout=_JOB_S, cwd=tmp_path
-        )
+    arguments = [master, server.address, "cluster-source", "cluster-target", str(tmp_path / "checkpoint"), str(_ROWS)]
+    job = subprocess.run(
+        [python, _JOB, *arguments], capture_output=True, text=True, env=environment, timeout=_JOB_S, cwd=tmp_path
+    )
     assert job.returncode == 0, job.stderr[-5000:]
     seen = json.loads(job.stdout.splitlines()[-1])
     folders, packages = (set(values) for values in zip(*seen["places"], strict=True))
@@ -135,27 +128,26 @@ def test_wheel_reads_and_writes_batches_and_streams_on_two_workers(
 
 @pytest.mark.timeout(400)  # two programs, each of which starts Spark
 def test_pipeline_of_the_wheel_lands_cleans_and_is_verified_on_two_workers(
-    server: Server, python: Path, tmp_path: Path
+    server: Server, python: Path, master: str, tmp_path: Path
 ) -> None:
     server.create_topic("cluster-orders")
     file = written(tmp_path, CHAIN, address=server.address, topic="cluster-orders")
     orders = [{"id": str(number % 50), "price": 1.0, "at": "2026-11-16T08:00:00Z"} for number in range(100)]
     send(server.address, "cluster-orders", [*orders, b"no order"])
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    with _cluster(tmp_path) as master:
-        settings = (f"spark.driver.host={LOOPBACK}", "spark.sql.shuffle.partitions=4")  # 200 are for large clusters
-        options = ("--master", master, *(word for one in settings for word in ("--conf", one)), "--json")
-        results = [
-            subprocess.run(
-                [python, "-m", "rocketline", "pipeline", what, str(file), *options],
-                capture_output=True,
-                text=True,
-                env=environment,
-                timeout=_JOB_S,
-                cwd=tmp_path,
-            )
-            for what in ("run", "verify")
-        ]
+    settings = (f"spark.driver.host={LOOPBACK}", "spark.sql.shuffle.partitions=4")  # 200 are for large clusters
+    options = ("--master", master, *(word for one in settings for word in ("--conf", one)), "--json")
+    results = [
+        subprocess.run(
+            [python, "-m", "rocketline", "pipeline", what, str(file), *options],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=_JOB_S,
+            cwd=tmp_path,
+        )
+        for what in ("run", "verify")
+    ]
     for result in results:
         assert result.returncode == 0, result.stdout + result.stderr[-5000:]
     rows = {row["query"]: row["rows"] for row in map(json.loads, results[0].stdout.splitlines())}
