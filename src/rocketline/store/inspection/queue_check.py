@@ -468,20 +468,11 @@ class QueueCheck:
 
 def _outside(queue: _Queue, ranges: list[list[int]]) -> Iterator[tuple[int, int, int]]:
     """Number, log offset and size of each unit that lies in no range and is neither zero nor pre-blank."""
-    unit_bytes, at = queue.files.unit_bytes, 0
-    unpack = (_BATCH_UNIT if queue.is_batched else UNIT).unpack_from
-    for position, units in queue.files.stretches():
-        number, end = position // unit_bytes, (position + len(units)) // unit_bytes
-        first = number
-        while number < end:
-            while at < len(ranges) and ranges[at][1] <= number:
-                at += 1
-            if at < len(ranges) and ranges[at][0] <= number:
-                number = ranges[at][1]
-                continue
-            begin = (number - first) * unit_bytes
-            unit = units[begin : begin + unit_bytes]
+    unit_bytes = queue.files.unit_bytes
+    unpack = (_BATCH_UNIT if queue.is_batched else UNIT).unpack
+    for position, units in queue.files.stretches(ranges):
+        for at in range(0, len(units), unit_bytes):
+            unit = units[at : at + unit_bytes]
             if any(unit) and unit != _PRE_BLANK:
                 log_offset, size = unpack(unit)[:2]
-                yield number, log_offset, size
-            number += 1
+                yield (position + at) // unit_bytes, log_offset, size

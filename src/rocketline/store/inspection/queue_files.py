@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from rocketline.store.segments import OpenFiles
 
 _NAME_DIGITS: Final = 20
 _READ_UNITS: Final = 4096
+_READ_UNITS_FIRST: Final = 128
 
 
 class QueueFiles:
@@ -70,17 +71,29 @@ class QueueFiles:
             position, size = position + wanted, size - wanted
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def stretches(self) -> Iterator[tuple[int, bytes]]:
-        """Every stretch that is not just a hole: its position, and its units."""
-        step = _READ_UNITS * self.unit_bytes
+    def stretches(self, passed: Sequence[Sequence[int]] = ()) -> Iterator[tuple[int, bytes]]:
+        """Every stretch of units that is not zero: its position, and its units.
+
+        `passed` are ranges of units that need not be read, in order; a queue that is right costs next to nothing.
+        """
+        unit_bytes, number = self.unit_bytes, 0
         for start, size in self.sizes.items():
-            at, end = 0, min(size, self.file_bytes)
-            while at < end:
+            position, end, step = start, start + min(size, self.file_bytes), _READ_UNITS_FIRST * unit_bytes
+            while position < end:
+                while number < len(passed) and passed[number][1] * unit_bytes <= position:
+                    number += 1
+                until = min(position + step, end)
+                if number < len(passed):
+                    if passed[number][0] * unit_bytes <= position:
+                        position = passed[number][1] * unit_bytes
+                        continue
+                    until = min(until, passed[number][0] * unit_bytes)
                 file = self._files.get(self.path(start))
-                at = max(at, file.next_data(at) // self.unit_bytes * self.unit_bytes)
-                if at >= end:
-                    break
-                data = file.read_at(at, min(step, end - at)).rstrip(b"\0")
-                if data:
-                    yield start + at, data.ljust(-(-len(data) // self.unit_bytes) * self.unit_bytes, b"\0")
-                at += step
+                written = start + file.next_data(position - start) // unit_bytes * unit_bytes
+                if written > position:
+                    position = written
+                    continue
+                data = file.read_at(position - start, until - position)
+                if any(data):
+                    yield position, data.ljust(-(-len(data) // unit_bytes) * unit_bytes, b"\0")
+                position, step = until, min(2 * step, _READ_UNITS * unit_bytes)
