@@ -76,7 +76,9 @@ class GroupTable:
         """As `find` for several groups, with one save for all. Those that do not exist are left out."""
         wanted = list(groups)
         missing = [group for group in wanted if group not in self._table.entries and self._may_be_made(group)]
-        if missing and self.has_room(missing):
+        if missing and not self.has_room(missing):
+            self._log.warning("no room for new groups", f"there are {GROUPS_MAX}: delete some", first=missing[0])
+        elif missing:
             self._make({group: SubscriptionGroupConfig(group) for group in missing})
         return {group: config for group in wanted if (config := self.get(group)) is not None}
 

@@ -6,10 +6,15 @@ Java: MessageRequestModeManager.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
+from rocketline.errors import RemoteProtocolError
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.json_files import load_json, save_json
 from rocketline.wire.bodies.pop import MessageRequestModeTable, SetMessageRequestModeRequestBody
+
+MODES_MAX: Final = 2_000
+"""Each change writes all of them, in some tens of milliseconds."""
 
 
 class RequestModes:
@@ -26,8 +31,11 @@ class RequestModes:
         return cls(files, path, load_json(files, path, MessageRequestModeTable))
 
     def set(self, topic: str, group: str, mode: SetMessageRequestModeRequestBody) -> None:
-        """Keep the mode of a topic and group. Raises `OSError` if it cannot be saved; nothing has changed then."""
+        """Keep the mode of a topic and group. Raises `OSError` if it cannot be saved, and `RemoteProtocolError` if there
+        are too many; nothing has changed then."""
         modes = self.table.message_request_mode_map
+        if group not in modes.get(topic, {}) and sum(map(len, modes.values())) >= MODES_MAX:
+            raise RemoteProtocolError(f"modes of {MODES_MAX} topics and groups are kept already, and no more can be")
         table = MessageRequestModeTable({**modes, topic: {**modes.get(topic, {}), group: mode}})
         save_json(self._files, self._path, table)
         self.table = table

@@ -128,7 +128,7 @@ class SavedTable(Generic[Config]):
         neither. Raises `OSError`."""
         is_old = self._clock.monotonic() >= self._folded_s + _FOLD_AFTER_S
         is_grown = self._journal.size * _FOLD_SHARE >= self._file_bytes
-        if not self._lent_version and not (self._journal.size and (is_old or is_grown)):
+        if not self._lent_version and not (self._journal.has_lines and (is_old or is_grown)):
             return None
         return self._begin()
 

@@ -109,6 +109,11 @@ class TableJournal:
         """Bytes of lines since the last `rotate`."""
         return self._end
 
+    @property
+    def has_lines(self) -> bool:
+        """There are some that the table may not have: a crash would need them."""
+        return bool(self._end) or self._is_old_needed
+
     def load(self, version: Any) -> Sequence[Change]:
         """What a table of this version has to take in; what it cannot use is put aside, and a line says so."""
         old, data = (self._fs.read_file(path) or b"" for path in (self._old_path, self._path))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rocketline.broker import request_modes
 from rocketline.broker.request_modes import RequestModes
+from rocketline.errors import RemoteProtocolError
 from rocketline.model.subscription import MessageRequestMode
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
@@ -39,3 +41,16 @@ def test_mode_that_cannot_be_saved_is_not_set(clock: FakeClock) -> None:
     with pytest.raises(OSError, match="Input/output"):
         modes.set("T", "g", mode("T", "g"))
     assert modes.table.message_request_mode_map == {}
+
+
+def test_modes_have_a_bound_and_those_that_are_set_can_be_changed(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_modes, "MODES_MAX", 2)
+    modes = RequestModes.load(FaultyFileSystem(clock), FILE)
+    modes.set("T", "g", mode("T", "g"))
+    modes.set("U", "g", mode("U", "g"))
+    with pytest.raises(RemoteProtocolError, match="no more can be"):
+        modes.set("U", "h", mode("U", "h"))
+    modes.set("U", "g", mode("U", "g", 4))
+    assert modes.table.message_request_mode_map["U"] == {"g": mode("U", "g", 4)}

@@ -79,6 +79,24 @@ def test_table_is_written_a_minute_after_a_change_at_the_latest(clock: FakeClock
     assert tables.topics.table.begin_save() is None, "nothing has changed since"
 
 
+def test_table_that_could_not_be_written_is_written_later_although_nothing_changes(clock: FakeClock) -> None:
+    files = FaultyFileSystem(clock)
+    table = SavedTable(files, FILE, "topicConfigTable", TopicConfig, clock, {}, None)
+    table.change({"T-1": TopicConfig("T-1")})
+    files.fail(at=1, lasting=True, calls=["write"])
+    with pytest.raises(OSError, match="Input/output"):
+        table.save()
+    files.heal()
+    clock.advance(60)
+    job = table.begin_save()
+    assert job is not None
+    job.run()
+    table.save_done()
+    clock.advance(60)
+    assert table.begin_save() is None
+    assert opened(files).entries.keys() == {"T-1"}
+
+
 def test_table_of_thousands_is_made_in_small_pieces() -> None:
     tables = SavedTables()
     tables.topics.ensure(topics(*(f"T-{number}" for number in range(2_000))))
