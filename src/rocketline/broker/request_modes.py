@@ -31,8 +31,8 @@ class RequestModes:
         return cls(files, path, load_json(files, path, MessageRequestModeTable))
 
     def set(self, topic: str, group: str, mode: SetMessageRequestModeRequestBody) -> None:
-        """Keep the mode of a topic and group. Raises `OSError` if it cannot be saved, and `RemoteProtocolError` if there
-        are too many; nothing has changed then."""
+        """Keep the mode of a topic and group. Nothing has changed if that raises `OSError`, because it cannot be saved,
+        or `RemoteProtocolError`, because there are too many."""
         modes = self.table.message_request_mode_map
         if group not in modes.get(topic, {}) and sum(map(len, modes.values())) >= MODES_MAX:
             raise RemoteProtocolError(f"modes of {MODES_MAX} topics and groups are kept already, and no more can be")

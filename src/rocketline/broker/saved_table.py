@@ -93,7 +93,7 @@ class SavedTable(Generic[Config]):
 
     def has_room(self, names: Iterable[str], entries_max: int) -> bool:
         """There are not too many entries for those of these that are new."""
-        new = {*names} - self.entries.keys()
+        new = {name for name in names if name not in self.entries}
         return not new or len(self.entries) + len(new) <= entries_max
 
     def _take_in(
