@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import select
 import socket
 import threading
 import time
@@ -12,7 +13,6 @@ from multiprocessing.synchronize import Event
 from typing import Final
 
 from benchmarks.stall_rows import PROBED, ROWS, Row, create_topic, send
-from rocketline.testing.exchange import Exchange
 from rocketline.testing.server_process import LOOPBACK
 from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -28,19 +28,38 @@ _SPAWN = multiprocessing.get_context("spawn")
 def probe(row: Row, port: int, seconds: float) -> list[float]:
     """A send (at a name server, a question for a route) every 10 ms: the milliseconds until each was answered.
 
-    Counted from when it was due: whoever is held up for a second has a hundred sends that are late. After four times
-    `seconds` it has seen enough.
+    None waits for the answer of the one before, so that each tells how long it was held up itself.
     """
     question = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": PROBED}) if row.at_name_server else send(PROBED)
-    took_ms = []
-    with Exchange(f"{LOOPBACK}:{port}", timeout_s=_TIMEOUT_S) as exchange:
+    sent_s: dict[int, float] = {}
+    took_ms: list[float] = []
+    with socket.create_connection((LOOPBACK, port), _TIMEOUT_S) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        reader = frame.FrameReader()
         begin_s = due_s = time.perf_counter()
-        while due_s < begin_s + seconds and time.perf_counter() < begin_s + 4 * seconds:
-            time.sleep(max(0.0, due_s - time.perf_counter()))
-            exchange.ask(question)
-            took_ms.append((time.perf_counter() - due_s) * 1000)
-            due_s += _PERIOD_S
+        while due_s < begin_s + seconds or sent_s:
+            now_s = time.perf_counter()
+            if due_s <= now_s and due_s < begin_s + seconds:
+                question.opaque += 1
+                sent_s[question.opaque] = now_s
+                connection.sendall(frame.encode(question))
+                due_s += _PERIOD_S
+                continue
+            wait_s = due_s - now_s if due_s < begin_s + seconds else _TIMEOUT_S
+            if select.select([connection], [], [], wait_s)[0]:
+                reader.feed(_received(connection))
+            elif not wait_s < _TIMEOUT_S:
+                raise TimeoutError(f"{len(sent_s)} sends were not answered in {_TIMEOUT_S} s")
+            while (data := reader.take()) is not None:
+                if (begun_s := sent_s.pop(frame.decode(data).opaque, None)) is not None:
+                    took_ms.append((time.perf_counter() - begun_s) * 1000)
     return took_ms
+
+
+def _received(connection: socket.socket) -> bytes:
+    if not (data := connection.recv(1 << 16)):
+        raise ConnectionError("the server closed the connection of the one that behaves well")
+    return data
 
 
 def prepare(row: Row, port: int) -> None:

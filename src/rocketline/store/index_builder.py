@@ -18,11 +18,13 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.index_keys import indexed
+from rocketline.store.index_keys import indexed, pieces
 from rocketline.store.key_index import KeyIndex, SyncJob
 from rocketline.store.log_writer import Entry
-from rocketline.store.record_scan import scan
+from rocketline.store.record_scan import Record, scan
 
+_KEYS_AT_ONCE: Final = 2048
+"""Of a record that has more, so many are added in one go: a few milliseconds."""
 _RECORD_EFFORT: Final = 16
 """To find a record in the log takes as long as so many keys."""
 
@@ -38,6 +40,7 @@ class IndexBuilder:
             else None
         )
         self._behind_at: int | None = None  # where the rebuilding goes on, None if the index is complete
+        self._parts_done = 0  # how much of the record there was added already
         self.on_behind: Callable[[], object] = lambda: None
         """Told when `catch_up` has something to do that it had not before."""
 
@@ -91,7 +94,8 @@ class IndexBuilder:
         """Add the next records, up to the log offset `confirmed`; whether more are left. Raises `OSError`;
         the last of them waits in memory then.
 
-        A step is over with the record that makes up `effort_max`: each counts, and each of its keys.
+        A step is over with the record that makes up `effort_max`: each counts, and each of its keys; one with thousands
+        of them takes several.
         """
         if self._index is None or self._behind_at is None:
             return False
@@ -101,12 +105,27 @@ class IndexBuilder:
                 self._behind_at = record.log_offset
                 return True
             done += _RECORD_EFFORT
-            self._behind_at = record.log_offset + record.size
             if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
-                topic, keys = record.topic.decode("utf-8", "replace"), indexed(record.properties)
-                done += self._index.add_rich((topic, keys, record.log_offset, record.store_ms))
+                done += self._add_some(self._index, record, effort_max - done)
+            if self._parts_done:
+                return True
+            self._behind_at = record.log_offset + record.size
         self._behind_at = None
         return False
+
+    def _add_some(self, index: KeyIndex, record: Record, effort_max: int) -> int:
+        """Go on with the keys of one record, until they are all added or it was enough; how much work that was."""
+        topic = record.topic.decode("utf-8", "replace")
+        parts, done = pieces(indexed(record.properties), _KEYS_AT_ONCE), 0
+        for part in parts[self._parts_done :]:
+            if done and done >= effort_max:
+                self._behind_at = record.log_offset
+                return done
+            self._parts_done += 1
+            if self._parts_done == len(parts):
+                self._parts_done, self._behind_at = 0, record.log_offset + record.size
+            done += index.add_rich((topic, part, record.log_offset, record.store_ms))
+        return done
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None

@@ -69,6 +69,20 @@ def _effort_of_one(found: Indexed) -> int:
     return keys.count(" ") + sum(map(len, filter(None, found))) // _CHARACTERS
 
 
+def pieces(found: Indexed, keys_max: int) -> list[Indexed]:
+    """The keys of one message, in parts of so many.
+
+    >>> pieces((None, "a b c d", "tag"), 2)
+    [(None, 'a b', 'tag'), (None, 'c d', None)]
+    """
+    if effort([found]) <= keys_max:
+        return [found]
+    unique_key, more_keys, tag = keys_in(found) if isinstance(found, bytes) else found
+    keys = (more_keys or "").split(" ")
+    parts = [" ".join(keys[at : at + keys_max]) for at in range(0, len(keys), keys_max)]
+    return [(unique_key, parts[0], tag), *((None, part, None) for part in parts[1:])]
+
+
 def weigh_stored(stored: Sequence[bytes]) -> tuple[Weighed, Weighed, Weighed] | None:
     """With numpy: unique keys, keys and tags of messages whose properties have the same names in the same order.
 

@@ -8,8 +8,9 @@ import pytest
 
 from broker_clients import channel
 from broker_tables import Tables, tables
-from long_steps import outcome
+from long_steps import counted, outcome
 from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.long_work import QUEUES_A_STEP
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
@@ -204,3 +205,17 @@ def local_time_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+def test_thousands_of_queues_are_looked_at_some_at_a_time(kept: Tables, progress: ConsumeProgress) -> None:
+    """Whatever goes through all queues of a topic, or all groups, pauses after every few of them."""
+    queues = 50 * QUEUES_A_STEP
+    kept.topics.update(TopicConfig("wide", queues, queues))
+    config = topic(kept, "wide")
+    kept.groups.find("G")
+    kept.offsets.commit("G", "wide", 0, 1)
+    of_topic, of_group = counted(progress.of_topic(config)), counted(progress.of_group("G", ["wide"]))
+    spans = counted(progress.time_spans("G", config, kept.clock.wall_ms()))
+    of_all = counted(progress.of_all_groups(order_only=False, address=ADDRESS))
+    assert (len(of_topic[0].offset_table), len(of_group[0].offset_table), len(spans[0])) == (queues,) * 3
+    assert [pauses for _, pauses in (of_topic, of_group, spans, of_all)] == [50, 50, 50, 50]

@@ -77,3 +77,22 @@ def test_scan_forgets_what_has_expired_and_nothing_else(locks: QueueLocks, clock
     locks.scan()
     assert (locks.holds_any("gone"), locks.holds_any("here")) == (False, True)
     assert locks.lock("here", "Y", queues(0)) == []
+
+
+def test_number_of_locks_is_bounded_and_those_that_are_held_can_be_renewed(
+    locks: QueueLocks, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketline.broker.locks.LOCKS_MAX", 3)
+    assert locks.lock("g", "X", queues(0, 1)) == queues(0, 1)
+    assert locks.lock("made-up", "X", queues(0, 1)) == queues(0)
+    assert locks.lock("g", "X", queues(0, 1, 2)) == queues(0, 1)
+    assert locks.lock("other", "X", queues(0)) == []
+    locks.unlock("g", "X", queues(1))
+    assert locks.lock("other", "X", queues(0)) == queues(0)
+    clock.advance(LOCK_LIFE_S + 1)
+    locks.scan()
+    assert locks.lock("g", "X", queues(0, 1, 2)) == queues(0, 1, 2)
+
+
+def test_name_that_no_queue_can_have_is_not_locked(locks: QueueLocks) -> None:
+    assert locks.lock("g", "X", [MessageQueue("T" * 10_000, "B", 0), *queues(0)]) == queues(0)

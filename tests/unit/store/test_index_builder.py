@@ -126,7 +126,7 @@ def rich(store: MessageStore, number: int, keys: int = 10_000) -> int:
 def test_message_with_thousands_of_keys_costs_its_sender_nothing_and_is_found_soon(
     files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bounds count keys, not records: neither an append nor a step of catching up hashes more than a record's."""
+    """Bounds count keys, not records: neither an append nor a step of catching up hashes more than some."""
     hashed: list[int] = []
     hash_keys = key_hashes.hash_keys
 
@@ -143,13 +143,13 @@ def test_message_with_thousands_of_keys_costs_its_sender_nothing_and_is_found_so
     after = store.append(message("T", KEYS="after"))
     assert (hashed, told, store.index.is_behind) == ([], [True], True)
     steps = 1
-    while store.catch_up(8192):
+    while store.catch_up(4096):
         steps += 1
-    assert steps == 21
+    assert steps >= 40
     assert find_keys(store, "k0") != []
     assert [find_keys(store, f"only{number}") for number in range(20)] == [[place] for place in places]
     assert find_keys(store, "after") == [after.log_offset]
-    assert max(hashed) < 11_000
+    assert max(hashed) <= 3 * 2048
     store.close()
 
 
