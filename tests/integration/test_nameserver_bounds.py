@@ -9,7 +9,7 @@ from name_servers import OTHER, Peer, broker_header, name_server, registration, 
 from rocketline.model.queue import QUEUES_MAX
 from rocketline.model.route import QueueData, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
-from rocketline.nameserver.limits import TOPICS_MAX
+from rocketline.nameserver.limits import TOLD_MAX
 from rocketline.wire.bodies import decode, encode
 from rocketline.wire.bodies.lists import TopicList
 from rocketline.wire.codes import RequestCode
@@ -43,11 +43,11 @@ async def test_refused_registration_leaves_nothing(tmp_path: Path) -> None:
 
 async def test_registration_of_too_many_topics_is_refused(tmp_path: Path) -> None:
     body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{%b}}}'
-    topics = b",".join(b'"%d":{}' % number for number in range(TOPICS_MAX + 1))
+    topics = b",".join(b'"%d":{}' % number for number in range(TOLD_MAX + 1))
     async with serving(tmp_path) as peer:
         answer = await peer.ask(RequestCode.REGISTER_BROKER, {**broker_header(), "haServerAddr": "h"}, body % topics)
         assert answer.code == 1
-        assert str(TOPICS_MAX) in (answer.remark or "")
+        assert str(TOLD_MAX) in (answer.remark or "")
         assert (await peer.clusters()).broker_addr_table == {}
 
 

@@ -55,11 +55,13 @@ class Lane:
     def do(
         self, channel: Channel, request: Command, work: Work, key: object = None, *, is_short: bool = False
     ) -> Outcome:
-        """Have it done, and answered: at once if it `is_short`, or if nobody waits and its first step is the last.
+        """Have it done, and answered: at once if it `is_short` and follows none with the same key, or if nobody waits
+        and its first step is the last.
 
         `key` is what `cancel` knows it by.
         """
         job = _Job(channel, request, work, key)
+        is_short = is_short and (key is None or all(waiting.key != key for waiting in self._jobs))
         if is_short or not self._jobs:
             answer = self._step(job)
             while is_short and answer is None:

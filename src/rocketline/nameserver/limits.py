@@ -11,8 +11,10 @@ from rocketline.nameserver.registration import Registration
 from rocketline.nameserver.route_table import RouteTable, mapped
 from rocketline.wire.bodies.believed_routes import ADDRESSES_MAX, BROKERS_MAX
 
-TOPICS_MAX: Final = 65_536
-"""Of one broker name."""
+TOLD_MAX: Final = 65_536
+"""Topics of one registration; our brokers tell those that have more in parts."""
+TOPICS_MAX: Final = 262_144
+"""Topics of one broker name."""
 OFFERS_MAX: Final = 500_000
 """Topics of all broker names together, each counted as often as it is offered; one takes some 600 bytes."""
 LIVE_MAX: Final = 4096

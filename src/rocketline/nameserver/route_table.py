@@ -31,7 +31,7 @@ from rocketline.model.route import (
 from rocketline.nameserver.liveness import BrokerKey, LiveBrokers
 from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration
 
-_STEP = 1000
+_STEP = 500
 """Topics that are changed in one go."""
 
 
@@ -59,9 +59,23 @@ class RouteTable:
     def register(
         self, broker: Registration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
     ) -> Registered | None:
+        """`registering` in one go."""
+        steps = self.registering(broker, connection, now_ms, is_dropping_absent_topics=is_dropping_absent_topics)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as end:
+            registered: Registered | None = end.value
+            return registered
+
+    def registering(
+        self, broker: Registration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
+    ) -> Generator[None, None, Registered | None]:
         """Take in a broker, or take note that it lives. None if it must register in full first.
 
-        `is_dropping_absent_topics` removes the topics that this broker name had and the registration lacks.
+        `is_dropping_absent_topics` removes the topics that this broker name had and the registration lacks. From the
+        first step on the broker counts as live; its topics become known step by step. Should it leave in between, or
+        register anew, the rest is left out.
         """
         known = self._brokers.get(broker.broker_name)
         # A smaller id counts against what was there before the same address gives up another id.
@@ -76,9 +90,11 @@ class RouteTable:
             return None
         self._enter_cluster(broker)
         data = self._put_broker(replace(data, broker_addrs={**data.broker_addrs, broker.broker_id: broker.address}))
-        self._publish(broker, data, is_first, is_dropping_absent_topics)
+        last = self.live.get(key)
+        is_changed = is_first or last is None or last.registration.data_version != broker.data_version
         self.live.put(broker, connection, now_ms)
         self._put_filter_servers(key, broker.filter_servers)
+        yield from self._publish(broker, data, is_changed, is_dropping_absent_topics)
         change = _min_change(data, None, broker.ha_address) if is_new_min else None
         return Registered(*self._live_master(broker, data), change)
 
@@ -94,28 +110,31 @@ class RouteTable:
         live = self.live.get((broker.cluster, holder)) if holder != broker.address else None
         return live is not None and live.registration.data_version.state_version > broker.data_version.state_version
 
-    def _publish(self, broker: Registration, data: BrokerData, is_first: bool, is_dropping: bool) -> None:
+    def _publish(
+        self, broker: Registration, data: BrokerData, is_changed: bool, is_dropping: bool
+    ) -> Generator[None, None, None]:
         """Take over the topics, if they come from the master or from the slave that may stand in for it."""
         is_master = broker.broker_id == MASTER_ID
         is_prime_slave = broker.enable_acting_master is not None and broker.broker_id == min(data.broker_addrs)
         if not (is_master or is_prime_slave):
             return
-        if is_dropping and not broker.mappings:
-            self._drop_absent_topics(broker)
-        live = self.live.get((broker.cluster, broker.address))
-        is_changed = is_first or live is None or live.registration.data_version != broker.data_version
-        perm_mask = ~PERM_WRITE if not is_master and data.enable_acting_master else ~0
-        name, topics = broker.broker_name, self._topics
-        for topic, offer in broker.offers.items():
-            if is_changed or name not in topics.get(topic, ()):
-                self._put_queues(topic, offer if perm_mask == ~0 else replace(offer, perm=offer.perm & perm_mask))
         if is_changed:
             self._put_mappings(broker.mappings)
-
-    def _drop_absent_topics(self, broker: Registration) -> None:
-        for topic in self._topics_of(broker.broker_name):
-            if topic not in broker.offers:
-                self._drop_queues(topic, (broker.broker_name,))
+        perm_mask = ~PERM_WRITE if not is_master and data.enable_acting_master else ~0
+        name, topics = broker.broker_name, self._topics
+        absent = self._topics_of(name) if is_dropping and not broker.mappings else []
+        for number, topic in enumerate((*absent, *broker.offers), 1):
+            offer = broker.offers.get(topic)
+            if offer is None:
+                if name in topics.get(topic, ()):
+                    self._drop_queues(topic, (name,))
+            elif is_changed or name not in topics.get(topic, ()):
+                self._put_queues(topic, offer if perm_mask == ~0 else replace(offer, perm=offer.perm & perm_mask))
+            if number % _STEP == 0:
+                yield
+                live = self.live.get((broker.cluster, broker.address))
+                if live is None or live.registration is not broker:
+                    return
 
     def _put_broker(self, data: BrokerData) -> BrokerData:
         if self._brokers.get(data.broker_name) != data:

@@ -82,6 +82,15 @@ def test_short_work_waits_for_nobody() -> None:
     assert isinstance(answer, Command)
 
 
+def test_short_work_follows_what_has_the_same_key() -> None:
+    turns, caller = Turns(), Caller()
+    turns.do(caller, turns.work("long", 2), key="k")
+    assert turns.do(caller, turns.work("short", 0), key="k", is_short=True) is LATER
+    while turns.turn():
+        pass
+    assert [remark for _, _, remark in caller.answers] == ["long", "short"]
+
+
 def test_work_of_a_connection_that_is_gone_is_dropped() -> None:
     turns, gone, other = Turns(), Caller(), Caller()
     turns.do(gone, turns.work("gone", 9))

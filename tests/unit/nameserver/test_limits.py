@@ -26,7 +26,7 @@ def test_topic_with_impossible_numbers_of_queues_is_doubted(queues: int) -> None
 
 def test_what_clusters_have_is_taken_in() -> None:
     assert limits.doubt("T" * 127, QueueData("B", QUEUES_MAX, 0, 6)) == ""
-    assert limits.problem(RouteTable(), broker(topics=limits.TOPICS_MAX), "x") == ""
+    assert limits.problem(RouteTable(), broker(topics=limits.TOLD_MAX), "x") == ""
 
 
 def test_long_names_are_refused() -> None:

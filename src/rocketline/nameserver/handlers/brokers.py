@@ -19,7 +19,7 @@ from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from rocketline.nameserver.lane import SHORT_BYTES, Lane, Work
-from rocketline.nameserver.limits import TOPICS_MAX, doubt
+from rocketline.nameserver.limits import TOLD_MAX, doubt
 from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
@@ -32,7 +32,7 @@ from rocketline.wire.bodies.routes import BrokerMemberGroupBody, ClusterInfo
 from rocketline.wire.codes import V3_0_11, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_STEP = 2000
+_STEP = 500
 """Topics that are looked at in one go."""
 _VERSION_BYTES_MAX = 4096
 """A data version has some 60."""
@@ -87,12 +87,12 @@ class BrokerHandlers:
         else:
             said = yield from self._read(request, asked)
         self._unregistrations.apply()
-        return self._take(channel, _registration(asked, said, digest))
+        return (yield from self._take(channel, _registration(asked, said, digest)))
 
     def _read(self, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Generator[None, None, _Said]:
         """The body, in steps; topics that cannot be are left out."""
         body = yield from read_register_body(
-            request.body, compressed=asked.compressed, version=request.version, topics_max=TOPICS_MAX
+            request.body, compressed=asked.compressed, version=request.version, topics_max=TOLD_MAX
         )
         table, name = body.topic_config_serialize_wrapper, asked.broker_name
         offers: dict[str, QueueData] = {}
@@ -109,12 +109,12 @@ class BrokerHandlers:
         is_increment = len(table.topic_config_table) == 1
         return _Said(offers, is_increment, table.data_version, table.topic_queue_mapping_info_map, filter_servers)
 
-    def _take(self, channel: Channel, broker: Registration) -> Command:
+    def _take(self, channel: Channel, broker: Registration) -> Work:
         if refusal := limits.problem(self._table, broker, channel):
             self._log.warning("broker refused", refusal, broker=broker.broker_name[:255], address=broker.address[:255])
             return response(ResponseCode.SYSTEM_ERROR, f"not registered: {refusal}")
         config, live = self._settings.value, self._table.live.get((broker.cluster, broker.address))
-        registered = self._table.register(
+        registered = yield from self._table.registering(
             broker, channel, self._now_ms(), is_dropping_absent_topics=config.delete_topic_with_broker_registration
         )
         if registered is None:

@@ -16,6 +16,7 @@ from rocketline.errors import RemoteProtocolError
 ENTRY_CHARACTERS_MAX: Final = 64 * 1024
 """Of one entry: what is read in one go."""
 _WINDOW: Final = 4 * ENTRY_CHARACTERS_MAX
+_QUOTED: Final = 32 * 1024
 _INTEGER_KEY: Final = re.compile(r"(?<=[{,])(-?\d++)(?=:)", re.ASCII)
 _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _read: Final = json.JSONDecoder(strict=False, parse_constant=lambda name: None).raw_decode
@@ -56,8 +57,8 @@ def quoted_integer_keys(text: str) -> Iterator[str]:
     so that none is cut in two."""
     at = 0
     while at < len(text):
-        end = text.rfind(",", at + 1, at + _WINDOW) if at + _WINDOW < len(text) else len(text)
-        end = end if end > 0 else min(at + _WINDOW, len(text))
+        end = text.rfind(",", at + 1, at + _QUOTED) if at + _QUOTED < len(text) else len(text)
+        end = end if end > 0 else min(at + _QUOTED, len(text))
         yield '"'.join(_INTEGER_KEY.split(text[at:end]))
         at = end
 

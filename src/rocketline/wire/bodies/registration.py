@@ -34,9 +34,9 @@ _WITH_FILTER_SERVERS = 37
 _WITH_MAPPINGS = 413
 """5.0.0."""
 _WRAPPER = "topicConfigSerializeWrapper"
-_STEP = 256
-"""Topics that are read in one go, in some two milliseconds."""
-_PIECE_BYTES = 1024 * 1024
+_STEP = 64
+"""Topics that are read in one go, in half a millisecond."""
+_PIECE_BYTES = 256 * 1024
 TOLERATED_MAX = 32 * 1024
 """Characters of the dialect, which Python itself reads. Brokers write standard JSON, but for bare integer keys."""
 _LINE_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
@@ -69,7 +69,7 @@ def decode_register_body(data: bytes, *, compressed: bool, version: int) -> Regi
 def read_register_body(
     data: bytes, *, compressed: bool, version: int, topics_max: int = sys.maxsize
 ) -> Generator[None, None, RegisterBrokerBody]:
-    """The same in steps of a few milliseconds each, for a server that has others to serve in between.
+    """The same in steps of a millisecond or so, for a server that has others to serve in between.
 
     More than `topics_max` topics are a `RemoteProtocolError`, too.
     """
