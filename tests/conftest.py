@@ -27,7 +27,16 @@ _SETTLED_S = 2.0
 settings.register_profile("rocketline", deadline=None, derandomize=True)
 settings.load_profile("rocketline")
 
-_LONGEST = ("pipelines", "spark", "cluster", "test_client_mixed_groups", "test_foreign_clients", "test_client_chaos")
+_LONGEST = (
+    "pipelines",
+    "spark",
+    "cluster of scenarios",
+    "test_client_mixed_groups",
+    "test_foreign_clients",
+    "cluster of cli",
+    "cluster of interop",
+    "test_client_chaos",
+)
 """The groups of tests (see `_group`) that take longest."""
 
 AsyncTest = Callable[..., Coroutine[Any, Any, None]]
@@ -110,7 +119,7 @@ def _group(item: pytest.Function) -> str | None:
         return "pipelines" if item.path.stem.startswith(("test_pipeline", "test_table", "test_examples")) else "spark"
     if item.get_closest_marker("interop") is None:
         return None
-    return "cluster" if _has_values(item, {"cluster": "apache"}) else item.path.stem
+    return f"cluster of {item.path.parent.name}" if "cluster" in item.fixturenames else item.path.stem
 
 
 @pytest.hookimpl(trylast=True)  # after pytest itself has brought together what shares parameters
