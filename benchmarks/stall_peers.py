@@ -25,12 +25,12 @@ _AT_ONCE: Final = 64
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def probe(row: Row, port: int, seconds: float) -> list[float]:
+def probe(row: Row, port: int, seconds: float, topic: str = PROBED) -> list[float]:
     """A send (at a name server, a question for a route) every 10 ms: the milliseconds until each was answered.
 
     None waits for the answer of the one before, so that each tells how long it was held up itself.
     """
-    question = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": PROBED}) if row.at_name_server else send(PROBED)
+    question = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}) if row.at_name_server else send(topic)
     sent_s: dict[int, float] = {}
     took_ms: list[float] = []
     with socket.create_connection((LOOPBACK, port), _TIMEOUT_S) as connection:

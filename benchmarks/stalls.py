@@ -68,7 +68,7 @@ def run(row: Row, connections: int, seconds: float) -> Felt:
             server.process.kill()
             server = stack.enter_context(_started(row, home))
         else:
-            probe(row, server.port, _WARM_S)
+            probe(row, server.port, _WARM_S, topic="warm")
         before_mb = rss_mb(server.pid)
         with attacked(row, server.port, connections):
             took_ms = probe(row, server.port, seconds)

@@ -13,6 +13,10 @@ from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 
 _PREFIX: Final = struct.Struct(">II")
 _PULL_START: Final = b'{"code":11,'
+_POOR_BYTES: Final = 512
+"""An answer as short as this brings no message; but thousands may have been looked at that were not wanted."""
+_POOR_MAX: Final = 8
+"""Such answers in one call: a read brings hundreds of pulls."""
 _PULL_BYTES_MAX: Final = 4 * 1024
 """Of a whole frame: a pull has no body. What is longer takes so long to read that it had better wait for its turn."""
 
@@ -31,11 +35,14 @@ class BrokerHotPath:
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """See `HotPath`."""
-        size, later = len(data), 0
+        size, later, poor = len(data), 0, 0
         replies: list[bytes] = []
         while start < size and reply_bytes_max > 0:
             if data.startswith(_PULL_START, start + 8):
+                if poor == _POOR_MAX:  # the channel looks at the clock, and perhaps lets others have their turn
+                    break
                 end, reply = self._pull(peer, data, start)
+                poor += len(reply) < _POOR_BYTES
             else:
                 end, reply, count = self._sends(peer, data, start, reply_bytes_max)
                 later += count

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from broker_tables import Tables, tables
 from pulls import COMMIT, SUBSCRIPTION, SUSPEND, Pulls, bodies, pull
 from rocketline.broker import pull_path
+from rocketline.broker.admission import Admission
+from rocketline.broker.hot_path import BrokerHotPath
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from rocketline.wire.command import Command
@@ -99,3 +103,26 @@ def test_no_more_is_remembered_than_the_bound(scene: Scene, monkeypatch: pytest.
         assert scene.answer(pull(0, subscription=f"tag{number}")) is not None
         assert scene.answer(pull(0, subscription=f"tag{number}" + "x" * 5000)) is not None
     assert len(scene.pulls.path._known) <= 10
+
+
+class Slow:
+    """Pulls that look at many messages and find none."""
+
+    def __init__(self, reply: bytes) -> None:
+        self.reply, self.asked = reply, 0
+
+    def answer(self, channel: object, asked: object) -> bytes:
+        self.asked += 1
+        return self.reply
+
+
+@pytest.mark.parametrize(("reply", "count"), [(b"nothing", 8), (bytes(1000), 100)])
+def test_pulls_that_bring_nothing_end_a_call_soon(scene: Scene, clock: FakeClock, reply: bytes, count: int) -> None:
+    """One may have looked at thousands of messages, and a read brings hundreds of pulls."""
+    tables, pulls = scene.tables, Slow(reply)
+    admission = Admission(tables.store, lambda: 0, tables.settings, clock)
+    data = frame.encode(pull(0))
+    peer: Any = SimpleNamespace(read_s=clock.monotonic())
+    hot_path = BrokerHotPath(lambda _, __, start, ___: (start, b"", 0), pulls, admission)
+    end, replies, later = hot_path(peer, data * 100, 0, 256 * 1024)
+    assert (end, replies, later, pulls.asked) == (count * len(data), reply * count, 0, count)
