@@ -120,7 +120,7 @@ def test_both_brokers_serve_a_repaired_store(release: Release, tmp_path: Path) -
 
     assert repaired.after.findings.is_clean, repaired.after.findings.kept
     port = free_port()
-    for turn in range(3):
+    for turn in range(3):  # Apache's is killed, which ends sooner, and ours has to recover
         server: ServerProcess = (
             BrokerProcess(tmp_path, name_servers=(), port=port, settings=SETTINGS)
             if turn == 1
@@ -136,4 +136,5 @@ def test_both_brokers_serve_a_repaired_store(release: Release, tmp_path: Path) -
                     rest = [message for message in served.values() if message.queue_offset < len(messages)]
                     assert all(message.properties.get("DAMAGED") for message in rest)
                     assert broker.send(numbered(1000), queue).queue_offset == len(messages) + turn
-            process.close(timeout_s=60)
+            if turn == 1:
+                process.close(timeout_s=60)
