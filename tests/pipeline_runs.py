@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner, Result
-from pyiceberg.utils.concurrent import ExecutorFactory
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from lake_tables import _iceberg_threads_end as _iceberg_threads_end
 from rocketline import Message, Producer
 from rocketline.cli.commands import rocketline
 from rocketline.pipelines.definition import Pipeline
@@ -21,15 +20,6 @@ from rocketline.pipelines.running import run
 from rocketline.pipelines.tables.reading import read_table
 from rocketline.pipelines.verification import Findings
 from rocketline.pipelines.verify import verify
-
-
-@pytest.fixture(autouse=True)
-def _iceberg_threads_end() -> Iterator[None]:
-    """pyiceberg keeps a pool of threads for the life of the process; a test must leave none."""
-    yield
-    if ExecutorFactory._instance is not None:
-        ExecutorFactory._instance.shutdown()
-        ExecutorFactory._instance = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@
     │  ├─ ListenError                a server's address cannot be had (not retryable)
     │  └─ OverloadedError            a bound was reached: too many requests in flight
     ├─ PipelineError                 a pipeline on Spark cannot do what was asked
+    │  └─ SupersededError            … since a newer run of it has begun
     ├─ ProtocolError                 bytes that break the rules
     │  ├─ LocalProtocolError         … and we would have written them
     │  └─ RemoteProtocolError        … and the peer sent them
@@ -75,6 +76,19 @@ class ClosedError(RocketlineError):
 
 class PipelineError(RocketlineError):
     """A pipeline on Spark cannot do what was asked; its tables and checkpoints are as they were."""
+
+
+class SupersededError(PipelineError):
+    """A newer run of the same pipeline has begun: this one must end, and writes nothing more."""
+
+    def __init__(self, place: str, run: int, newer: int, who: str = "") -> None:
+        self.place, self.run, self.newer, self.who = place, run, newer, who
+        told = f" ({who})" if who else ""
+        super().__init__(
+            f"{place}: this is run {run} of the pipeline, and run {newer}{told} has begun since: it goes on from what "
+            "is there, and this one adds nothing more. Let it end; if both are started again and again, two places "
+            "start one pipeline: stop one of them"
+        )
 
 
 class TransportError(RocketlineError):

@@ -15,7 +15,6 @@ from pipeline_runs import Trial, _iceberg_threads_end, messages, send
 from rocketline.errors import ConfigError, PipelineError, RocketlineError, TopicNotFoundError
 from rocketline.pipelines.landing import Landing
 from rocketline.pipelines.running import run
-from rocketline.pipelines.tables.delta import DeltaLakeTable
 from rocketline.pipelines.tables.iceberg import IcebergTable
 from rocketline.testing import Server
 from rocketline.testing.server_process import free_port
@@ -286,26 +285,3 @@ def test_second_run_at_the_same_time_is_refused(trial: Callable[..., Trial], mon
     pipeline.run()
 
     assert len(refused) == 1
-
-
-def test_delta_refuses_a_second_writer_of_the_same_batch(
-    server: Server, topic: str, trial: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two drivers believe to be the one: the second to commit must fail, not double the rows."""
-    add = DeltaLakeTable.add
-
-    def twice(self: DeltaLakeTable, writer: Any, batch: int, files: Any) -> None:
-        stale = self._open()
-        add(self, writer, batch, files)
-        monkeypatch.setattr(DeltaLakeTable, "_open", lambda self, version=None: stale)
-        add(self, writer, batch, files)
-
-    send(server.address, topic, [b"x"] * 3)
-    pipeline = trial(LANDING)
-    with monkeypatch.context() as patch:
-        patch.setattr(DeltaLakeTable, "add", twice)
-        with pytest.raises(PipelineError, match="query from-orders: "):
-            pipeline.run()
-    monkeypatch.undo()
-
-    assert pipeline.rows("raw").count() == 3

@@ -15,13 +15,13 @@ from rocketline.pipelines.definition import TableFormat, TableTarget
 from rocketline.pipelines.table_stream import FORMAT, NOTHING, TableSource, TableStreamReader, stream_options
 from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.iceberg import IcebergTable
-from rocketline.pipelines.tables.table import Table, Writer, open_table
+from rocketline.pipelines.tables.table import Standing, Table, Writer, open_table
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 
 __all__ = ["_iceberg_threads_end"]
 
-WRITER = Writer("query-1")
+WRITER = Writer("query-1", 3)
 MICROSECONDS = "spark.sql.parquet.outputTimestampType"
 
 
@@ -121,21 +121,43 @@ def test_many_files_share_tasks_and_none_is_left_out(
 @pytest.mark.parametrize("format", [TableFormat.DELTA, TableFormat.ICEBERG], ids=lambda format: format.value)
 def test_last_batch_of_each_writer_is_remembered(spark: SparkSession, tmp_path: Path, format: TableFormat) -> None:
     followed = Followed(spark, tmp_path, format)
-    assert followed.table.last_batch(WRITER) is None
+    assert followed.table.standing(WRITER) == Standing(None, 0)
     assert followed.table.last_writer() is None
     followed.add(1)
     followed.add(2)
-    assert followed.table.last_batch(WRITER) == 1
+    assert followed.table.standing(WRITER) == Standing(1, 3)
     assert followed.table.last_writer() == "query-1"
-    assert followed.table.last_batch(Writer("query-2")) is None
+    assert followed.table.standing(Writer("query-2")) == Standing(None, 0)
 
 
-def test_attempt_removes_what_its_own_query_has_left_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+def test_attempt_removes_what_earlier_runs_of_its_query_have_left_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rows, path = spark.range(3), str(tmp_path / "table")
-    other = Attempt(spark, path, Writer("query-2"), 0).write(rows)
-    left = Attempt(spark, path, WRITER, 0).write(rows)
-    kept = Attempt(spark, path, WRITER, 0).write(rows)
+    kept = Attempt(spark, path, WRITER, 0)
+    others = {
+        "earlier": Attempt(spark, path, Writer("query-1", 2), 0),
+        "newer": Attempt(spark, path, Writer("query-1", 10), 0),
+        "another batch": Attempt(spark, path, Writer("query-1", 2), 1),
+        "another query": Attempt(spark, path, Writer("query-2", 2), 0),
+    }
+    for other in others.values():
+        other.write(rows)
+    without_number = tmp_path / "table" / "batch-0000000000-query-1-0123456789ab"
+    without_number.mkdir()
+    files = kept.write(rows)
+    assert all(_exists(each) for each in others.values()), "a driver that wakes may be about to commit them"
 
-    assert [Path(file.path.removeprefix("file:")).exists() for file in (*other, *left, *kept)].count(False) == len(left)
-    assert not any(Path(file.path.removeprefix("file:")).exists() for file in left)
-    assert sum(file.rows for file in kept) == 3
+    kept.remove_others()
+    assert [name for name, other in others.items() if not _exists(other)] == ["earlier"]
+    assert not without_number.exists()
+    assert sum(file.rows for file in files) == 3
+    assert _exists(kept)
+
+    kept.remove()
+    assert not _exists(kept)
+    assert _exists(others["newer"])
+
+
+def _exists(attempt: Attempt) -> bool:
+    return Path(attempt._folder).exists()

@@ -5,6 +5,10 @@ says that this writer has committed this batch, there is nothing to do; otherwis
 one commit of the table adds them together with the batch's number. A crash before the commit leaves files that no
 table knows; one after it finds the batch there the next time. Tables of one query may be at different batches after a
 crash: each is asked by itself.
+
+A second driver may do the same batch meanwhile, so the table is asked once more by the commit itself. It has the number
+of the run, too: after a newer run's first commit, an older one is refused. One that comes before it is no harm, as the
+rows are the same, and the newer run finds the batch there.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from rocketline.clock import Clock, SystemClock
 from rocketline.errors import PipelineError
 from rocketline.pipelines.definition import Pipeline
 from rocketline.pipelines.queries import Query, is_stateful
+from rocketline.pipelines.runs import Run
 from rocketline.pipelines.tables.attempts import Attempt
+from rocketline.pipelines.tables.commits import refuse_superseded
 from rocketline.pipelines.tables.table import Table, Writer, open_table
 from rocketline.pipelines.transformation import table_rows
 
@@ -54,17 +60,22 @@ class Landing:
     pipeline: Pipeline
     query: Query
     functions: Mapping[str, Transform]
+    run: Run
     tell: Callable[[Landed], None]
     """Called with what was landed, for the progress log."""
     clock: Clock = field(default_factory=SystemClock)
     tables: dict[str, Table] = field(default_factory=dict)
+    first: int | None = None
+    """The first batch of this run: the only one that an earlier run may have begun."""
 
     def __post_init__(self) -> None:
         self.tables = {branch.table: open_table(self.pipeline.table(branch.table)) for branch in self.query.branches}
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Bring the batch to every table that does not have it yet."""
-        writer = Writer(_query_id(batch))
+        writer = Writer(_query_id(batch), self.run.number)
+        if self.first is None:
+            self.first = number
         missing = [name for name, table in self.tables.items() if _is_missing(table, writer, number)]
         if not missing:
             if is_stateful(self.pipeline, self.query):
@@ -91,10 +102,16 @@ class Landing:
         began_s = self.clock.monotonic()
         attempt = Attempt(rows.sparkSession, table.target.path, writer, number)
         files = attempt.write(rows)
-        if files:
-            table.add(writer, number, files)
-        else:
+        if (refusal := self.run.refusal()) is not None:
             attempt.remove()
+            raise refusal
+        if not files:
+            attempt.remove()
+        elif not table.add(writer, number, files):
+            attempt.remove()
+            return  # an earlier run was faster, and has told of it
+        elif number == self.first:
+            attempt.remove_others()
         took_s = self.clock.monotonic() - began_s
         count = sum(file.rows for file in files)
         now_ms = self.clock.wall_ms()
@@ -102,8 +119,9 @@ class Landing:
 
 
 def _is_missing(table: Table, writer: Writer, number: int) -> bool:
-    last = table.last_batch(writer)
-    return last is None or last < number
+    standing = table.standing(writer)
+    refuse_superseded(table.target, writer, standing)
+    return not standing.has(number)
 
 
 def _query_id(batch: DataFrame) -> str:

@@ -124,8 +124,20 @@ def _checked(streams: Streams, query: Query, name: str) -> list[tuple[Table | Ta
     if last is not None and last != query_id:
         raise _lost_checkpoint(target, checkpoint, last)
     if query_id is not None:
-        _refuse_old_checkpoint(target, checkpoint, table.last_batch(Writer(query_id)))
+        _refuse_old_checkpoint(target, checkpoint, table.standing(Writer(query_id)).batch)
     return []
+
+
+def newest_run(streams: Streams) -> int:
+    """The highest number of a run that the tables tell of; 0 if none does."""
+    pipeline = streams.pipeline
+    found = [0]
+    for query in streams.queries:
+        query_id = checkpoint_of(pipeline, query.name).query_id()
+        if query_id is not None and not query.is_file_sink:
+            tables = (open_table(pipeline.table(branch.table)) for branch in query.branches)
+            found += [table.standing(Writer(query_id)).run for table in tables]
+    return max(found)
 
 
 def _lost_checkpoint(target: TableTarget, checkpoint: Checkpoint, writer: str) -> PipelineError:

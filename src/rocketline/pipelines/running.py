@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from rocketline.errors import ConfigError, PipelineError
+from rocketline.errors import ConfigError, PipelineError, SupersededError
 from rocketline.pipelines.causes import query_failure
 from rocketline.pipelines.definition import Pipeline
 from rocketline.pipelines.landing import Landing
-from rocketline.pipelines.preparation import check_sources, check_topics, checkpoint_of, prepare_tables
+from rocketline.pipelines.preparation import check_sources, check_topics, checkpoint_of, newest_run, prepare_tables
 from rocketline.pipelines.progress_log import Listener, ProgressLog, Record
 from rocketline.pipelines.queries import Query, levels
+from rocketline.pipelines.runs import Run, begin_run
 from rocketline.pipelines.streams import SETTINGS, Streams, check_trigger
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -38,7 +39,8 @@ def run(
 ) -> None:
     """Run until everything that is there now is done; with a `trigger`, as `1 second`, until somebody interrupts.
 
-    `tell` hears of each batch as it is written down. Raises `ConfigError`, `PipelineError`, or what a client raises.
+    `tell` hears of each batch as it is written down. Raises `ConfigError`, `PipelineError`, or what a client raises;
+    `SupersededError` if another run begins meanwhile, which the lock does not show.
     """
     with _locked(pipeline):
         for key, value in SETTINGS.items():
@@ -50,7 +52,7 @@ def run(
         streams = Streams(pipeline, spark)
         prepare_tables(streams)
         log = ProgressLog(pipeline.state, tell)
-        starter = _Starter(streams, log, trigger)
+        starter = _Starter(streams, log, trigger, begin_run(pipeline.state, newest_run(streams)))
         with _listening(streams, log, starter):
             for turn in levels(streams.queries) if trigger is None else [streams.queries]:
                 _run_all(starter, turn)
@@ -59,10 +61,12 @@ def run(
 class _Starter:
     """Starts queries of one run, and remembers them."""
 
-    def __init__(self, streams: Streams, log: ProgressLog, trigger: str | None) -> None:
-        self._streams, self._log, self._trigger = streams, log, trigger
-        self.runs: set[str] = set()
-        """Spark's ids of all that was started."""
+    def __init__(self, streams: Streams, log: ProgressLog, trigger: str | None, run: Run) -> None:
+        self._streams, self._log, self._trigger, self.run = streams, log, trigger, run
+        self.started: set[str] = set()
+        """Spark's ids of all runs of queries."""
+        self.refusal: SupersededError | None = None
+        """Why a batch was not landed. Spark hands on its text only."""
 
     def start(self, query: Query) -> StreamingQuery:
         pipeline = self._streams.pipeline
@@ -73,7 +77,7 @@ class _Starter:
         else:
             writer = writer.trigger(processingTime=self._trigger)
         started = self._to(query, writer).start()
-        self.runs.add(started.runId)
+        self.started.add(started.runId)
         return started
 
     def _to(self, query: Query, writer: DataStreamWriter) -> DataStreamWriter:
@@ -82,7 +86,27 @@ class _Starter:
             return writer.format("rocketmq").options(**pipeline.topic_options(query.topic))
         if query.is_file_sink:
             return writer.format("parquet").option("path", pipeline.table(query.name).path)
-        return writer.foreachBatch(Landing(pipeline, query, self._streams.functions, self._log.landed))
+        landing = Landing(pipeline, query, self._streams.functions, self.run, self._log.landed)
+
+        def land(batch: DataFrame, number: int) -> None:
+            try:
+                landing(batch, number)
+            except SupersededError as error:
+                self.refusal = error
+                raise
+
+        return writer.foreachBatch(land)
+
+    def has_ended(self, query: StreamingQuery) -> bool:
+        """Raises why, if it has failed. Whatever fails while a newer run is at work fails for that reason."""
+        if query.isActive:
+            return False
+        if (error := query.exception()) is not None:
+            if self.refusal is not None:
+                raise self.refusal from error
+            self.run.check()
+            raise query_failure(query.name, str(error)) from error
+        return True
 
 
 def _run_all(starter: _Starter, queries: list[Query]) -> None:
@@ -94,18 +118,12 @@ def _run_all(starter: _Starter, queries: list[Query]) -> None:
         running = started
         while running:
             time.sleep(_POLL_S)
-            running = [each for each in running if not _has_ended(each)]
+            running = [each for each in running if not starter.has_ended(each)]
+            if running:
+                starter.run.check()
     finally:
         for each in started:
             each.stop()
-
-
-def _has_ended(query: StreamingQuery) -> bool:
-    if query.isActive:
-        return False
-    if (error := query.exception()) is not None:
-        raise query_failure(query.name, str(error)) from error
-    return True
 
 
 @contextmanager
@@ -115,7 +133,7 @@ def _listening(streams: Streams, log: ProgressLog, starter: _Starter) -> Iterato
     reading = {query.name: checkpoint_of(pipeline, query.name) for query in streams.queries if _lands(pipeline, query)}
 
     def keep(name: str) -> None:
-        if name in reading:
+        if name in reading and starter.run.refusal() is None:
             reading[name].keep_coverage()
 
     for name in reading:
@@ -125,7 +143,7 @@ def _listening(streams: Streams, log: ProgressLog, starter: _Starter) -> Iterato
     try:
         yield
     finally:
-        listener.wait_for_ends(starter.runs)
+        listener.wait_for_ends(starter.started)
         streams.spark.streams.removeListener(listener)
         for name in reading:
             keep(name)
@@ -138,7 +156,7 @@ def _lands(pipeline: Pipeline, query: Query) -> bool:
 
 @contextmanager
 def _locked(pipeline: Pipeline) -> Iterator[None]:
-    """One run of a pipeline at a time, on this machine. Spark notices a second one elsewhere, by its checkpoints."""
+    """One run of a pipeline at a time, on this machine. Elsewhere a newer run ends an older one, see `runs`."""
     pipeline.state.mkdir(parents=True, exist_ok=True)
     with (pipeline.state / "lock").open("a") as file:
         try:

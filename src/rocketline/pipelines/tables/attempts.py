@@ -1,14 +1,17 @@
 """A batch's files, written by Spark's own Parquet writer into a folder of their own, before any table knows of them.
 
-Every attempt to write a batch has its folder, `batch-0000000012-<query>-1f0c…`. What an attempt that came to nothing
-has left is removed by the next one, which knows that the table has no such batch of this query. What other queries
-wrote is never touched: their batches have the same numbers, and may count. Rows stay in the executors.
+Every attempt to write a batch has its folder, `batch-0000000012-<query>-<run>-1f0c…`. Until a batch is in the table,
+whoever wrote its files may be about to commit them: a driver that stood still, and wakes. So what earlier attempts have
+left is removed by one that has committed the batch itself, and what newer runs write never. What other queries wrote is
+not touched either: their batches have the same numbers, and may count. Rows stay in the executors.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from rocketline.pipelines.tables.hadoop_files import HadoopFiles
@@ -16,6 +19,9 @@ from rocketline.pipelines.tables.table import DataFile, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_ATTEMPT: Final = re.compile("(?:(?P<run>[0-9]+)-)?[0-9a-f]{12}")
+"""How the name of an attempt's folder ends. Once runs had no numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,11 @@ class Attempt:
     table_path: str
     writer: Writer
     batch: int
+    number: str = field(default_factory=lambda: uuid4().hex[:12])
 
     def write(self, rows: DataFrame) -> list[DataFile]:
         """Write the rows, and tell their files; none if there are no rows."""
-        self.remove()
-        folder = f"{self.table_path.rstrip('/')}/{self._prefix}{uuid4().hex[:12]}"
-        rows.write.parquet(folder)
+        rows.write.parquet(self._folder)
         files = [
             DataFile(
                 path=status.getPath().toString(),
@@ -39,16 +44,31 @@ class Attempt:
                 modified_ms=status.getModificationTime(),
                 rows=self._row_count(status),
             )
-            for status in self._files.statuses(folder)
+            for status in self._files.statuses(self._folder)
             if status.getPath().getName().endswith(".parquet")
         ]
         return [file for file in files if file.rows]
 
     def remove(self) -> None:
-        """Remove what earlier attempts have left. Nobody may have committed it."""
+        """Remove what was written. The table must not have it."""
+        self._remove(lambda name: name == f"{self._prefix}{self.writer.run}-{self.number}")
+
+    def remove_others(self) -> None:
+        """Remove what earlier attempts have left. The table must have the files of this one: no other can get there."""
+        self._remove(self._is_of_earlier_run)
+
+    def _remove(self, is_meant: Callable[[str], bool]) -> None:
         for status in self._files.statuses(self.table_path):
-            if status.getPath().getName().startswith(self._prefix):
+            if is_meant(status.getPath().getName()):
                 self._files.remove(status)
+
+    def _is_of_earlier_run(self, name: str) -> bool:
+        found = _ATTEMPT.fullmatch(name.removeprefix(self._prefix)) if name.startswith(self._prefix) else None
+        return found is not None and int(found["run"] or 0) < self.writer.run
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.table_path.rstrip('/')}/{self._prefix}{self.writer.run}-{self.number}"
 
     @property
     def _prefix(self) -> str:

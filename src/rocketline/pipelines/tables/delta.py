@@ -1,20 +1,20 @@
 """Delta tables through `deltalake`: Spark writes the files, one commit of the Delta log adds them.
 
-The commit carries an application transaction (`txn`): the writer and the batch's number. The Delta protocol keeps the
-last number of each writer, through checkpoints of its log too, and refuses a second commit of the same writer that was
-made at the same time.
+The commit carries two application transactions (`txn`): the writer with the batch's number, and with the number of
+its run. The Delta protocol keeps the last number of each, through checkpoints of its log too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from rocketline.errors import MissingExtraError
 from rocketline.pipelines.definition import TableTarget
-from rocketline.pipelines.tables.table import DataFile, Writer, changed_meanwhile, local_path
+from rocketline.pipelines.tables.commits import MovedOnError, add_once
+from rocketline.pipelines.tables.table import DataFile, Standing, Writer, changed_meanwhile, local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,15 +42,28 @@ class DeltaLakeTable:
         return self._library.DeltaTable.is_deltatable(self.target.path, self._storage)
 
     def create(self, schema: pa.Schema) -> None:
-        self._library.DeltaTable.create(self.target.path, schema, mode="ignore", storage_options=self._storage)
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import CommitProperties
+
+        try:
+            self._library.DeltaTable.create(
+                self.target.path,
+                schema,
+                mode="ignore",
+                storage_options=self._storage,
+                commit_properties=CommitProperties(max_commit_retries=0),  # a second try would make it anew
+            )
+        except CommitFailedError:
+            if not self.exists():
+                raise
 
     def schema(self) -> pa.Schema:
         import pyarrow as pa
 
         return pa.schema(self._open().schema().to_arrow())
 
-    def last_batch(self, writer: Writer) -> int | None:
-        return self._open().transaction_version(writer.key)
+    def standing(self, writer: Writer) -> Standing:
+        return _Handle(self._open(), self._relative).standing(writer)
 
     def last_writer(self) -> str | None:
         for commit in self._open().history(_HISTORY_MAX):
@@ -58,19 +71,8 @@ class DeltaLakeTable:
                 return str(commit[QUERY_KEY])
         return None
 
-    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
-        from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
-
-        table = self._open()
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(self._relative(file.path), file.size_bytes, {}, file.modified_ms, True, _stats(file))
-            for file in files
-        ]
-        properties = CommitProperties(
-            custom_metadata={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
-            app_transactions=[Transaction(writer.key, batch)],
-        )
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
+    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> bool:
+        return add_once(self.target, lambda: _Handle(self._open(), self._relative), writer, batch, files)
 
     def version(self) -> int:
         return self._open().version()
@@ -113,6 +115,39 @@ class DeltaLakeTable:
     def _absolute(self, path: str) -> str:
         path = unquote(path)
         return path if "://" in path else f"{self.target.path.rstrip('/')}/{path}"
+
+
+class _Handle:
+    """See `commits.Handle`."""
+
+    def __init__(self, table: DeltaTable, relative: Callable[[str], str]) -> None:
+        self._table, self._relative = table, relative
+
+    def standing(self, writer: Writer) -> Standing:
+        run = self._table.transaction_version(_run_key(writer))
+        return Standing(self._table.transaction_version(writer.key), run or 0)
+
+    def commit(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(self._relative(file.path), file.size_bytes, {}, file.modified_ms, True, _stats(file))
+            for file in files
+        ]
+        properties = CommitProperties(
+            custom_metadata={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
+            max_commit_retries=0,
+            app_transactions=[Transaction(writer.key, batch), Transaction(_run_key(writer), writer.run)],
+        )
+        try:
+            self._table.create_write_transaction(actions, "append", self._table.schema(), commit_properties=properties)
+        except CommitFailedError as error:
+            raise MovedOnError from error
+
+
+def _run_key(writer: Writer) -> str:
+    return f"{writer.key}/run"
 
 
 def _stats(file: DataFile) -> str:

@@ -1,8 +1,8 @@
 """Iceberg tables through `pyiceberg`: Spark writes the files, one commit of the catalog adds them.
 
-The commit sets properties of the table, its writer and that writer's last batch, together with the snapshot: either all
-are there or none. Snapshots carry writer and batch as well, for whoever looks at the history; they may expire,
-properties do not.
+The commit sets properties of the table, its writer and that writer's last batch and run, together with the snapshot:
+either all are there or none, and none if the table has another snapshot than the handle. Snapshots carry writer and
+batch as well, for whoever looks at the history; they may expire, properties do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import MissingExtraError
 from rocketline.pipelines.definition import TableTarget
-from rocketline.pipelines.tables.table import DataFile, Writer, changed_meanwhile, local_path
+from rocketline.pipelines.tables.commits import MovedOnError, add_once
+from rocketline.pipelines.tables.table import DataFile, Standing, Writer, changed_meanwhile, local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 BATCH_KEY: Final = "rocketline.batch"
 QUERY_KEY: Final = "rocketline.query"
-_COMMITS_MAX: Final = 4
+RUN_KEY: Final = "rocketline.run"
+_RETRIES_KEY: Final = "commit.retry.num-retries"
 _SQLITE: Final = "sqlite:///"
 _PROPERTIES: Final = {
     # Each commit writes the metadata anew and leaves the old one; a batch a second would fill a disk with them.
@@ -76,35 +78,14 @@ class IcebergTable:
 
         return schema_to_pyarrow(self._open().schema(), include_field_ids=False)
 
-    def last_batch(self, writer: Writer) -> int | None:
-        text = self._open().properties.get(_property(writer))
-        return None if text is None else int(text)
+    def standing(self, writer: Writer) -> Standing:
+        return _Handle(self._open()).standing(writer)
 
     def last_writer(self) -> str | None:
         return self._open().properties.get(QUERY_KEY)
 
-    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
-        from pyiceberg.exceptions import CommitFailedException
-
-        for attempt in range(1, _COMMITS_MAX + 1):
-            try:
-                self._add(writer, batch, files)
-            except CommitFailedException:
-                # Somebody changed the table meanwhile: a compaction, or another run that believes to be the one.
-                last = self.last_batch(writer)
-                if attempt == _COMMITS_MAX or (last is not None and last >= batch):
-                    raise
-            else:
-                return
-
-    def _add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
-        with self._open().transaction() as transaction:
-            transaction.set_properties({_property(writer): str(batch), QUERY_KEY: writer.query_id})
-            transaction.add_files(
-                [file.path for file in files],
-                snapshot_properties={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
-                check_duplicate_files=False,  # their names are new, and it reads all manifests
-            )
+    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> bool:
+        return add_once(self.target, lambda: _Handle(self._open()), writer, batch, files)
 
     def version(self) -> int:
         snapshot = self._open().current_snapshot()
@@ -157,8 +138,38 @@ class IcebergTable:
         return self._catalog.load_table(self.target.name)
 
 
-def _property(writer: Writer) -> str:
-    return f"{BATCH_KEY}.{writer.key}"
+class _Handle:
+    """See `commits.Handle`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def standing(self, writer: Writer) -> Standing:
+        properties = self._table.properties
+        batch = properties.get(_property(BATCH_KEY, writer))
+        run = properties.get(_property(RUN_KEY, writer), "0")
+        return Standing(None if batch is None else int(batch), int(run))
+
+    def commit(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        # In memory only: how often others try again is theirs to say.
+        self._table.metadata.properties[_RETRIES_KEY] = "0"
+        told = {_property(BATCH_KEY, writer): str(batch), _property(RUN_KEY, writer): str(writer.run)}
+        try:
+            with self._table.transaction() as transaction:
+                transaction.set_properties({**told, QUERY_KEY: writer.query_id})
+                transaction.add_files(
+                    [file.path for file in files],
+                    snapshot_properties={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
+                    check_duplicate_files=False,  # their names are new, and it reads all manifests
+                )
+        except CommitFailedException as error:
+            raise MovedOnError from error
+
+
+def _property(key: str, writer: Writer) -> str:
+    return f"{key}.{writer.key}"
 
 
 def _number(snapshot: Snapshot) -> int:

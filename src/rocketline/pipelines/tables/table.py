@@ -31,10 +31,25 @@ class Writer:
 
     query_id: str
     """Spark's own, kept in the checkpoint: it stays when a pipeline gets another name."""
+    run: int = 0
+    """The number of the pipeline's run, see `runs`; 0 for those who only ask."""
 
     @property
     def key(self) -> str:
         return f"rocketline/{self.query_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a table's log says of a writer."""
+
+    batch: int | None
+    """The last batch that it has added; None if there is none."""
+    run: int
+    """The newest run that has added one; 0 if none has, or none that told its number."""
+
+    def has(self, batch: int) -> bool:
+        return self.batch is not None and self.batch >= batch
 
 
 class Table(Protocol):
@@ -50,16 +65,14 @@ class Table(Protocol):
 
     def schema(self) -> pa.Schema: ...
 
-    def last_batch(self, writer: Writer) -> int | None:
-        """The last batch that this writer has added; None if there is none."""
-        ...
+    def standing(self, writer: Writer) -> Standing: ...
 
     def last_writer(self) -> str | None:
         """The query id of whoever added the last batch; None if nobody has."""
         ...
 
-    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
-        """Add a batch's files in one commit. Raises if somebody else has added that batch meanwhile."""
+    def add(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> bool:
+        """Add a batch's files in one commit, see `commits.add_once`."""
         ...
 
     def version(self) -> int:
