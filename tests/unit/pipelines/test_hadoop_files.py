@@ -31,12 +31,9 @@ def files() -> HadoopFiles:
 
 
 def test_failure_names_the_folder_and_what_java_says(files: HadoopFiles) -> None:
-    status = SimpleNamespace(
-        getPath=lambda: SimpleNamespace(getFileSystem=fails, toString=lambda: "s3a://lake/raw/batch-1")
-    )
     with pytest.raises(PipelineError, match=f"^s3a://lake/raw: {MISSING}$"):
         files.names("s3a://lake/raw")
     with pytest.raises(PipelineError, match=f"^s3a://lake/raw: {MISSING}$"):
         files.make_folder("s3a://lake/raw")
     with pytest.raises(PipelineError, match=f"^s3a://lake/raw/batch-1: {MISSING}$"):
-        files.remove(status)
+        files.remove("s3a://lake/raw/batch-1")

@@ -9,7 +9,6 @@ not touched either: their batches have the same numbers, and may count. Rows sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -51,16 +50,12 @@ class Attempt:
 
     def remove(self) -> None:
         """Remove what was written. The table must not have it."""
-        self._remove(lambda name: name == f"{self._prefix}{self.writer.run}-{self.number}")
+        self._files.remove(self._folder)
 
     def remove_others(self) -> None:
         """Remove what earlier attempts have left. The table must have the files of this one: no other can get there."""
-        self._remove(self._is_of_earlier_run)
-
-    def _remove(self, is_meant: Callable[[str], bool]) -> None:
-        for status in self._files.statuses(self.table_path):
-            if is_meant(status.getPath().getName()):
-                self._files.remove(status)
+        for name in filter(self._is_of_earlier_run, self._files.names(self.table_path)):
+            self._files.remove(f"{self.table_path.rstrip('/')}/{name}")
 
     def _is_of_earlier_run(self, name: str) -> bool:
         found = _ATTEMPT.fullmatch(name.removeprefix(self._prefix)) if name.startswith(self._prefix) else None

@@ -33,11 +33,10 @@ class HadoopFiles:
         with _told_of(folder):
             self._file_system(folder).mkdirs(self._path(folder))
 
-    def remove(self, status: Any) -> None:
-        """Remove what `statuses` has told of, with all that is in it."""
-        path = status.getPath()
-        with _told_of(path.toString()):
-            path.getFileSystem(self.configuration()).delete(path, True)
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it; nothing if it is not there."""
+        with _told_of(path):
+            self._file_system(path).delete(self._path(path), True)
 
     def configuration(self) -> Any:
         return self.spark._jsparkSession.sessionState().newHadoopConf()
