@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 
 import paused_driver
 from paused_driver import OPEN, REACHED
-from pipeline_files import CHAIN, LANDING, _modules_as_before, written
+from pipeline_files import CHAIN, LANDING, written
 from pipeline_runs import Trial, _iceberg_threads_end, command, send
 from rocketline.testing import Server
 
-__all__ = ["_iceberg_threads_end", "_modules_as_before"]
+__all__ = ["_iceberg_threads_end"]
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 
