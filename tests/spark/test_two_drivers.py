@@ -86,8 +86,8 @@ SEEN = "{home}/orders-state: this is run 1 of the pipeline, and run 2 (process "
     [
         pytest.param("delta", "after", UNSEEN, id="delta"),
         pytest.param("iceberg", "after", UNSEEN, id="iceberg"),
-        pytest.param("delta", "before", SEEN, id="seen"),
-        pytest.param("parquet", "task", "Race while writing batch 0", id="parquet"),
+        pytest.param("delta", "before", SEEN, id="seen", marks=pytest.mark.thorough),
+        pytest.param("parquet", "task", "Race while writing batch 0", id="parquet", marks=pytest.mark.thorough),
     ],
 )
 def test_driver_that_wakes_after_its_replacement_adds_nothing_and_says_why(
@@ -112,6 +112,7 @@ def test_driver_that_wakes_after_its_replacement_adds_nothing_and_says_why(
     _is_whole(pipeline, 30)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_state_goes_on_after_a_driver_has_written_it_a_second_time(
     spark: SparkSession, server: Server, topic: str, tmp_path: Path
