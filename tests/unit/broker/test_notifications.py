@@ -124,7 +124,7 @@ async def test_member_that_takes_nothing_for_long_loses_its_notice(
             slow = scene.join("g")
             slow.protocol.pause_writing()
             scene.notifications.members_changed("g")
-            while not caplog.records:
+            while "notice not delivered" not in caplog.text:  # a busy machine logs slow turns, too
                 await turn()
             slow.protocol.resume_writing()
             scene.notifications.members_changed("g")
