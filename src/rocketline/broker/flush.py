@@ -39,6 +39,9 @@ _CATCH_UP_EFFORT: Final = 4096
 """What one turn of the loop adds to an index that is being rebuilt, a hundred records with their keys or a part of one
 with thousands: a few milliseconds."""
 
+_LOOK_QUEUES: Final = 20
+"""Queues that one turn of the loop compares with the log: a few milliseconds as well."""
+
 
 class Flushed(Enum):
     """How waiting for a flush ended."""
@@ -74,6 +77,7 @@ class Flusher:
         self._sweeping: asyncio.Future[None] | None = None
         self._timers: list[Timer] = []
         self._next_step: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._loading: asyncio.TimerHandle | None = None
         self._thorough_s = self._queues_thorough_s = clock.monotonic()
         self._is_closing = False
@@ -93,6 +97,7 @@ class Flusher:
         self._loading = loop.call_later(_NUMPY_AFTER_S, self._slow_thread.submit, load_numpy)
         self._store.index.on_behind = self._catch_up_soon
         self._catch_up()
+        self._look_on()
         self._reserve()
         return self
 
@@ -102,7 +107,7 @@ class Flusher:
         self._store.log.space.on_low = self._store.index.on_behind = lambda: None
         for timer in self._timers:
             timer.cancel()
-        for handle in (self._next_step, self._loading):
+        for handle in (self._next_step, self._next_look, self._loading):
             if handle is not None:
                 handle.cancel()
         for running in (self._running, self._running_queues, self._reserving, self._unlinking, self._sweeping):
@@ -255,6 +260,13 @@ class Flusher:
         """Not at once: the index falls behind in the midst of a dispatch."""
         if self._next_step is None and not self._is_closing:
             self._next_step = asyncio.get_running_loop().call_later(0, self._catch_up)
+
+    def _look_on(self) -> None:
+        """Go on comparing queues with the log, likewise."""
+        begin_s = self._clock.monotonic()
+        if not self._is_closing and self._store.look_on(_LOOK_QUEUES):
+            loop = asyncio.get_running_loop()
+            self._next_look = loop.call_later(self._clock.monotonic() - begin_s, self._look_on)
 
 
 def _error(running: asyncio.Future[None]) -> OSError | None:

@@ -16,8 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from rocketline.logs import Log
 from rocketline.store.consume_queue import is_gap, record_topic
+from rocketline.store.damage import Span
+from rocketline.store.queue_ends import KnownQueue
 from rocketline.store.segments import OpenFiles, Segments
+
+_log = Log(__name__)
 
 BATCH_UNIT_BYTES: Final = 46
 BATCH_MESSAGES_MAX: Final = 0x7FFF
@@ -80,19 +85,51 @@ class BatchConsumeQueue:
 
     # --- opening
 
-    def load(self, *, is_clean: bool) -> None:
+    def load(self, *, is_clean: bool) -> bool:
         """Find the files and the first place without a unit, looking at the last three as Java does, clean or not.
 
-        Raises `CorruptStoreError`.
+        True if bytes follow there although the stop was clean: the queue cannot be right. After a crash they are
+        cleared. Raises `CorruptStoreError`, `OSError`.
         """
         self._segments.load()
-        if self._segments.starts:
-            end = self._scan_end()
+        if not self._segments.starts:
+            return False
+        end = self._scan_end()
+        is_followed = is_clean and self._segments.is_set_from(end)
+        if not is_followed:
             self._segments.clear_from(end)
-            self._end = self._written = end // BATCH_UNIT_BYTES
-            self._take_bounds()
-            first = self._at(self._first)
-            self.min_offset = first.first if first is not None else 0
+        self._end = self._written = end // BATCH_UNIT_BYTES
+        self._take_bounds()
+        first = self._at(self._first)
+        self.min_offset = first.first if first is not None else 0
+        return is_followed
+
+    def adopt(self, known: KnownQueue) -> str | None:
+        """The same, of a queue whose ends are known; what is wrong with its files, None if they agree."""
+        is_followed = self.load(is_clean=True)
+        if is_followed or (self.max_offset, self.max_log_offset) != (known.max_offset, known.max_log_offset):
+            return f"its last message is {self.max_offset - 1} where it was {known.max_offset - 1}"
+        return None
+
+    def end_units(self) -> list[tuple[int, int, int]]:
+        """Queue offset, log offset and record size of the first unit and of the last."""
+        numbers = {self._search(lambda unit: unit.end > self.min_offset), self._end - 1}
+        units = [self._at(number) for number in sorted(numbers) if self._first <= number < self._end]
+        return [(unit.first, unit.log_offset, unit.size) for unit in units if unit is not None]
+
+    def reset(self) -> Path:
+        """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
+        self._segments.forget_all()
+        self.min_offset = self.max_offset = self.next_offset = self._end = self._written = 0
+        self.max_log_offset = -1
+        self._tail.clear()
+        return self._segments.folder
+
+    def lose(self, offset: int, lost: Span) -> None:
+        """The queue went up to `offset`: units need no neighbours, so what it lacks leaves nothing."""
+        _log.error("messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=self.max_offset,
+                   count=offset - self.max_offset, log_offset=lost.begin, log_bytes=lost.end - lost.begin)  # fmt: skip
+        self.max_offset = self.next_offset = offset
 
     def _scan_end(self) -> int:
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
@@ -230,6 +267,11 @@ class BatchConsumeQueue:
         """Log offset, record size and tags code of the record that holds the message at `offset`."""
         units = self.units(offset, 1) if 0 <= offset < self.max_offset else []
         return units[0][:3] if units else None
+
+    def place_in_files(self, offset: int) -> int:
+        """Where the record that holds the message at `offset` lies, -1 if there is none."""
+        unit = self.unit(offset)
+        return unit[0] if unit is not None else -1
 
     # --- shortening
 

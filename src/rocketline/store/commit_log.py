@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.errors import IllegalMessageError, StoreFullError
+from rocketline.store.damage import Aside, DamagedSpans
 from rocketline.store.filesystem import File, FileSystem, ReadOnlyMap, is_no_space
 from rocketline.store.log_space import LogSpace
 from rocketline.store.segments import OpenFiles, Segments
@@ -50,6 +51,8 @@ class CommitLog:
         """Where the next record goes. Java: maxOffset."""
         self.flushed = 0
         self._torn_to = 0  # up to here a write that found no room may have left bytes beyond the end
+        self.damage = DamagedSpans()
+        """Bytes before `end` that hold no readable record."""
         self._writing: dict[int, File] = {}  # by start: those that are not flushed to their end yet
         self._maps: OrderedDict[int, ReadOnlyMap] = OrderedDict()
 
@@ -60,20 +63,31 @@ class CommitLog:
         self.segments.load()
         self.end = self.flushed = self.segments.end
 
-    def restart(self, begin: int, end: int) -> bool:
+    def restart(self, begin: int, end: int, aside: Aside) -> list[Path]:
         """Recovery read the log from `begin` on and found it good up to `end`: drop the rest, and go on from there.
 
         What it found is made durable, since it will be read: it may have been left by a process that never synced it.
-        True if bytes had to be dropped. Raises `OSError`.
+        What is dropped is copied first; where these copies are is given back. Raises `OSError`.
         """
         self._maps.clear()
-        was_cut = self.segments.clear_from(end)
+        copies = self._copy_rest(end, aside)
+        self.segments.clear_from(end)
         for start in self.segments.starts:
             if begin < start + self.segment_bytes and start < end:
                 self.segments.file_of(start).sync()
         self.end = self.flushed = end
         self.space.begin_at(end)
-        return was_cut
+        return copies
+
+    def _copy_rest(self, end: int, aside: Aside) -> list[Path]:
+        """Copies of all bytes from `end` on that are not zero, one for each file that has such."""
+        copies = []
+        for start in self.segments.starts:
+            if start + self.segment_bytes > end:
+                begin = max(start, end)
+                copy = aside.copy(self.segments.file_of(start), begin - start, Path("commitlog", f"{begin:020}"))
+                copies += [copy] if copy is not None else []
+        return copies
 
     @property
     def start(self) -> int:

@@ -7,10 +7,13 @@ no gaps. The newest units are in memory and written behind: they can always be d
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from rocketline.logs import Log
+from rocketline.store.damage import Span
+from rocketline.store.queue_ends import KnownQueue
 from rocketline.store.segments import OpenFiles, Segments
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2
 
@@ -18,8 +21,8 @@ _log = Log(__name__)
 
 UNIT_BYTES: Final = 20
 UNIT = struct.Struct(">qiq")
-_NO_SIZE: Final = 0x7FFFFFFF
-_PRE_BLANK = UNIT.pack(0, _NO_SIZE, 0)
+NO_SIZE: Final = 0x7FFFFFFF
+PRE_BLANK = UNIT.pack(0, NO_SIZE, 0)
 """Stands for a queue offset whose message this broker never had."""
 
 _BEHIND_BYTES_MAX: Final = 64 * 1024
@@ -39,6 +42,13 @@ def record_topic(topic: str) -> tuple[int, bytes]:
     if len(name) <= _TOPIC_BYTES_MAX_V1:
         return MAGIC_V1, len(name).to_bytes(1, "big") + name
     return MAGIC_V2, len(name).to_bytes(2, "big") + name
+
+
+CheckUnits: TypeAlias = "Callable[[ConsumeQueue, int, bytes], bytes]"
+
+
+def _unchecked(queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+    return units
 
 
 class QueueEnd(Protocol):
@@ -70,6 +80,7 @@ class ConsumeQueue:
         "_tail",
         "_tail_first",
         "_written",
+        "check_units",
         "magic",
         "max_log_offset",
         "max_offset",
@@ -92,23 +103,132 @@ class ConsumeQueue:
         self._tail = bytearray()
         self._tail_first = 0  # the queue offset of the first unit in the tail
         self._written = 0  # units before this queue offset are in the files
+        self.check_units: CheckUnits = _unchecked
+        """Told of units that were read from the files, and of the queue offset of the first; gives the right ones."""
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}:{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
+    @property
+    def folder(self) -> Path:
+        return self._segments.folder
+
     # --- opening
 
-    def load(self, *, is_clean: bool) -> None:
+    def load(self, *, is_clean: bool) -> bool:
         """Find the files and the first offset without a unit. After a crash every unit is looked at, for holes.
+
+        True if bytes follow there although the stop was clean: the queue cannot be right. After a crash they are
+        cleared, because behind a hole that it has left units may look right. Raises `CorruptStoreError`, `OSError`.
+        """
+        self._segments.load()
+        if not self._segments.starts:
+            return False
+        end = self._find_end() if is_clean else self._scan_end()
+        is_followed = is_clean and self._segments.is_set_from(end)
+        if not is_followed:
+            self._segments.clear_from(end)
+        self._restart(end // UNIT_BYTES)
+        self.min_offset = self._segments.starts[0] // UNIT_BYTES
+        return is_followed
+
+    def adopt(self, known: KnownQueue) -> str | None:
+        """Find the files of a queue whose ends are known; what is wrong with them, None if they agree.
 
         Raises `CorruptStoreError`.
         """
         self._segments.load()
-        if self._segments.starts:
-            end = self._find_end() if is_clean else self._scan_end()
-            self._segments.clear_from(end)  # behind a hole that a crash has left, units may look right
-            self._restart(end // UNIT_BYTES)
-            self.min_offset = self._segments.starts[0] // UNIT_BYTES
+        self._restart(known.max_offset)
+        self.min_offset = min(self._first_kept, known.max_offset)
+        if self.max_log_offset != known.max_log_offset:
+            return f"unit {known.max_offset - 1}, its last one, is missing or another than it was"
+        if _is_unit(self._segments.read(known.max_offset * UNIT_BYTES, UNIT_BYTES)):
+            return f"units follow on unit {known.max_offset - 1}, which was its last one"
+        return None
+
+    def expect(self, offset: int) -> None:
+        """Recovery gives this queue its units from `offset` on; its files are looked at later, by `settle`."""
+        self.max_offset = self.next_offset = self._written = self._tail_first = offset
+
+    def settle(self, *, is_first: bool) -> tuple[str | None, int]:
+        """Find the files of a queue whose newest units were derived, and let nothing follow on these.
+
+        What is wrong with the files, None if they agree; and how many units went that no record has any more.
+        `is_first`: the log has nothing before what was derived. Raises `CorruptStoreError`, `OSError`.
+        """
+        self._segments.load()
+        first, end = self._tail_first, self.max_offset * UNIT_BYTES
+        if first and not _is_unit(self._segments.read((first - 1) * UNIT_BYTES, UNIT_BYTES)):
+            if not is_first:
+                return f"unit {first - 1} is missing", 0
+            self._pad()
+        elif self._segments.starts and self._segments.starts[0] > self._segments.start_of(first * UNIT_BYTES):
+            return f"units before {self._first_kept} are missing", 0
+        self.min_offset = min(self._first_kept, first)
+        if self._segments.has(end - 1) and self._read_files(self._tail_first * UNIT_BYTES, end) == self._tail:
+            self._written = self.max_offset  # they were written before the crash
+        stale = self._count_units(end)
+        self._segments.clear_from(end)
+        return None, stale
+
+    def _pad(self) -> None:
+        """Begin with a whole file, as Java does: what is missing before the units in memory gets pre-blank ones."""
+        self._segments.remove_all()
+        start = self._segments.start_of(self._tail_first * UNIT_BYTES) // UNIT_BYTES
+        self._tail[:0] = PRE_BLANK * (self._tail_first - start)
+        self._tail_first = self._written = start
+
+    def _read_files(self, position: int, end: int) -> bytes:
+        """All bytes of the files between two positions."""
+        parts = []
+        while position < end and (part := self._segments.read(position, end - position)):
+            parts.append(part)
+            position += len(part)
+        return b"".join(parts)
+
+    def _count_units(self, position: int) -> int:
+        """Units that stand from `position` on, without a hole."""
+        count = 0
+        while units := self._segments.read_data(position, _SCAN_BYTES, UNIT_BYTES):
+            for unit in UNIT.iter_unpack(units):
+                if unit[0] < 0 or unit[1] <= 0:
+                    return count
+                count += 1
+            position += len(units)
+        return count
+
+    def keep_from_files(self, log_offset: int) -> int:
+        """Go on with the units that the files have behind those derived, of records at `log_offset` or beyond: the log
+        had them. Where the last of these records ends, 0 if there is none."""
+        self._segments.load()
+        position, fields = self.max_offset * UNIT_BYTES, list[int]()
+        while unit := self._segments.read(position, UNIT_BYTES):
+            place, size, code = UNIT.unpack(unit)
+            if place < max(log_offset, self.max_log_offset) or size <= 0 or size == NO_SIZE:
+                break
+            fields += place, size, code
+            position += UNIT_BYTES
+        if not fields:
+            return 0
+        _log.error("messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=self.max_offset,
+                   count=len(fields) // 3, log_offset=fields[0])  # fmt: skip
+        self.extend(fields)
+        self.next_offset = self.max_offset
+        return self.max_log_offset
+
+    def end_units(self) -> list[tuple[int, int, int]]:
+        """Queue offset, log offset and record size of the first unit and of the last."""
+        offsets = {self.min_offset, self.max_offset - 1} if self.min_offset < self.max_offset else set()
+        return [(offset, *unit[:2]) for offset in sorted(offsets) if (unit := self.unit(offset)) is not None]
+
+    def reset(self) -> Path:
+        """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
+        self._segments.forget_all()
+        self.min_offset = self.max_offset = self.next_offset = self._written = self._tail_first = 0
+        self.max_log_offset = -1
+        self._near = b""
+        self._tail.clear()
+        return self._segments.folder
 
     def _find_end(self) -> int:
         """The position of the first unit that is none: units stand without holes, zeros follow."""
@@ -126,7 +246,7 @@ class ConsumeQueue:
     def _scan_end(self) -> int:
         """The same, looking at every unit of the last three files, as Java does."""
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
-        while units := self._segments.read(position, _SCAN_BYTES):
+        while units := self._segments.read_data(position, _SCAN_BYTES, UNIT_BYTES):
             fields = struct.unpack(f">{'qiq' * (len(units) // UNIT_BYTES)}", units)
             if min(fields[::3]) >= 0 and min(fields[1::3]) > 0:
                 position += len(units)
@@ -144,7 +264,7 @@ class ConsumeQueue:
         self._tail.clear()
         last = self._segments.read((offset - 1) * UNIT_BYTES, UNIT_BYTES) if offset else b""
         log_offset, size, _ = UNIT.unpack(last) if last else (-1, 0, 0)
-        self.max_log_offset = log_offset + size if last and last != _PRE_BLANK else -1
+        self.max_log_offset = log_offset + size if last and last != PRE_BLANK else -1
 
     # --- appending
 
@@ -162,11 +282,12 @@ class ConsumeQueue:
         self.max_log_offset = fields[-3] + fields[-2]
         return fields[2::3]
 
-    def derive(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
+    def derive(self, offset: int, log_offset: int, size: int, tags_code: int, lost: Span | None = None) -> None:
         """The unit of a record found in the log, after those of all records before it.
 
         A record whose predecessors this broker does not have leaves pre-blank units for them; Java puts the unit in
-        the wrong place then, unless the queue is new. A record that begins the queue anew, because its topic was
+        the wrong place then, unless the queue is new. If `lost`, damage of the log, has them, their units point there:
+        readers pass over it. A record that begins the queue anew, because its topic was
         deleted and made again, takes the place of the older ones; Java takes it for one that is there already. Any
         other offset is damage, which no check sum tells: the record gets the next place, which it had.
         """
@@ -174,9 +295,15 @@ class ConsumeQueue:
             if not offset:
                 self._cut(offset)
             elif is_gap(self, offset, log_offset):
-                self._skip_to(offset)
+                self._skip_to(offset, lost)
         self.append(log_offset, size, tags_code)
         self.next_offset = self.max_offset
+
+    def lose(self, offset: int, lost: Span) -> None:
+        """The queue went up to `offset`: what it lacks is lost to damage of the log."""
+        self._skip_to(offset, lost)
+        self.next_offset = offset
+        self.max_log_offset = lost.end
 
     def _cut(self, offset: int) -> None:
         """Drop the units from `offset` on."""
@@ -194,13 +321,22 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = offset
         self.min_offset = min(self.min_offset, offset)
 
-    def _skip_to(self, offset: int) -> None:
+    def _skip_to(self, offset: int, lost: Span | None) -> None:
+        if lost is not None:
+            _log.error(
+                "messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=self.max_offset,
+                count=offset - self.max_offset, log_offset=lost.begin, log_bytes=lost.end - lost.begin,
+            )  # fmt: skip
+            size = min(lost.end - lost.begin, NO_SIZE - 1)
+            self._tail += UNIT.pack(lost.begin, size, 0) * (offset - self.max_offset)
+            self.max_offset = offset
+            return
         if not self.max_offset:  # new: its first file is the one that holds this offset
             start = self._segments.start_of(offset * UNIT_BYTES) // UNIT_BYTES
             self._written = self._tail_first = self.max_offset = start
             self.min_offset = offset
         missing = offset - self.max_offset
-        self._tail += _PRE_BLANK * missing
+        self._tail += PRE_BLANK * missing
         self.max_offset = offset
 
     @property
@@ -238,6 +374,22 @@ class ConsumeQueue:
         self._trim()
         return paths
 
+    def replace(self, offset: int, units: bytes) -> None:
+        """Write other units over those that the files have. Raises `OSError`."""
+        self._near = b""
+        self._segments.write(offset * UNIT_BYTES, units)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of units that are kept in memory although they are written."""
+        return (self._written - self._tail_first) * UNIT_BYTES
+
+    def drop_kept(self) -> None:
+        """Let memory go of them."""
+        self._tail = self._tail[self.kept_bytes :]
+        self._tail_first = self._written
+        self._near = b""
+
     def _trim(self) -> None:
         spare = len(self._tail) - _KEPT_BYTES
         if spare > _KEPT_BYTES:  # seldom and much, because it moves what stays
@@ -265,13 +417,24 @@ class ConsumeQueue:
         at = (offset - self._near_first) * UNIT_BYTES
         if at < 0 or at + count * UNIT_BYTES > len(self._near):
             wanted = min(max(count, _NEAR_UNITS), self._tail_first - offset)
-            self._near, self._near_first, at = self._segments.read(offset * UNIT_BYTES, wanted * UNIT_BYTES), offset, 0
+            units = self._segments.read(offset * UNIT_BYTES, wanted * UNIT_BYTES)
+            self._near, self._near_first, at = self.check_units(self, offset, units), offset, 0
         return self._near[at : at + count * UNIT_BYTES]
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """Log offset, record size and tags code of one message."""
         unit = self.units(offset, 1) if offset >= 0 else b""
         return UNIT.unpack(unit) if len(unit) == UNIT_BYTES else None
+
+    def unit_in_files(self, offset: int) -> tuple[int, int, int] | None:
+        """The same as the files have it, compared with nothing."""
+        unit = self._segments.read(offset * UNIT_BYTES, UNIT_BYTES) if offset >= 0 else b""
+        return UNIT.unpack(unit) if unit else None
+
+    def place_in_files(self, offset: int) -> int:
+        """Where the record of a message lies by what the files say, -1 if they say nothing."""
+        unit = self.unit_in_files(offset)
+        return unit[0] if unit is not None else -1
 
     def next_file_offset(self, offset: int) -> int:
         """The first queue offset of the file after the one that holds, or would hold, `offset`."""
@@ -292,7 +455,7 @@ class ConsumeQueue:
         if low < self.max_offset:
             self._cut(low)
             last = self.unit(low - 1)
-            self.max_log_offset = last[0] + last[1] if last is not None and last[1] != _NO_SIZE else -1
+            self.max_log_offset = last[0] + last[1] if last is not None and last[1] != NO_SIZE else -1
 
     @property
     def _first_kept(self) -> int:
@@ -305,7 +468,7 @@ class ConsumeQueue:
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
-            if unit is not None and unit[0] >= log_start and unit[1] != _NO_SIZE:
+            if unit is not None and unit[0] >= log_start and unit[1] != NO_SIZE:
                 high = middle
             else:
                 low = middle + 1

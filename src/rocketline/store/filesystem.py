@@ -253,6 +253,17 @@ def clear_from(file: File, position: int) -> bool:
     return was_set
 
 
+def last_set(file: File, begin: int) -> int:
+    """Where the last byte from `begin` on that is not zero ends; `begin` if all are. Raises `OSError`."""
+    end, position = begin, begin
+    while (position := file.next_data(position)) < file.size:
+        data = file.read_at(position, min(_CLEARED_BYTES, file.data_end(position) - position))
+        if set_bytes := len(data.rstrip(b"\0")):
+            end = position + set_bytes
+        position += len(data)
+    return end
+
+
 class DiskFile:
     """A file on disk. Its errors name it."""
 
@@ -416,7 +427,7 @@ class DiskFileSystem:
 
     def list(self, folder: Path) -> Sequence[str]:
         try:
-            return sorted(path.name for path in folder.iterdir())
+            return sorted(os.listdir(folder))  # noqa: PTH208 - a store has many folders, and a path takes its time
         except FileNotFoundError:
             return []
 

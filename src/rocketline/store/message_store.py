@@ -30,15 +30,17 @@ from rocketline.store import record_scan
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
+from rocketline.store.damage import Aside
 from rocketline.store.filesystem import FileSystem, Lock, is_no_space, told
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.index_keys import index_keys
 from rocketline.store.log_space import SpaceJob
 from rocketline.store.log_writer import FIXED_BYTES_MAX, Entry, LogWriter
+from rocketline.store.queue_ends import QueueEnds
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.record_scan import SECTOR_BYTES
-from rocketline.store.recovery import RecoveryRules, recover
+from rocketline.store.recovery import Recovery, RecoveryRules
 from rocketline.store.retention import UNMEASURED, Decision, Retention, is_expired
 from rocketline.store.store_clock import StoreClock
 from rocketline.store.store_reader import StoreReader
@@ -48,6 +50,8 @@ from rocketline.wire.properties import encode_properties
 
 _log = Log(__name__)
 
+_QUEUES_AT_START: Final = 500
+"""So many are compared with the log before the first request, which takes a moment; the others soon after."""
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
 
@@ -133,11 +137,12 @@ class MessageStore(StoreReader):
         store = cls(config, fs, clock, store_host, memory_bytes)
         for folder in (store.root, store.log.segments.folder):
             fs.make_folder(folder)
+        ends = QueueEnds.load(fs, store.root)
         store._lock = fs.lock(store.root / "lock")
         try:
             if load_topics is not None:
                 store.queues.is_batched = load_topics()
-            store._load()
+            store._load(ends)
         except BaseException:
             store._let_go()
             raise
@@ -147,18 +152,22 @@ class MessageStore(StoreReader):
     def _abort_path(self) -> Path:
         return self.root / "abort"
 
-    def _load(self) -> None:
+    def _load(self, ends: QueueEnds | None) -> None:
         is_clean = not self._fs.exists(self._abort_path)
         config = self._config()
         self.log.load()
-        self.queues.load(is_clean=is_clean)
+        self.log.damage.load(self._fs, self._damage_path)
+        known_damage = list(self.log.damage)
         self.checkpoint.load()
+        rules = RecoveryRules(check_crc=config.check_crc_on_recover, needs_append_crc=config.force_verify_prop_crc)
+        codes, aside = record_scan.TagsCodes(self.levels), Aside(self._fs, self.root)
+        recovery = Recovery(self.log, self.queues, codes, rules, aside)
+        recovery.look(self.checkpoint, ends, is_clean=is_clean)
         # Before anything is changed: should recovery be cut short, the next start must not take this for a clean store.
         self._mark_open()
-        rules = RecoveryRules(check_crc=config.check_crc_on_recover, needs_append_crc=config.force_verify_prop_crc)
-        codes = record_scan.TagsCodes(self.levels)
-        safe_ms = self.checkpoint.min_timestamp
-        found = recover(self.log, self.queues, codes, rules, is_clean=is_clean, safe_store_ms=safe_ms)
+        found = recovery.run(self.checkpoint)
+        if list(self.log.damage) != known_damage:
+            self.log.damage.save(self._fs, self._damage_path)
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
         self.queues.write_behind()
         self._note_shortage(self.queues.shortage)
@@ -167,6 +176,7 @@ class MessageStore(StoreReader):
         self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms
         self.store_clock.begin_at(last_ms)
+        self.look_on(_QUEUES_AT_START)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
 
     def _mark_open(self) -> None:
@@ -177,6 +187,10 @@ class MessageStore(StoreReader):
             if not (is_no_space(error) and self._fs.exists(self._abort_path)):
                 raise
         self._fs.sync_folder(self.root)
+
+    @property
+    def _damage_path(self) -> Path:
+        return self.root / "damage.json"
 
     # --- state
 
@@ -414,6 +428,7 @@ class MessageStore(StoreReader):
 
     def begin_queue_flush(self, *, is_thorough: bool) -> QueueFlushJob:
         """What to do off the loop after `write_behind`: save the checkpoint, and if thorough sync the queues first."""
+        is_thorough = is_thorough and not self.queues.is_unsettled
         paths = self.queues.take_unsynced() if is_thorough else []
         last = self._last_dispatched if is_thorough and self.shortage is None else None
         return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last)
@@ -444,6 +459,14 @@ class MessageStore(StoreReader):
     def finish_space(self, job: SpaceJob, error: OSError | None = None) -> None:
         """The job ran. A failure is no failure of the store."""
         self.log.space.finish(job, error)
+
+    def look_on(self, queues_max: int) -> bool:
+        """Compare the next queues with the log behind the running broker; whether there is more to do."""
+        try:
+            return self.problem is None and self.queues.look_on(queues_max)
+        except OSError as error:
+            self.fail(f"reading queues failed: {error}")
+            return False
 
     def catch_up(self, effort_max: int) -> bool:
         """Take a step of bringing the index up to date; whether there is more to do. None is taken while there is
@@ -476,6 +499,8 @@ class MessageStore(StoreReader):
             self._lock.release()
 
     def _close_clean(self) -> None:
+        self.queues.settle_all()
+        self.queues.write_behind()
         if (job := self.begin_flush()) is not None:
             job.run()
             self.finish_flush(job)
@@ -485,6 +510,10 @@ class MessageStore(StoreReader):
         self.finish_queue_flush(queue_job)
         self.checkpoint.save()
         self.log.space.drop_next()
+        if self.problem is None and self.shortage is None:
+            last_record = self._last_dispatched[0] if self.log.segments.starts else 0
+            ends = QueueEnds(self.log.start, self.log.end, last_record, self.queues.layout, self.queues.known())
+            ends.save(self._fs, self.root)
         if self.problem is None and self.shortage is None and not self.index.is_behind:
             self.index.close(is_clean=True)
             self._fs.remove(self._abort_path)
@@ -552,7 +581,9 @@ class MessageStore(StoreReader):
         """Delete what queues and index keep of messages that are gone from the log. Raises `OSError`."""
         if self.log.start == self._cleaned_to:  # whoever asks all the time finds nothing to do
             return
-        for queue in self.queues:
+        if self.log.damage.forget_before(self.log.start):
+            self.log.damage.save(self._fs, self._damage_path)
+        for queue in self.queues.awake:
             queue.remove_before(self.log.start)
             queue.correct_min(self.log.start)
         self.index.remove_before(self.log.start)

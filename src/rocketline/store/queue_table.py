@@ -6,14 +6,16 @@ batches kept in one record in `batchconsumequeue`.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from rocketline.errors import CorruptStoreError
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.consume_queue import ConsumeQueue
 from rocketline.store.filesystem import FileSystem, is_no_space
+from rocketline.store.queue_ends import UNKNOWN, KnownQueue, drop
 from rocketline.store.segments import OpenFiles
 
 Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
@@ -22,14 +24,61 @@ IsBatched: TypeAlias = Callable[[str], "bool | None"]
 
 _DOOMED: Final = "deleted."
 """Begins the names of folders that nobody needs any more."""
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of written units that all queues together keep in memory."""
 _FOLDERS: Final = {False: "consumequeue", True: "batchconsumequeue"}
 _STUCK_BYTES_MAX: Final = 256 * 1024 * 1024
 """So much may wait in long tails for which there is no room. A running store takes no messages meanwhile; it is for a
 start that has to derive queues."""
 
 
+class Doctor(Protocol):
+    """Knows the log, and so how queues must be. Its methods raise `OSError`."""
+
+    def examine(self, queue: Queue, known: KnownQueue) -> str | None:
+        """Open the files of a queue that slept; what is wrong with it."""
+        ...
+
+    def settle(self, queue: ConsumeQueue) -> str | None:
+        """Open the files of a queue whose newest units were derived; what is wrong with it."""
+        ...
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+        """Move the files of these queues away, and derive all their units from the log."""
+        ...
+
+    def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+        """Compare units that were read from files with the log, and mend those that are none of this queue's."""
+        ...
+
+
+class _NoDoctor:
+    """Of a table without a log: whatever there is counts as right."""
+
+    def examine(self, queue: Queue, known: KnownQueue) -> str | None:
+        queue.load(is_clean=True)
+        return None
+
+    def settle(self, queue: ConsumeQueue) -> str | None:
+        return queue.settle(is_first=True)[0]
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+        raise AssertionError("nothing is wrong without a log")
+
+    def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+        return units
+
+
+def _names(queues: Iterable[Queue]) -> set[tuple[str, int]]:
+    return {(queue.topic, queue.queue_id) for queue in queues}
+
+
 class QueueTable:
-    """Queues exist in memory as soon as they are asked for, and on disk with their first message."""
+    """Queues exist in memory as soon as they are asked for, and on disk with their first message.
+
+    A start opens none of them: those that exist sleep until somebody asks for them, or `look_on` comes to them. Each
+    is compared with the log when it wakes; what does not agree with it is derived anew.
+    """
 
     def __init__(
         self,
@@ -41,10 +90,15 @@ class QueueTable:
     ) -> None:
         self._fs, self._root = fs, root
         self._folders = {kind: root / name for kind, name in _FOLDERS.items()}
-        self._segment_bytes, self._batch_segment_bytes = segment_bytes, batch_segment_bytes
+        self.layout = segment_bytes, batch_segment_bytes
         self.is_batched = is_batched
+        self.doctor: Doctor = _NoDoctor()
+        """Compares queues with the log, and derives them anew."""
         self._files = OpenFiles(fs)
         self._topics: dict[str, dict[int, Queue]] = {}
+        self._sleeping: dict[str, dict[int, KnownQueue]] = {}
+        self._unsettled: dict[str, dict[int, ConsumeQueue]] = {}  # derived, and not yet compared with their files
+        self._unseen: list[tuple[str, int]] = []  # asleep, and not yet compared with the log
         self._behind: dict[Queue, None] = {}
         self.shortage: OSError | None = None
         """Why units wait on: there is no room for them on the disk. `write_behind` tries again."""
@@ -53,53 +107,260 @@ class QueueTable:
         self._unsynced: dict[Path, None] = {}
         self._undeleted: set[str] = set()  # topics whose files could not be put aside
         self._doomed = 0
+        self._kept: OrderedDict[ConsumeQueue, int] = OrderedDict()  # bytes that queues keep in memory, oldest first
+        self._kept_bytes = 0
 
-    def load(self, *, is_clean: bool) -> None:
-        """Open every queue that has a folder; those of topics that are gone, too. Raises `CorruptStoreError`."""
+    # --- opening
+
+    def put_to_sleep(self, queues: Mapping[str, Mapping[int, KnownQueue]]) -> None:
+        """These exist. Raises `CorruptStoreError` for a topic whose queues are of the wrong kind."""
+        for topic, known in queues.items():
+            kinds = {queue.is_batched for queue in known.values()}
+            for is_batched in sorted(kinds):
+                self._check_kind(topic, is_batched, kinds)
+            self._sleeping[topic] = dict(known)
+        self._unseen = [(topic, queue_id) for topic, known in self._sleeping.items() for queue_id in known]
+
+    def listed(self) -> dict[str, dict[int, KnownQueue]]:
+        """Every queue that has a folder; those of topics that are gone, too. Raises `OSError`."""
+        found: dict[str, dict[int, KnownQueue]] = {}
         for is_batched, folder in self._folders.items():
             for topic in self._fs.list(folder):
-                for name in self._fs.list(folder / topic) if self._fs.is_folder(folder / topic) else ():
-                    if name.isascii() and name.isdigit():
-                        self._check_kind(topic, is_batched)
-                        self._add(topic, int(name), is_batched).load(is_clean=is_clean)
+                if not self._fs.is_folder(folder / topic):
+                    continue
+                queue_ids = [int(name) for name in self._fs.list(folder / topic) if name.isascii() and name.isdigit()]
+                if queue_ids:
+                    known = found.setdefault(topic, {})
+                    self._check_kind(topic, is_batched, {queue.is_batched for queue in known.values()})
+                    known.update(dict.fromkeys(queue_ids, KnownQueue(is_batched)))
+        return found
 
-    def _check_kind(self, topic: str, is_batched: bool) -> None:
+    def load(self) -> bool:
+        """Open every queue after a clean stop of somebody who left nothing but files; whether all of them look right.
+
+        Raises `CorruptStoreError`, `OSError`.
+        """
+        is_sound = True
+        for topic, known in self.listed().items():
+            for queue_id, sleeper in known.items():
+                queue = self._topics.setdefault(topic, {})[queue_id] = self._new(topic, queue_id, sleeper.is_batched)
+                is_followed = queue.load(is_clean=True)
+                is_sound = is_sound and not is_followed
+        return is_sound
+
+    def begin_checks(self) -> None:
+        """Let units that are read be compared with the log, now that queues and log agree."""
+        for queue in self.awake:
+            self._put(queue)
+
+    def _check_kind(self, topic: str, is_batched: bool, others: Collection[bool]) -> None:
         expected = self.is_batched(topic)
-        if (is_batched if expected is None else expected) != is_batched or self._is_other_kind(topic, is_batched):
+        if (is_batched if expected is None else expected) != is_batched or (not is_batched) in others:
             problem = f"the topic {topic} has its queues in {_FOLDERS[not is_batched]}, as its queue.type says"
             raise CorruptStoreError(str(self._folders[is_batched] / topic), f"{problem}; move this folder away")
 
     def _is_other_kind(self, topic: str, is_batched: bool) -> bool:
-        return any(queue.is_batched != is_batched for queue in self.of(topic).values())
+        queues = (*self._topics.get(topic, {}).values(), *self._sleeping.get(topic, {}).values())
+        return any(queue.is_batched != is_batched for queue in queues)
+
+    def _wake(self, topic: str, queue_id: int) -> Queue:
+        """Open a queue that sleeps, or was derived, and see whether it agrees with the log."""
+        queue, problem = self._opened(topic, queue_id)
+        if problem is not None:
+            self._mend({queue: problem})
+        self._awake(queue)
+        return queue
+
+    def _opened(self, topic: str, queue_id: int) -> tuple[Queue, str | None]:
+        """The queue, which still counts as asleep, and what is wrong with it. Raises `OSError`."""
+        derived = self._unsettled.get(topic, {}).get(queue_id)
+        if derived is not None:
+            return derived, self.doctor.settle(derived)
+        known = self._sleeping[topic][queue_id]
+        queue = self._new(topic, queue_id, known.is_batched)
+        return queue, self.doctor.examine(queue, known)
+
+    def _awake(self, queue: Queue) -> None:
+        for table in (self._sleeping, self._unsettled):
+            queues = table.get(queue.topic)
+            if queues is not None:
+                queues.pop(queue.queue_id, None)
+                if not queues:
+                    del table[queue.topic]
+        self._put(queue)
+        if queue.is_behind:
+            self._behind[queue] = None
+
+    def _put(self, queue: Queue) -> None:
+        if isinstance(queue, ConsumeQueue):
+            queue.check_units = self.doctor.check_units
+        self._topics.setdefault(queue.topic, {})[queue.queue_id] = queue
+
+    def _mend(self, damaged: dict[Queue, str]) -> None:
+        """Derive queues anew. The log is read once for all that need it, so all are looked at now."""
+        for topic, queue_id in [name for name in self._unawake() if name not in _names(damaged)]:
+            queue, problem = self._opened(topic, queue_id)
+            if problem is not None:
+                damaged[queue] = problem
+            elif isinstance(queue, ConsumeQueue) and self._unsettled.get(topic, {}).get(queue_id) is queue:
+                self._awake(queue)
+        known = {queue: self._sleeping.get(queue.topic, {}).get(queue.queue_id) for queue in damaged}
+        for queue in damaged:
+            self._awake(queue)
+        try:
+            self.doctor.derive_anew(damaged, known)
+        except BaseException:
+            for queue in damaged:  # they are not whole: whoever asks next tries again
+                self._behind.pop(queue, None)
+                del self._topics[queue.topic][queue.queue_id]
+                self._sleeping.setdefault(queue.topic, {})[queue.queue_id] = known[queue] or KnownQueue(
+                    queue.is_batched
+                )
+            raise
+        self._behind.update(dict.fromkeys(damaged))
+        self._unseen = []
+
+    def _unawake(self) -> list[tuple[str, int]]:
+        return [
+            (topic, queue_id)
+            for table in (self._unsettled, self._sleeping)
+            for topic, queues in table.items()
+            for queue_id in queues
+        ]
+
+    def look_on(self, count: int) -> bool:
+        """Compare the next queues that nobody has asked for yet with the log; whether more are left. `OSError`."""
+        for _ in range(count):
+            if self._unsettled:
+                topic = next(iter(self._unsettled))
+                self._wake(topic, next(iter(self._unsettled[topic])))
+            elif self._unseen:
+                topic, queue_id = self._unseen[-1]
+                if queue_id in self._sleeping.get(topic, ()):
+                    self._look_at(topic, queue_id)
+                if self._unseen:
+                    self._unseen.pop()
+            else:
+                return False
+        return bool(self._unsettled or self._unseen)
+
+    def _look_at(self, topic: str, queue_id: int) -> None:
+        """A queue that is as it should be sleeps on, and what was seen of it is kept."""
+        queue, problem = self._opened(topic, queue_id)
+        if problem is not None:
+            self._mend({queue: problem})
+            return
+        ends = queue.min_offset, queue.max_offset, queue.max_log_offset
+        self._sleeping[topic][queue_id] = KnownQueue(queue.is_batched, *ends)
+
+    def prove(self, log_offset: int) -> int:
+        """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
+        them; where the last of these ends, 0 if there are none. For a recovery. Raises `OSError`."""
+        end = 0
+        for queues in self._unsettled.values():
+            for queue in queues.values():
+                end = max(end, queue.keep_from_files(log_offset))
+        for topic, sleeping in self._sleeping.items():
+            for queue_id, known in sleeping.items():
+                if known.max_offset == UNKNOWN:
+                    unopened = self._new(topic, queue_id, known.is_batched)
+                    unopened.load(is_clean=True)
+                    if unopened.max_log_offset > log_offset:
+                        ends = unopened.min_offset, unopened.max_offset, unopened.max_log_offset
+                        known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
+                if known.max_log_offset > log_offset:
+                    end = max(end, known.max_log_offset)
+        return end
+
+    def settle_all(self) -> None:
+        """Bring the units of a recovery into files, for a store that closes. Raises `OSError`."""
+        while self._unsettled:
+            topic = next(iter(self._unsettled))
+            self._wake(topic, next(iter(self._unsettled[topic])))
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Some derived units are not on disk, and nobody has begun to write them."""
+        return bool(self._unsettled)
+
+    def known(self) -> dict[str, dict[int, KnownQueue]]:
+        """What is known of all queues, for the next start."""
+        found = {topic: dict(queues) for topic, queues in self._sleeping.items()}
+        for queue in self.awake:
+            if queue.max_offset:
+                ends = KnownQueue(queue.is_batched, queue.min_offset, queue.max_offset, queue.max_log_offset)
+                found.setdefault(queue.topic, {})[queue.queue_id] = ends
+        return found
 
     def __iter__(self) -> Iterator[Queue]:
-        for queues in self._topics.values():
-            yield from queues.values()
+        """All queues, which wakes those that sleep."""
+        for topic, queue_id in self._unawake():
+            self._wake(topic, queue_id)
+        return self.awake
+
+    @property
+    def awake(self) -> Iterator[Queue]:
+        """The queues that are open."""
+        return (queue for queues in self._topics.values() for queue in queues.values())
 
     def get(self, topic: str, queue_id: int) -> Queue | None:
+        """The queue, None if there is none. Raises `OSError` if it slept and cannot be read."""
         queues = self._topics.get(topic)
-        return queues.get(queue_id) if queues is not None else None
+        queue = queues.get(queue_id) if queues is not None else None
+        if queue is None and self._sleeps(topic, queue_id):
+            return self._wake(topic, queue_id)
+        return queue
+
+    def _sleeps(self, topic: str, queue_id: int) -> bool:
+        return queue_id in self._sleeping.get(topic, ()) or queue_id in self._unsettled.get(topic, ())
 
     def of(self, topic: str) -> Mapping[int, Queue]:
+        """All queues of a topic, which wakes those that sleep."""
+        for queue_id in [*self._sleeping.get(topic, ()), *self._unsettled.get(topic, ())]:
+            self.get(topic, queue_id)
         return self._topics.get(topic, {})
 
     @property
     def topics(self) -> Collection[str]:
-        return self._topics.keys()
+        return self._topics.keys() | self._sleeping.keys() | self._unsettled.keys()
 
     def make(self, topic: str, queue_id: int) -> Queue:
         """The queue, a new one if there is none yet."""
         queue = self.get(topic, queue_id)
         return queue if queue is not None else self._add(topic, queue_id, bool(self.is_batched(topic)))
 
-    def _add(self, topic: str, queue_id: int, is_batched: bool) -> Queue:
-        folder = self._folders[is_batched] / topic / str(queue_id)
-        queue: Queue
+    def derive(self, topic: str, queue_id: int, offset: int) -> Queue:
+        """The queue for the units of a recovery, of which the first has this queue offset. Its files are left for later
+        if they may be."""
+        known = self._sleeping.get(topic, {}).get(queue_id)
+        is_batched = known.is_batched if known is not None else bool(self.is_batched(topic))
+        awake = self._topics.get(topic, {}).get(queue_id)
+        if awake is not None or is_batched:
+            return awake or self.make(topic, queue_id)
+        queue = self._plain(topic, queue_id)
+        queue.expect(offset)
+        self._unsettled.setdefault(topic, {})[queue_id] = queue
+        if known is not None:
+            self._sleeping[topic].pop(queue_id)
+            if not self._sleeping[topic]:
+                del self._sleeping[topic]
+        return queue
+
+    def _folder(self, topic: str, queue_id: int, is_batched: bool) -> Path:
+        return self._folders[is_batched] / topic / str(queue_id)
+
+    def _new(self, topic: str, queue_id: int, is_batched: bool) -> Queue:
         if is_batched:
-            queue = BatchConsumeQueue(self._files, folder, self._batch_segment_bytes, topic, queue_id)
-        else:
-            queue = ConsumeQueue(self._files, folder, self._segment_bytes, topic, queue_id)
-        self._topics.setdefault(topic, {})[queue_id] = queue
+            folder = self._folder(topic, queue_id, is_batched)
+            return BatchConsumeQueue(self._files, folder, self.layout[1], topic, queue_id)
+        return self._plain(topic, queue_id)
+
+    def _plain(self, topic: str, queue_id: int) -> ConsumeQueue:
+        return ConsumeQueue(self._files, self._folder(topic, queue_id, False), self.layout[0], topic, queue_id)
+
+    def _add(self, topic: str, queue_id: int, is_batched: bool) -> Queue:
+        queue = self._new(topic, queue_id, is_batched)
+        self._put(queue)
         return queue
 
     # --- writing behind
@@ -127,7 +388,7 @@ class QueueTable:
 
     def _write_behind(self, queue: Queue) -> bool:
         """False if there is no room."""
-        if self.get(queue.topic, queue.queue_id) is not queue:  # its topic was deleted while a flush was under way
+        if self._topics.get(queue.topic, {}).get(queue.queue_id) is not queue:  # its topic was deleted meanwhile
             return True
         try:
             while queue.is_behind:
@@ -137,6 +398,8 @@ class QueueTable:
                 raise
             self.shortage = error
             return False
+        if isinstance(queue, ConsumeQueue):
+            self._note_kept(queue)
         return True
 
     def _note_stuck(self, queue: Queue) -> None:
@@ -146,6 +409,24 @@ class QueueTable:
         if self._stuck_bytes > _STUCK_BYTES_MAX:
             error, waiting = self.shortage, f"{self._stuck_bytes} bytes of queues wait for it"
             raise OSError(error.errno, f"{error.strerror}, and {waiting}: free some, start again", error.filename)
+
+    def _note_kept(self, queue: ConsumeQueue) -> None:
+        """Of what is written, queues keep some in memory for their readers; those idle for longest, if it is much."""
+        self._kept_bytes += queue.kept_bytes - self._kept.pop(queue, 0)
+        self._kept[queue] = queue.kept_bytes
+        while self._kept_bytes > KEPT_BYTES_MAX:
+            oldest, kept_bytes = self._kept.popitem(last=False)
+            self._kept_bytes -= kept_bytes
+            oldest.drop_kept()
+
+    def relieve(self, queue: Queue) -> None:
+        """A recovery has given a queue so many units that they should not all wait in memory. Raises `OSError`."""
+        if self._unsettled.get(queue.topic, {}).get(queue.queue_id) is queue:
+            assert isinstance(queue, ConsumeQueue)
+            if self.doctor.settle(queue) is not None:
+                return  # it is derived anew as a whole when it is asked for
+            self._awake(queue)
+        self.touched([queue])
 
     def take_unsynced(self) -> list[Path]:
         """Files that were written to since this was last asked."""
@@ -162,8 +443,9 @@ class QueueTable:
         be tried again.
         """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        if topic not in self._topics:
+        if not any(topic in table for table in (self._topics, self._sleeping, self._unsettled)):
             return
+        drop(self._fs, self._root)
         self._undeleted.add(topic)
         for folder in self._folders.values():
             if self._fs.exists(folder / topic):
@@ -171,7 +453,12 @@ class QueueTable:
             self._files.close_in(folder / topic)
         self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
         self._behind = {queue: None for queue in self._behind if queue.topic != topic}
-        del self._topics[topic]
+        for queue in self._topics.get(topic, {}).values():
+            if isinstance(queue, ConsumeQueue):
+                self._kept_bytes -= self._kept.pop(queue, 0)
+        self._sleeping.pop(topic, None)
+        self._unsettled.pop(topic, None)
+        self._topics.pop(topic, None)
         self._undeleted.discard(topic)
 
     def doomed(self) -> list[Path]:

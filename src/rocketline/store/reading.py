@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.consume_queue import NO_SIZE, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.store.queue_table import Queue
 
@@ -101,6 +101,8 @@ def read_run(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, bytes
     start = first - first % segment_bytes
     last_end = last + sizes[-1]
     if size > bytes_max or not log.start <= first <= last or last_end > start + segment_bytes or last_end > log.end:
+        return None
+    if log.damage and log.damage.first_in(first, last_end) is not None:
         return None
     segment: ReadOnlyMap | memoryview = log.map_of(start)
     if size > count * _VIEWED_BYTES_MIN:
@@ -211,8 +213,11 @@ def _take_each(
     result: ReadResult,
 ) -> None:
     """Records of units, each given with the queue offset behind it."""
-    offset, removed_before = result.next_offset, -1
+    offset, removed_before, damage = result.next_offset, -1, log.damage
     for (log_offset, size, tags_code), end in units:
+        if size == NO_SIZE or (damage and damage.at(log_offset) is not None):  # there is no such message any more
+            offset = end
+            continue
         count, found = end - offset, result.message_count
         if found and (found + count > count_max or result.byte_count + size > bytes_max):
             break

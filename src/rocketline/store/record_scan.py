@@ -53,15 +53,20 @@ def scan(
 ) -> Iterator[Record]:
     """The records from `position` on, up to the first that is none or to `end`. Raises `OSError`.
 
-    Blank records lead to the next file. Where it stopped is the end of the last record given, or of that blank one.
+    Blank records lead to the next file, and known damage to its end. Where it stopped is the end of the last record
+    given, or of what was passed over behind it: see `stop_of`.
     """
-    segment_bytes = log.segment_bytes
+    segment_bytes, damage = log.segment_bytes, log.damage
     while position < end and log.segments.has(position):
+        if (span := damage.at(position)) is not None:
+            position = span.end
+            continue
         start = position - position % segment_bytes
+        limit = min(end, damage.next_begin(position))
         data = log.map_of(start)
         until = log.mapped_until(position)
         view = memoryview(data)[: until - start]
-        while position < end:
+        while position < limit:
             record = _record_at(data, view, position - start, position, check_crc)
             if record is None:
                 break
@@ -69,9 +74,23 @@ def scan(
                 break
             yield record
             position += record.size
+        else:
+            continue
         if until < min(position + BLANK_BYTES_MIN, start + segment_bytes) or not is_blank(data, position - start):
             return
         position = start + segment_bytes
+
+
+def stop_of(log: CommitLog, position: int) -> int:
+    """Where `scan` stopped, whose last record ended at `position`: behind a blank record or known damage, or there."""
+    while True:
+        in_file, span = position % log.segment_bytes, log.damage.at(position)
+        if span is not None:
+            position = span.end
+        elif in_file and log.segments.has(position) and is_blank_at(log, position):
+            position += log.segment_bytes - in_file
+        else:
+            return position
 
 
 def is_blank(data: ReadOnlyMap, at: int) -> bool:
@@ -88,7 +107,7 @@ def is_blank_at(log: CommitLog, position: int) -> bool:
     return log.mapped_until(position) >= position + BLANK_BYTES_MIN and is_blank(log.map_of(start), position - start)
 
 
-def _record_at(data: ReadOnlyMap, view: memoryview, at: int, position: int, check_crc: bool) -> Record | None:
+def _record_at(data: ReadOnlyMap | bytes, view: memoryview, at: int, position: int, check_crc: bool) -> Record | None:
     """The record there, None if its fields do not fit together. A record knows its own place in the log.
 
     `view` is of the same bytes: what is long need not be copied to be looked at.
@@ -136,8 +155,25 @@ def _has_blank_sector(properties: bytes, at: int) -> bool:
     return any(not any(properties[at : at + SECTOR_BYTES]) for at in sectors)
 
 
+def record_at(log: CommitLog, position: int) -> Record | None:
+    """The record that begins there, whatever its check sum says; None if its fields do not fit together.
+
+    It is read and not looked at in a map: nobody knows whether anything was ever written there.
+    """
+    if not log.start <= position < log.end:
+        return None
+    file, in_file = log.segments.file_of(position), position % log.segment_bytes
+    size = int.from_bytes(file.read_at(in_file, 4), "big", signed=True)
+    if not RECORD_BYTES_MIN <= size <= log.segment_bytes - in_file:
+        return None
+    data = file.read_at(in_file, size)
+    return _record_at(data, memoryview(data), 0, position, check_crc=False)
+
+
 def store_ms_at(log: CommitLog, position: int) -> int:
-    """When the record at `position` was stored, -1 if there is none."""
+    """When the record at `position` was stored, -1 if there is none; behind damage, when the next one was."""
+    if log.damage and (span := log.damage.at(position)) is not None:
+        position = span.end
     head = log.read(position, 40)
     if head is None:
         return -1

@@ -1,29 +1,42 @@
 """Bringing log and queues into agreement when a store is opened.
 
-After a clean stop the queues are complete, so only what the log has behind their last unit is looked at. After a crash
-every record is read from the last file that was safely behind us (the checkpoint tells which), and the queues are
-derived anew from there on. Either way the log ends after its last good record, and nothing follows it.
+After a clean stop only what the log has behind the last known record is looked at. After a crash every record is read
+from the last file that was safely behind us (the checkpoint tells which), and the queues are derived anew from there
+on. Damage in the midst costs the record that has it: as long as records follow that go on from those before, or queues
+or checkpoint prove that the log went on, nothing behind it is lost. Otherwise the log ends after its last good record,
+and what follows is copied away and cleared.
 
 Differs from Java, whose result on an undamaged store is the same: a clean start reads from the end of the queues and
-not the whole last file; units that a crash may have left in doubt are dropped, not kept if they look right; the bytes
-behind the last good record are cleared.
+not the whole last file; units that a crash may have left in doubt are dropped, not kept if they look right; damage ends
+the log only if nothing follows on it; the bytes behind the last good record are cleared.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketline.store.batch_consume_queue import BatchConsumeQueue, BatchUnit
+from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
+from rocketline.store.consume_queue import NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.damage import Aside
+from rocketline.store.queue_ends import UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
-from rocketline.store.record_scan import Record, TagsCodes, is_blank_at, messages_in, scan
+from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
+from rocketline.store.resync import next_record
+from rocketline.wire.message_codec import RECORD_BYTES_MIN
 
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
 """Of the units that wait for their queue."""
+_MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
+"""Units of such topics point at records of others: Apache's broker may have left some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,67 +61,263 @@ class RecoveryRules:
     needs_append_crc: bool = False
 
 
-def recover(
-    log: CommitLog,
-    queues: QueueTable,
-    codes: TagsCodes,
-    rules: RecoveryRules,
-    *,
-    is_clean: bool,
-    safe_store_ms: int,
-) -> Recovered:
-    """Make log and queues agree. `safe_store_ms`: what was stored until then is complete on disk. Raises `OSError`."""
-    if not log.segments.starts:
-        for topic in list(queues.topics):
-            queues.remove(topic)
-        return Recovered(0, 0, 0, 0)
-    known = _last_known(log, queues) if is_clean else None
-    if known is not None:
-        begin = known.log_offset + known.size
-    else:
-        begin = log.start if is_clean else _crash_begin(log, safe_store_ms)
-        for queue in queues:
+class Recovery:
+    """One opening of a store; it stays the doctor of queues that are looked at later."""
+
+    def __init__(
+        self, log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, aside: Aside
+    ) -> None:
+        self._log, self._queues, self._codes, self._rules, self._aside = log, queues, codes, rules, aside
+        self._begin = 0  # from here on, records are dispatched anew
+        self._last: Record | None = None  # the one before
+        self._has_expired = False  # the log has lost files since the last clean stop, as it should
+        queues.doctor = self
+
+    # --- the whole
+
+    def look(self, checkpoint: Checkpoint, ends: QueueEnds | None, *, is_clean: bool) -> None:
+        """See what there is, and where to begin; nothing is changed. `ends` is what the last clean stop knew.
+
+        Raises `CorruptStoreError`, `OSError`.
+        """
+        log, queues = self._log, self._queues
+        if ends is not None and ends.layout != queues.layout:
+            ends = None
+        _check_files(log, checkpoint, ends)
+        self._has_expired = ends is not None and log.start > ends.log_start
+        if not log.segments.starts:
+            queues.put_to_sleep(queues.listed())
+        elif is_clean:
+            self._begin, self._last = self._clean_begin(ends)
+        else:
+            self._begin = self._crash_begin(checkpoint.min_timestamp, ends)
+
+    def run(self, checkpoint: Checkpoint) -> Recovered:
+        """Make log and queues agree. Raises `OSError`."""
+        log, queues, begin, last = self._log, self._queues, self._begin, self._last
+        if not log.segments.starts:
+            for topic in list(queues.topics):
+                queues.remove(topic)
+            return Recovered(0, 0, 0, 0)
+        for queue in queues.awake:
             queue.truncate(begin)
-    found = _derive(log, queues, codes, rules, begin, known)
-    if log.restart(begin, found.end):
-        _log.info("what followed the last good record was dropped", log_end=found.end)
-    for queue in queues:
-        queue.truncate(found.end)
+        derivation = _Derivation(log, queues, self._codes)
+        last = derivation.take_all(self._walk(derivation, begin, log.end, last)) or last
+        end = stop_of(log, begin if last is None else max(last.log_offset + last.size, begin))
+        end = stop_of(log, self._proven_end(end, checkpoint))
+        for copy in log.restart(begin, end, self._aside):
+            _log.warning("what followed the last good record was dropped", log_end=end, copy=str(copy))
+        for queue in queues.awake:
+            queue.truncate(end)
+            queue.correct_min(log.start)
+        queues.begin_checks()
+        return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
+
+    def _clean_begin(self, ends: QueueEnds | None) -> tuple[int, Record | None]:
+        """Behind the last known record, and that one."""
+        log, queues = self._log, self._queues
+        if ends is not None:
+            queues.put_to_sleep(ends.queues)
+            return ends.log_end, self._last_at(ends.last_record, ends.log_end)
+        is_sound = queues.load()
+        problems = [problem for queue in queues.awake if (problem := self.problem_of(queue)) is not None]
+        last = max(queues.awake, key=lambda queue: queue.max_log_offset, default=None)
+        if is_sound and not problems and last is not None and last.max_log_offset >= 0:
+            unit = last.unit(last.max_offset - 1)
+            if unit is not None and unit[0] >= log.start:
+                return last.max_log_offset, self._last_at(unit[0], last.max_log_offset)
+        if problems or not is_sound:
+            problem = problems[0] if problems else "units follow on an end"
+            _log.warning("queues do not agree with the log: reading the whole log", problem=problem)
+        return log.start, None
+
+    def _last_at(self, position: int, end: int) -> Record | None:
+        """The record that ended the log, which may be damaged."""
+        log = self._log
+        if not log.start <= position < end:
+            return None  # nothing was ever written, or all of it has expired
+        for record in scan(log, position, position + 1, check_crc=True):
+            if record.log_offset == position:
+                return record
+        if log.damage.at(position) is None:
+            self._note_damage(position, end)
+        return record_at(log, position)
+
+    def _crash_begin(self, safe_store_ms: int, ends: QueueEnds | None) -> int:
+        """The start of the newest file whose first record was stored before anything was in doubt."""
+        log, begin = self._log, self._log.start
+        for start in reversed(log.segments.starts):
+            first = next(iter(scan(log, start, start + 1, check_crc=False)), None)
+            if first is not None and 0 < first.store_ms <= safe_store_ms:
+                begin = start
+                break
+        # What came after that stop is read below, all of it: queues that have nothing there are as they were.
+        is_known = ends is not None and begin <= ends.log_end
+        self._queues.put_to_sleep(ends.queues if ends is not None and is_known else self._queues.listed())
+        return begin
+
+    # --- walking over damage
+
+    def _walk(self, derivation: _Derivation, begin: int, end: int, last: Record | None) -> Iterator[Record]:
+        """The records from `begin` on, up to the last before `end` that goes on from those before it."""
+        log, rules, position = self._log, self._rules, begin
+        while True:
+            for last in scan(log, position, end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
+                yield last
+                position = last.log_offset + last.size
+            stop = stop_of(log, position)
+            found = self._next_behind(derivation, stop, end, last) if stop < end else None
+            if found is None:
+                return
+            self._note_damage(stop, found)
+            position = found
+
+    def _next_behind(self, derivation: _Derivation, position: int, end: int, last: Record | None) -> int | None:
+        """Where the log goes on behind damage at `position`: with a record whose queue has not been further already."""
+        log, rules = self._log, self._rules
+        place: int | None = position
+        while place is not None:
+            place = next_record(log, place, end, check_crc=True, after=last, needs_append_crc=rules.needs_append_crc)
+            if place is not None and (record := record_at(log, place)) is not None and derivation.goes_on(record):
+                return place
+        return None
+
+    def _note_damage(self, begin: int, end: int) -> None:
+        log = self._log
+        log.damage.add(begin, end)
+        file = str(log.segments.path(log.segments.start_of(begin)))
+        _log.error("log is damaged: these bytes are passed over", log_offset=begin, bytes=end - begin, file=file)
+
+    def _proven_end(self, end: int, checkpoint: Checkpoint) -> int:
+        """Where the log ended, if units of queues or the checkpoint prove that it went on behind `end`.
+
+        If nothing but zeros follows there is nothing to keep: so a crash leaves what it has kept from the disk.
+        """
+        log, known = self._log, checkpoint.logics_log_offset
+        if known >= end:
+            _log.error("log has lost what followed its last good record", log_end=end, checkpoint=known)
+        if not log.segments.is_set_from(end):
+            return end
+        proven = max(self._queues.prove(end), min(known + RECORD_BYTES_MIN, log.segments.end) if known >= end else end)
+        if proven > end:
+            self._note_damage(end, proven)
+        return max(proven, end)
+
+    # --- what queues are compared with
+
+    def problem_of(self, queue: Queue) -> str | None:
+        """Why the first or last unit of a queue cannot be right, None if each points at a record of its own."""
+        log = self._log
         queue.correct_min(log.start)
-    return found
-
-
-def _last_known(log: CommitLog, queues: QueueTable) -> Record | None:
-    """The last record that has a unit; None if the queues cannot be trusted."""
-    last = max(queues, key=lambda queue: queue.max_log_offset, default=None)
-    if last is None or last.max_log_offset < 0:
+        if queue.topic.startswith(_MULTI_DISPATCH_PREFIX):
+            return None
+        for offset, log_offset, size in queue.end_units():
+            if not self._is_right(queue, offset, log_offset, size):
+                return f"unit {offset} of {queue} does not point at its record, but at {log_offset}"
         return None
-    unit = last.unit(last.max_offset - 1)
-    if unit is None or unit[0] < log.start:
-        return None
-    for record in scan(log, unit[0], unit[0] + 1, check_crc=True):
-        if record.size == unit[1]:
-            return record
-    _log.warning("the last unit of a queue points at no record: reading the whole log", queue=str(last))
-    return None
 
+    def examine(self, queue: Queue, known: KnownQueue) -> str | None:
+        try:
+            if known.max_offset != UNKNOWN:
+                problem = queue.adopt(known) or self.problem_of(queue)
+                if problem is None and queue.min_offset > known.min_offset and not self._has_expired:
+                    problem = f"units from {known.min_offset} to {queue.min_offset - 1} are missing"
+                return problem
+            is_followed = queue.load(is_clean=False)
+        except CorruptStoreError as error:
+            return str(error)
+        queue.truncate(self._begin)
+        return self.problem_of(queue) or ("units follow on its last one" if is_followed else None)
 
-def _crash_begin(log: CommitLog, safe_store_ms: int) -> int:
-    """The start of the newest file whose first record was stored before anything was in doubt."""
-    for start in reversed(log.segments.starts):
-        for record in scan(log, start, start + 1, check_crc=False):
-            if 0 < record.store_ms <= safe_store_ms:
-                return start
-    return log.start
+    def settle(self, queue: ConsumeQueue) -> str | None:
+        try:
+            problem, stale = queue.settle(is_first=self._begin <= self._log.start and not self._log.damage)
+        except CorruptStoreError as error:
+            return str(error)
+        if stale:
+            _log.error("queue knows messages that the log has lost", topic=queue.topic, queue=queue.queue_id,
+                       first_offset=queue.max_offset, count=stale)  # fmt: skip
+        return problem or self.problem_of(queue)
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+        log = self._log
+        for queue, problem in damaged.items():
+            copy = self._aside.move_folder(queue.reset())
+            _log.error("queue is derived anew from the log", topic=queue.topic, queue=queue.queue_id, problem=problem,
+                       copy=copy and str(copy))  # fmt: skip
+        derivation = _Derivation(log, self._queues, self._codes, damaged)
+        derivation.take_all(self._walk(derivation, log.start, log.end, None))
+        for queue, before in known.items():
+            expected = before.max_offset if before is not None else UNKNOWN
+            if queue.max_offset < expected and (span := log.damage.first_in(queue.max_log_offset, log.end)):
+                queue.lose(expected, span)
+            queue.correct_min(log.start)
+
+    # --- units that are read
+
+    def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+        """Each unit must point at its own record. Nearly always all do, so that is seen at once for all of them."""
+        log, count = self._log, len(units) // UNIT_BYTES
+        places = struct.unpack(f">{'q12x' * count}", units)
+        if not count or queue.topic.startswith(_MULTI_DISPATCH_PREFIX):
+            return units
+        start = log.segments.start_of(places[0])
+        if log.start <= min(places) and max(places) < min(start + log.segment_bytes - RECORD_BYTES_MIN, log.end):
+            data = log.map_of(start)
+            found = b"".join([data[at + 20 - start : at + 28 - start] for at in places])
+            is_row = found == struct.pack(f">{count}q", *range(offset, offset + count))
+            if is_row and self._is_right(queue, offset, *UNIT.unpack_from(units)[:2]):
+                return units
+        wrong = [
+            number
+            for number, (place, size, _) in enumerate(UNIT.iter_unpack(units))
+            if not self._is_right(queue, offset + number, place, size)
+        ]
+        return self._mended(queue, offset, units, wrong) if wrong else units
+
+    def _is_right(self, queue: Queue, offset: int, log_offset: int, size: int) -> bool:
+        """The unit points at its record, or at one that is gone."""
+        log = self._log
+        if 0 <= log_offset < log.start or size == NO_SIZE or log.damage.at(log_offset) is not None:
+            return True
+        record, name = record_at(log, log_offset), queue.topic.encode("utf-8", "replace")
+        if record is None or (record.size, record.topic, record.queue_id) != (size, name, queue.queue_id):
+            return False
+        # The queue offset in the record may be damaged; but not if the unit there has the record, too.
+        return record.queue_offset == offset or queue.place_in_files(record.queue_offset) != log_offset
+
+    def _mended(self, queue: ConsumeQueue, offset: int, units: bytes, wrong: list[int]) -> bytes:
+        """Find the records of wrong units between those that their neighbours point at, and put the units right."""
+        log, mended = self._log, bytearray(units)
+        before = UNIT.unpack_from(units, (wrong[0] - 1) * UNIT_BYTES) if wrong[0] else queue.unit_in_files(offset - 1)
+        is_known = before is not None and self._is_right(queue, offset + wrong[0] - 1, *before[:2])
+        begin = before[0] if before is not None and is_known else 0
+        name = queue.topic.encode("utf-8", "replace")
+        missing = {offset + number: number for number in wrong}
+        for number in wrong:
+            mended[number * UNIT_BYTES : (number + 1) * UNIT_BYTES] = PRE_BLANK
+        for record in scan(log, max(begin, log.start), log.end, check_crc=False):
+            if record.topic == name and record.queue_id == queue.queue_id and record.queue_offset in missing:
+                unit = UNIT.pack(record.log_offset, record.size, self._codes.of(record, queue.topic))
+                number = missing.pop(record.queue_offset)
+                mended[number * UNIT_BYTES : (number + 1) * UNIT_BYTES] = unit
+                if not missing:
+                    break
+        copy = self._aside.keep(units, queue.folder.relative_to(self._aside.root) / f"units-{offset}")
+        queue.replace(offset, bytes(mended))
+        _log.error("units of a queue did not point at their records and were derived anew", topic=queue.topic,
+                   queue=queue.queue_id, first_offset=offset + wrong[0], count=len(wrong), lost=len(missing),
+                   copy=str(copy))  # fmt: skip
+        return bytes(mended)
 
 
 class _Run:
     """Units of one queue that follow each other, until they are given to it together."""
 
-    __slots__ = ("_queues", "next_offset", "queue", "topic", "units")
+    __slots__ = ("_log", "_queues", "next_offset", "queue", "topic", "units")
 
-    def __init__(self, queues: QueueTable, queue: Queue) -> None:
-        self._queues, self.queue, self.topic = queues, queue, queue.topic
+    def __init__(self, log: CommitLog, queues: QueueTable, queue: Queue) -> None:
+        self._log, self._queues, self.queue, self.topic = log, queues, queue, queue.topic
         self.units: list[int] = []
         """Log offset, record size and tags code of each."""
         self.next_offset = self._next()
@@ -124,7 +333,7 @@ class _Run:
             self.queue.next_offset = self.queue.max_offset
             self.units = []
         if self.queue.is_far_behind:
-            self._queues.touched((self.queue,))
+            self._queues.relieve(self.queue)
 
     def add_unusual(self, record: Record, code: int) -> None:
         """A record with an offset of its own, or one that may hold several messages."""
@@ -133,37 +342,64 @@ class _Run:
         if isinstance(self.queue, BatchConsumeQueue):
             self.queue.derive(BatchUnit(log_offset, size, code, store_ms, queue_offset, messages_in(record)))
         else:
-            self.queue.derive(queue_offset, log_offset, size, code)
+            lost = self._log.damage.first_in(self.queue.max_log_offset, log_offset)
+            self.queue.derive(queue_offset, log_offset, size, code, lost)
         self.next_offset = self._next()
 
 
-def _derive(
-    log: CommitLog, queues: QueueTable, codes: TagsCodes, rules: RecoveryRules, begin: int, last: Record | None
-) -> Recovered:
-    """Read the log from `begin`, the end of `last`, on, and give each queue its units."""
-    runs: dict[tuple[bytes, int], _Run] = {}
-    for last in scan(log, begin, log.end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
-        log_offset, size, topic, queue_id, queue_offset, sys_flag, _, _ = last
-        if sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
-            continue
-        run = runs.get((topic, queue_id))
-        if run is None:
-            queue = queues.make(topic.decode("utf-8", "replace"), queue_id)
-            run = runs[topic, queue_id] = _Run(queues, queue)
-        code = codes.of(last, run.topic)
-        if queue_offset == run.next_offset:
-            run.next_offset += 1
-            units = run.units
-            units += (log_offset, size, code)
-            if len(units) > _RUN_FIELDS_MAX:
-                run.end()
-        else:
-            run.add_unusual(last, code)
-    for run in runs.values():
-        run.end()
-    queues.touched(run.queue for run in runs.values())
-    end = begin if last is None else last.log_offset + last.size
-    in_file = end % log.segment_bytes
-    if in_file and log.segments.has(end) and is_blank_at(log, end):
-        end += log.segment_bytes - in_file
-    return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
+class _Derivation:
+    """Gives queues the units of records of the log: all queues, or those in `only`."""
+
+    def __init__(
+        self, log: CommitLog, queues: QueueTable, codes: TagsCodes, only: Iterable[Queue] | None = None
+    ) -> None:
+        self._log, self._queues, self._codes = log, queues, codes
+        self._is_selective = only is not None
+        self._runs = {
+            (queue.topic.encode("utf-8", "replace"), queue.queue_id): _Run(log, queues, queue) for queue in only or ()
+        }
+
+    def goes_on(self, record: Record) -> bool:
+        """A record behind damage is no remnant: its queue has not been further before, unless it began anew."""
+        run = self._runs.get((record.topic, record.queue_id))
+        if run is None or not record.queue_offset:
+            return True
+        return record.queue_offset >= max(run.next_offset, run.queue.max_offset)
+
+    def take_all(self, records: Iterable[Record]) -> Record | None:
+        """The last of them."""
+        runs, codes, last = self._runs, self._codes, None
+        for last in records:
+            log_offset, size, topic, queue_id, queue_offset, sys_flag, _, _ = last
+            if sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+                continue
+            run = runs.get((topic, queue_id))
+            if run is None:
+                if self._is_selective:
+                    continue
+                queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset)
+                run = runs[topic, queue_id] = _Run(self._log, self._queues, queue)
+            code = codes.of(last, run.topic)
+            if queue_offset == run.next_offset:
+                run.next_offset += 1
+                units = run.units
+                units += (log_offset, size, code)
+                if len(units) > _RUN_FIELDS_MAX:
+                    run.end()
+            else:
+                run.add_unusual(last, code)
+        for run in runs.values():
+            run.end()
+        return last
+
+
+def _check_files(log: CommitLog, checkpoint: Checkpoint, ends: QueueEnds | None) -> None:
+    """A log that is shorter than it was has lost files. Raises `CorruptStoreError`."""
+    known = max(checkpoint.logics_log_offset + 1 if checkpoint.logics_log_offset else 0, ends.log_end if ends else 0)
+    if known > log.segments.end:
+        path = log.segments.path(log.segments.start_of(known - 1))
+        raise CorruptStoreError(
+            str(path),
+            f"missing: messages were written up to log offset {known}, and the files of the log go to "
+            f"{log.segments.end}. Put it back, or run `rocketline store repair` to go on with what is left",
+        )

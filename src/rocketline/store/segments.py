@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.errors import CorruptStoreError
-from rocketline.store.filesystem import Data, File, FileSystem, clear_from
+from rocketline.store.filesystem import Data, File, FileSystem, clear_from, last_set
 
 _NAME_DIGITS: Final = 20
 OPEN_FILES_MAX: Final = 256
@@ -135,11 +135,28 @@ class Segments:
         in_file = position % self.segment_bytes
         return self.file_of(position).read_at(in_file, min(size, self.segment_bytes - in_file))
 
+    def read_data(self, position: int, size: int, step: int) -> bytes:
+        """As `read`, in whole steps, and of these at least one but no more than were written without a hole between:
+        of a sparse file that is little."""
+        if not self.has(position):
+            return b""
+        file, in_file = self.file_of(position), position % self.segment_bytes
+        written = max(-(-(file.data_end(in_file) - in_file) // step), 1) * step
+        return file.read_at(in_file, min(size, written, self.segment_bytes - in_file))
+
     def write(self, position: int, data: Data) -> None:
         """Write into one file, which is made if the stream ended before it. Raises `OSError`."""
         if not self.has(position):
             self.add(self.start_of(position))
         self.file_of(position).write_at(position % self.segment_bytes, data)
+
+    def is_set_from(self, position: int) -> bool:
+        """Whether any byte from `position` on is not zero. Raises `OSError`."""
+        for start in self.starts:
+            begin = max(position - start, 0)
+            if begin < self.segment_bytes and last_set(self.file_of(start), begin) > begin:
+                return True
+        return False
 
     def clear_from(self, position: int) -> bool:
         """Let the stream end at `position`: later files go, later bytes become zero and durably so; whether any were.
@@ -166,6 +183,12 @@ class Segments:
         start = self.starts.pop(0)
         self._files.close(self.path(start))
         return self._paths.pop(start)
+
+    def forget_all(self) -> None:
+        """There are no files any more."""
+        for start in self.starts:
+            self._files.close(self.path(start))
+        self.starts, self._paths = [], {}
 
     def remove_all(self) -> None:
         for start in list(self.starts):

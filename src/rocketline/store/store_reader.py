@@ -165,7 +165,7 @@ class StoreReader:
 
     def record_at(self, log_offset: int) -> bytes | None:
         """The whole record that begins there, None if none does, or if it is not confirmed yet."""
-        if not 0 <= log_offset < self.confirm_log_offset:
+        if not 0 <= log_offset < self.confirm_log_offset or self.log.damage.at(log_offset) is not None:
             return None
         size = self.log.record_bytes_at(log_offset)
         record = self.log.read(log_offset, size)

@@ -134,7 +134,7 @@ def test_queue_ends_before_a_unit_that_is_none(files: MemoryFileSystem, at: int)
     size = {0: 8, 8: 4, 28: 8, 36: 2}[at]
     data[BATCH_UNIT_BYTES + at : BATCH_UNIT_BYTES + at + size] = (b"\xff" if size == 8 else b"\0") * size
     files.write_file(path, bytes(data))
-    queue = loaded(files)
+    queue = loaded(files, is_clean=False)
     assert (queue.max_offset, log_offsets(queue)) == (15, [0, 100, 200, 300, 400])
     assert set((files.read_file(path) or b"")[BATCH_UNIT_BYTES:]) == {0}, "what follows could come back"
 
@@ -220,7 +220,7 @@ class TestTable:
             table.touched([queue])
         table.write_behind()
         again = self.table(files)
-        again.load(is_clean=True)
+        again.load()
         assert {queue.topic: queue.is_batched for queue in again} == {"T": True, "S": False}
 
     @pytest.mark.parametrize(("is_batched", "folder"), [(True, "batchconsumequeue"), (False, "consumequeue")])
@@ -230,18 +230,18 @@ class TestTable:
         """store.md 5.3"""
         files.make_folder(ROOT / folder / "T" / "0")
         with pytest.raises(CorruptStoreError, match=r"/T: .*queue\.type"):
-            self.table(files, T=not is_batched).load(is_clean=True)
+            self.table(files, T=not is_batched).load()
 
     def test_unknown_topic_with_queues_of_both_kinds_stops_the_start(self, files: MemoryFileSystem) -> None:
         for folder in ("consumequeue", "batchconsumequeue"):
             files.make_folder(ROOT / folder / "T" / "0")
         with pytest.raises(CorruptStoreError, match="batchconsumequeue/T"):
-            self.table(files).load(is_clean=True)
+            self.table(files).load()
 
     def test_topic_that_is_made_gets_rid_of_what_one_of_the_other_kind_left(self, files: MemoryFileSystem) -> None:
         filled(files, 3).write_behind()
         table = self.table(files)
-        table.load(is_clean=True)
+        table.load()
         table.make_way("T", is_batched=True)
         assert table.make("T", 0).max_offset == 9
         table.make_way("T", is_batched=False)

@@ -10,6 +10,7 @@ import pytest
 from rocketline.errors import IllegalMessageError, StoreFullError
 from rocketline.store import commit_log, log_space
 from rocketline.store.commit_log import CommitLog
+from rocketline.store.damage import Aside
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
@@ -144,7 +145,7 @@ def test_a_restart_drops_what_follows_and_makes_durable_what_was_found(clock: Fa
     again = made(disk)  # the process died, and its bytes are in the system's cache
     again.load()
     assert again.end == 3000
-    assert again.restart(0, 1200)
+    assert again.restart(0, 1200, Aside(disk, FOLDER.parent))
     assert (again.end, again.flushed) == (1200, 1200)
     for survival in Survival:
         found = made(disk.crash(survival, seed=1))
@@ -158,7 +159,7 @@ def test_reading_sees_what_a_restart_cleared(files: MemoryFileSystem) -> None:
     log = made(files)
     write(log, 600)
     assert log.read(300, 2) == b"rr"
-    log.restart(0, 300)
+    log.restart(0, 300, Aside(files, FOLDER.parent))
     log.write(b"new")
     assert log.read(298, 5) == b"rrnew"
 

@@ -247,7 +247,7 @@ class TestTable:
         files.make_folder(self.ROOT / "T" / "lost+found")
         files.write_file(self.ROOT / ".hidden", b"x")
         again = self.table(files)
-        again.load(is_clean=True)
+        again.load()
         assert sorted((queue.topic, queue.queue_id) for queue in again) == [("%RETRY%g", 0), ("T", 0), ("T", 3)]
         assert again.get("T", 1) is None
         assert again.get("U", 0) is None

@@ -11,6 +11,7 @@ import pytest
 
 from rocketline.errors import StoreFullError
 from rocketline.store.commit_log import CommitLog
+from rocketline.store.damage import Aside
 from rocketline.store.filesystem import DiskFileSystem, FileSystem
 from rocketline.store.log_space import SpaceJob
 from rocketline.store.message_store import MessageStore
@@ -120,7 +121,7 @@ class Written:
         self.log = CommitLog(disk, Path("/log"), 64 * MIB)
         self.log.make_room(100)
         self.log.write(b"r" * 100)
-        self.log.restart(0, 100)
+        self.log.restart(0, 100, Aside(disk, Path("/")))
 
     def step(self) -> tuple[int, int] | None:
         """What a job reserves next, in MiB."""

@@ -128,16 +128,43 @@ def test_a_unit_that_points_at_no_record_lets_the_whole_log_be_read(files: Memor
 
 
 def test_queues_without_a_log_are_removed(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 5.4: no log files at all."""
+    """store.md 5.4: no log files at all, and nothing that knows of any."""
     store = opened(files, clock)
     fill(store, 5)
     store.close()
-    files.remove(log_file(0))
-    files.remove(log_file(LOG_BYTES))
+    for path in (log_file(0), log_file(LOG_BYTES), ROOT / "checkpoint", ROOT / "queue_ends.json"):
+        files.remove(path)
     store = opened(files, clock)
     assert store.max_offset("T", 0) == 0
     assert not files.exists(ROOT / "consumequeue" / "T")
     assert fill(store, 1)[0].log_offset == 0
+    store.close()
+
+
+@pytest.mark.parametrize("known_by", ["checkpoint", "queue_ends.json"])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_missing_last_file_of_the_log_stops_the_start_with_figures(
+    files: MemoryFileSystem, clock: FakeClock, known_by: str, is_clean: bool
+) -> None:
+    store = opened(files, clock)
+    end = fill(store, 9)[-1].log_offset
+    store.close()
+    if not is_clean:
+        files.write_file(ABORT, b"1")
+    kept = files.read_file(log_file(LOG_BYTES))
+    assert kept is not None
+    for path in {ROOT / "checkpoint", ROOT / "queue_ends.json"} - {ROOT / known_by}:
+        files.remove(path)
+    files.remove(log_file(LOG_BYTES))
+    with pytest.raises(
+        CorruptStoreError, match=rf"{LOG_BYTES:020}: missing: .* up to log offset \d+, .* {LOG_BYTES}\."
+    ):
+        opened(files, clock)
+    assert files.exists(ABORT) is not is_clean, "nothing has changed"
+    files.write_file(log_file(LOG_BYTES), kept)
+    store = opened(files, clock)
+    assert bodies(store) == list(range(9))
+    assert store.units("T", 0, 8, 1)[0][0] == end
     store.close()
 
 
@@ -208,20 +235,102 @@ def test_garbage_behind_the_last_record_is_dropped_and_zeros_take_its_place(
     store.close()
 
 
+def test_damage_in_the_midst_costs_the_record_that_has_it(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One flipped bit; Apache's broker drops all that follows."""
+    store = opened(files, clock, flush_disk_type=SYNC)
+    sent = fill(store, 20)
+    flush(store)
+    die(store)
+    file, at = files.open(log_file(0)), sent[3].log_offset + 90
+    file.write_at(at, bytes([file.read_at(at, 1)[0] ^ 8]))
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, *range(4, 20)]
+    assert "messages are damaged topic=T queue=0 first_offset=3 count=1" in caplog.text
+    assert fill(store, 1)[0].queue_offset == 20, "no offset is given out twice"
+    catch_up(store)
+    assert len(find_keys(store, "k9")) == 1
+    store.close()
+    for _ in range(2):  # nobody reads these records again, and yet the damage is known
+        store = opened(files, clock)
+        assert bodies(store) == [0, 1, 2, *range(4, 21)]
+        assert [span.begin for span in store.log.damage] == [sent[3].log_offset]
+        store.close()
+
+
+@pytest.mark.parametrize("is_zeroed", [True, False])
+def test_a_damaged_file_end_of_the_log_loses_what_is_damaged(
+    files: MemoryFileSystem, clock: FakeClock, is_zeroed: bool
+) -> None:
+    """Blank record and all: the next file begins with a record that goes on."""
+    store = opened(files, clock)
+    sent = fill(store, 20)
+    die(store)
+    lost = [number for number, one in enumerate(sent) if one.log_offset + 160 > 310 and one.log_offset < LOG_BYTES]
+    files.open(log_file(0)).write_at(310, bytes(LOG_BYTES - 310) if is_zeroed else b"\xee" * (LOG_BYTES - 310))
+    store = opened(files, clock)
+    assert bodies(store) == [number for number in range(20) if number not in lost]
+    assert store.max_offset("T", 0) == 20
+    store.close()
+
+
+def test_a_damaged_last_record_is_no_torn_one_if_its_queue_knows_it(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    sent = fill(store, 5)
+    flush_queues(store)
+    die(store)
+    files.open(log_file(0)).write_at(sent[4].log_offset + 90, b"damage")
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, 3]
+    again = fill(store, 1)[0]
+    assert (again.queue_offset, again.log_offset) == (5, sent[4].log_offset + 160)
+    store.close()
+
+
+def test_a_damaged_last_record_is_found_after_a_clean_stop(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    sent = fill(store, 5)
+    store.close()
+    files.open(log_file(0)).write_at(sent[4].log_offset + 90, b"damage")
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, 3]
+    assert fill(store, 1)[0].queue_offset == 5
+    store.close()
+
+
+def test_what_is_cleared_is_copied_first(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened(files, clock)
+    end = fill(store, 3)[-1].log_offset + 160
+    die(store)
+    for number in range(2):
+        files.open(log_file(0)).write_at(end, b"torn %d" % number)
+        die(opened(files, clock))
+    folder = ROOT / "damaged" / "commitlog"
+    assert [files.read_file(folder / name) for name in files.list(folder)] == [b"torn 0", b"torn 1"]
+    assert str(folder) in caplog.text
+
+
 def test_records_of_an_earlier_life_do_not_come_back(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """A damaged record ends the log; what stood behind it fits exactly behind a new one of the same size."""
+    """Apache's broker moves its end back and leaves what follows. Behind a record that was torn later, old ones stand
+    that are whole, and whose queue offsets would go on; they were stored before those in front of the damage."""
     store = opened(files, clock)
     sent = fill(store, 4)
     die(store)
-    files.open(log_file(0)).write_at(sent[1].log_offset + 90, b"damage")
+    data = files.read_file(log_file(0)) or b""
+    clock.advance(60)
+    files.open(log_file(0)).write_at(sent[1].log_offset, bytes(LOG_BYTES - sent[1].log_offset))
     store = opened(files, clock)
-    assert bodies(store) == [0]
-    again = fill(store, 1)[0]
-    assert again.log_offset == sent[1].log_offset
+    fill(store, 1)
+    end = store.max_log_offset
     die(store)
+    files.open(log_file(0)).write_at(end, b"torn")
+    files.open(log_file(0)).write_at(sent[3].log_offset, data[sent[3].log_offset :])
     store = opened(files, clock)
     assert bodies(store) == [0, 1]
-    assert store.max_log_offset == sent[2].log_offset
+    assert store.max_log_offset == end
     store.close()
 
 
@@ -314,14 +423,18 @@ def test_a_log_that_ends_with_a_blank_record_goes_on_in_the_next_file(
     store.close()
 
 
-def test_units_beyond_the_end_of_the_log_are_dropped(files: MemoryFileSystem, clock: FakeClock) -> None:
+def test_units_beyond_the_end_of_the_log_are_dropped(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The power went before the log was synced."""
     store = opened(files, clock)
     sent = fill(store, 5)
     flush_queues(store)
     die(store)
-    files.open(log_file(0)).write_at(sent[3].log_offset, bytes(8))
+    files.open(log_file(0)).write_at(sent[3].log_offset, bytes(LOG_BYTES - sent[3].log_offset))
     store = opened(files, clock)
     assert bodies(store) == [0, 1, 2]
+    assert "queue knows messages that the log has lost topic=T queue=0 first_offset=3 count=2" in caplog.text
     assert fill(store, 1)[0].queue_offset == 3
     store.close()
 

@@ -1,0 +1,155 @@
+"""Damage of the log: which bytes hold no record that can be read, and copies of what a recovery clears.
+
+A damaged record costs itself and nothing else. Its bytes stay where they are, everybody who walks over the log passes
+over them, and `damage.json` beside the log remembers where: a clean start reads no record again.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rocketline.logs import Log
+from rocketline.store.filesystem import File, FileSystem, last_set
+
+_log = Log(__name__)
+
+_COPIED_BYTES: Final = 1 << 20
+_FAR: Final = 1 << 63
+
+
+class Span(NamedTuple):
+    """Damaged bytes of the log, by log offsets."""
+
+    begin: int
+    end: int
+
+
+class DamagedSpans:
+    """The damaged parts of one log, in order. Nearly every log has none, which readers ask first."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self._spans)
+
+    def add(self, begin: int, end: int) -> None:
+        """Note damage; it becomes one with what it touches."""
+        touched = [span for span in self._spans if span.begin <= end and begin <= span.end]
+        for span in touched:
+            self._spans.remove(span)
+            begin, end = min(begin, span.begin), max(end, span.end)
+        self._spans.insert(bisect_right(self._spans, (begin, end)), Span(begin, end))
+
+    def at(self, position: int) -> Span | None:
+        """The damage that `position` lies in."""
+        number = bisect_right(self._spans, (position, _FAR)) - 1
+        return self._spans[number] if number >= 0 and position < self._spans[number].end else None
+
+    def next_begin(self, position: int) -> int:
+        """Where the next damage behind `position` begins; far away if there is none."""
+        number = bisect_right(self._spans, (position, _FAR))
+        return self._spans[number].begin if number < len(self._spans) else _FAR
+
+    def first_in(self, begin: int, end: int) -> Span | None:
+        """The first damage between two positions."""
+        for span in self._spans:
+            if span.begin < end and begin < span.end:
+                return span
+        return None
+
+    def forget_before(self, log_start: int) -> bool:
+        """Drop what is gone from the log; whether anything was."""
+        kept = [span for span in self._spans if span.end > log_start]
+        has_changed = len(kept) < len(self._spans)
+        self._spans = kept
+        return has_changed
+
+    def load(self, fs: FileSystem, path: Path) -> None:
+        """Take what an earlier life has found. A file that cannot be read is no reason not to start."""
+        data = fs.read_file(path)
+        if data is None:
+            return
+        try:
+            for span in json.loads(data)["spans"]:
+                self.add(int(span["begin"]), int(span["end"]))
+        except (ValueError, KeyError, TypeError) as error:
+            _log.warning("list of damaged bytes cannot be read: `rocketline store check` finds them anew",
+                         path=str(path), problem=str(error))  # fmt: skip
+
+    def save(self, fs: FileSystem, path: Path) -> None:
+        """Write them durably; without any there is no file. Raises `OSError`."""
+        if self._spans:
+            spans = [span._asdict() for span in self._spans]
+            fresh = path.with_name(f"{path.name}.tmp")
+            fs.write_file(fresh, json.dumps({"spans": spans}, indent=1).encode())
+            fs.rename(fresh, path)
+        else:
+            fs.remove(path)
+        fs.sync_folder(path.parent)
+
+
+class Aside:
+    """The folder where what is cleared or replaced goes first; nobody but its owner removes anything there."""
+
+    def __init__(self, fs: FileSystem, root: Path) -> None:
+        self._fs, self.root = fs, root
+        self.folder = root / "damaged"
+
+    def _free(self, name: Path) -> Path:
+        wanted = path = self.folder / name
+        number = 1
+        while self._fs.exists(path):
+            number += 1
+            path = wanted.with_name(f"{wanted.name}.{number}")
+        self._fs.make_folder(path.parent)
+        return path
+
+    def _sync(self, path: Path) -> None:
+        for folder in path.parents:
+            self._fs.sync_folder(folder)
+            if folder == self.root:
+                break
+
+    def copy(self, file: File, begin: int, name: Path) -> Path | None:
+        """Copy the bytes from `begin` on up to the last that is not zero; None if all are. Raises `OSError`.
+
+        The copy is durable when this returns.
+        """
+        end = last_set(file, begin)
+        if end == begin:
+            return None
+        path = self._free(name)
+        copy = self._fs.open(path, size=end - begin)
+        try:
+            for at in range(begin, end, _COPIED_BYTES):
+                copy.write_at(at - begin, file.read_at(at, min(_COPIED_BYTES, end - at)))
+            copy.sync()
+        finally:
+            copy.close()
+        self._sync(path)
+        return path
+
+    def keep(self, data: bytes, name: Path) -> Path:
+        """Write bytes that are about to be replaced. Raises `OSError`."""
+        path = self._free(name)
+        self._fs.write_file(path, data)
+        self._sync(path)
+        return path
+
+    def move_folder(self, folder: Path) -> Path | None:
+        """Move a folder of the store away; where it is now, None if there was none. Raises `OSError`."""
+        if not self._fs.exists(folder):
+            return None
+        path = self._free(folder.relative_to(self.root))
+        self._fs.rename(folder, path)
+        self._sync(path)
+        self._fs.sync_folder(folder.parent)
+        return path
