@@ -251,9 +251,9 @@ def test_a_store_that_starts_on_a_full_disk_can_be_read_and_goes_on_when_there_i
         calls = SPACE_CALLS - {"create"} if is_clean else SPACE_CALLS  # the abort file, empty, finds its place
         run.disk.fail(at=at, calls=calls, error=errno.ENOSPC, lasting=True)
         store = run.open()
-        is_full = run.disk.call_count >= at
         run.check_readable(store)
         catch_up_as_possible(store)
+        is_full = run.disk.call_count >= at
         run.disk.heal()
         flush_queues(store)
         run.work(store, MORE)

@@ -176,7 +176,7 @@ class MessageStore(StoreReader):
         self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms
         self.store_clock.begin_at(last_ms)
-        self.look_on(_QUEUES_AT_START)
+        self.queues.look_on(_QUEUES_AT_START)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
 
     def _mark_open(self) -> None:
@@ -461,11 +461,14 @@ class MessageStore(StoreReader):
         self.log.space.finish(job, error)
 
     def look_on(self, queues_max: int) -> bool:
-        """Compare the next queues with the log behind the running broker; whether there is more to do."""
+        """Compare the next queues with the log behind the running broker; whether there is more to do.
+
+        What cannot be read or mended now is tried again when somebody asks for it.
+        """
         try:
             return self.problem is None and self.queues.look_on(queues_max)
         except OSError as error:
-            self.fail(f"reading queues failed: {error}")
+            _log.error("queues cannot be compared with the log", problem=told(error))
             return False
 
     def catch_up(self, effort_max: int) -> bool:

@@ -185,6 +185,9 @@ class Recovery:
     def _note_damage(self, begin: int, end: int) -> None:
         log = self._log
         log.damage.add(begin, end)
+        if end - begin < RECORD_BYTES_MIN and not end % log.segment_bytes:
+            _log.warning("blank record at the end of a log file is lost", log_offset=begin)
+            return
         file = str(log.segments.path(log.segments.start_of(begin)))
         _log.error("log is damaged: these bytes are passed over", log_offset=begin, bytes=end - begin, file=file)
 
