@@ -169,6 +169,7 @@ class MessageStore(StoreReader):
         if list(self.log.damage) != known_damage:
             self.log.damage.save(self._fs, self._damage_path)
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
+        self.queues.look_on(_QUEUES_AT_START)
         self.queues.write_behind()
         self._note_shortage(self.queues.shortage)
         self.checkpoint.confirm_log_offset = found.last_record
@@ -176,7 +177,6 @@ class MessageStore(StoreReader):
         self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms
         self.store_clock.begin_at(last_ms)
-        self.queues.look_on(_QUEUES_AT_START)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
 
     def _mark_open(self) -> None:

@@ -419,6 +419,10 @@ class QueueTable:
             self._kept_bytes -= kept_bytes
             oldest.drop_kept()
 
+    def derived(self, queues: Iterable[Queue]) -> None:
+        """A recovery has given these their units. Those that are open have them written with all others."""
+        self.touched(queue for queue in queues if self._topics.get(queue.topic, {}).get(queue.queue_id) is queue)
+
     def relieve(self, queue: Queue) -> None:
         """A recovery has given a queue so many units that they should not all wait in memory. Raises `OSError`."""
         if self._unsettled.get(queue.topic, {}).get(queue.queue_id) is queue:

@@ -393,6 +393,7 @@ class _Derivation:
                 run.add_unusual(last, code)
         for run in runs.values():
             run.end()
+        self._queues.derived(run.queue for run in runs.values())
         return last
 
 
