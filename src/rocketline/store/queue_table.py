@@ -329,14 +329,20 @@ class QueueTable:
         queue = self.get(topic, queue_id)
         return queue if queue is not None else self._add(topic, queue_id, bool(self.is_batched(topic)))
 
-    def derive(self, topic: str, queue_id: int, offset: int) -> Queue:
-        """The queue for the units of a recovery, of which the first has this queue offset. Its files are left for later
-        if they may be."""
+    def derive(self, topic: str, queue_id: int, offset: int, begin: int) -> Queue:
+        """The queue for the units of a recovery that reads the log from `begin` on, of which the first has this queue
+        offset. Its files are left for later if they may be."""
         known = self._sleeping.get(topic, {}).get(queue_id)
         is_batched = known.is_batched if known is not None else bool(self.is_batched(topic))
         awake = self._topics.get(topic, {}).get(queue_id)
-        if awake is not None or is_batched:
-            return awake or self.make(topic, queue_id)
+        if awake is not None:
+            return awake
+        if is_batched:
+            batched = self._new(topic, queue_id, is_batched)
+            batched.load(is_clean=False)
+            batched.truncate(begin)
+            self._awake(batched)
+            return batched
         queue = self._plain(topic, queue_id)
         queue.expect(offset)
         self._unsettled.setdefault(topic, {})[queue_id] = queue

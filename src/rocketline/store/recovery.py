@@ -101,7 +101,7 @@ class Recovery:
             return Recovered(0, 0, 0, 0)
         for queue in queues.awake:
             queue.truncate(begin)
-        derivation = _Derivation(log, queues, self._codes)
+        derivation = _Derivation(log, queues, self._codes, begin)
         last = derivation.take_all(self._walk(derivation, begin, log.end, last)) or last
         end = stop_of(log, begin if last is None else max(last.log_offset + last.size, begin))
         end = stop_of(log, self._proven_end(end, checkpoint))
@@ -196,7 +196,7 @@ class Recovery:
 
         If nothing but zeros follows there is nothing to keep: so a crash leaves what it has kept from the disk.
         """
-        log, known = self._log, checkpoint.logics_log_offset
+        log, known = self._log, checkpoint.logics_log_offset or -1
         if known >= end:
             _log.error("log has lost what followed its last good record", log_end=end, checkpoint=known)
         if not log.segments.is_set_from(end):
@@ -248,7 +248,7 @@ class Recovery:
             copy = self._aside.move_folder(queue.reset())
             _log.error("queue is derived anew from the log", topic=queue.topic, queue=queue.queue_id, problem=problem,
                        copy=copy and str(copy))  # fmt: skip
-        derivation = _Derivation(log, self._queues, self._codes, damaged)
+        derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)
         derivation.take_all(self._walk(derivation, log.start, log.end, None))
         for queue, before in known.items():
             expected = before.max_offset if before is not None else UNKNOWN
@@ -354,9 +354,9 @@ class _Derivation:
     """Gives queues the units of records of the log: all queues, or those in `only`."""
 
     def __init__(
-        self, log: CommitLog, queues: QueueTable, codes: TagsCodes, only: Iterable[Queue] | None = None
+        self, log: CommitLog, queues: QueueTable, codes: TagsCodes, begin: int, only: Iterable[Queue] | None = None
     ) -> None:
-        self._log, self._queues, self._codes = log, queues, codes
+        self._log, self._queues, self._codes, self._begin = log, queues, codes, begin
         self._is_selective = only is not None
         self._runs = {
             (queue.topic.encode("utf-8", "replace"), queue.queue_id): _Run(log, queues, queue) for queue in only or ()
@@ -380,7 +380,7 @@ class _Derivation:
             if run is None:
                 if self._is_selective:
                     continue
-                queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset)
+                queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset, self._begin)
                 run = runs[topic, queue_id] = _Run(self._log, self._queues, queue)
             code = codes.of(last, run.topic)
             if queue_offset == run.next_offset:
