@@ -300,7 +300,10 @@ class SendPath:
             return None
         if int(queue_id) >= max(config.write_queue_nums, config.read_queue_nums) or str(int(queue_id)) != queue_id:
             return None
-        return self._store.queues.make(topic, int(queue_id))
+        try:
+            return self._store.queues.make(topic, int(queue_id))
+        except OSError:  # it slept, and cannot be read; the handler will meet it too, and has somebody to tell
+            return None
 
     def _takes_plain(self, topic: TopicConfig) -> bool:
         name, settings = topic.topic_name, self._settings.value
