@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from broker_tables import HOST, message
-from long_steps import outcome
 from rocketline.model.ids import LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
@@ -157,7 +156,7 @@ def _read_all(store: MessageStore, topic: str, queue_id: int) -> Iterator[Stored
 
 def find_keys(store: MessageStore, key: str, topic: str = "T") -> list[int]:
     """Log offsets of the messages found by a key."""
-    return [int.from_bytes(record[28:36], "big") for record in outcome(store.query(topic, key, 64, 0, 1 << 60))]
+    return [int.from_bytes(record[28:36], "big") for record in store.query(topic, key, 64, 0, 1 << 60)]
 
 
 def catch_up(store: MessageStore) -> None:

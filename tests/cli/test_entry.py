@@ -63,7 +63,7 @@ def test_output_that_the_terminal_cannot_show_is_replaced() -> None:
 def test_output_that_cannot_be_written_is_one_line_with_status_1() -> None:
     done = run_in_shell(">/dev/full", "nameserver", "-p")
 
-    assert (done.returncode, done.stderr) == (1, "rocketline: no space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "rocketline: no space left on device; free some disk space\n")
 
 
 def test_output_that_nobody_reads_ends_quietly() -> None:

@@ -39,6 +39,7 @@ class Saving:
 
     async def __aenter__(self) -> Saving:
         await self._background.__aenter__()
+        self._thread.submit(int)  # it runs from the start on, and not from some later moment
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

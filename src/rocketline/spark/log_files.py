@@ -91,13 +91,20 @@ def broker_name(options: StoreOptions) -> str | None:
 
 
 def topic_lists(root: Path) -> Iterator[bytes]:
-    """What the broker has written down of its topics: the newest, then the one before, then each change since."""
+    """What the broker has written down of its topics: the newest, then the one before, then each change since.
+
+    It may write them right now. Changes go from the journal to the one before, and then into the table: whoever reads
+    the files in this order misses none.
+    """
+    found: dict[str, bytes] = {}
+    for name in ("topics.json.journal", "topics.json.journal.bak", "topics.json", "topics.json.bak"):
+        with suppress(OSError):
+            found[name] = (root / "config" / name).read_bytes()
     for name in ("topics.json", "topics.json.bak"):
-        with suppress(OSError):
-            yield (root / "config" / name).read_bytes()
+        if name in found:
+            yield found[name]
     for name in ("topics.json.journal.bak", "topics.json.journal"):
-        with suppress(OSError):
-            yield from (line.partition(b" ")[2] for line in (root / "config" / name).read_bytes().splitlines())
+        yield from (line.partition(b" ")[2] for line in found.get(name, b"").splitlines())
 
 
 def is_in_use(options: StoreOptions) -> bool:

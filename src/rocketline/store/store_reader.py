@@ -182,9 +182,21 @@ class StoreReader:
 
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
-    ) -> Generator[None, None, list[bytes]]:
+    ) -> list[bytes]:
         """Records of `topic` that the index has under `key`, in log order, as many as a frame carries; hashes may
-        collide. It pauses now and then. Java: queryMessage."""
+        collide. Java: queryMessage."""
+        steps = self.query_steps(topic, key, max_count, begin_ms, end_ms, index_type)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: list[bytes] = end.value
+                return found
+
+    def query_steps(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None
+    ) -> Generator[None, None, list[bytes]]:
+        """The same with pauses, for who must not take long."""
         count = min(max_count, _QUERY_MAX)
         for _ in range(_QUERY_ROUNDS):
             offsets = sorted((yield from self.index.find(topic, key, count, begin_ms, end_ms, index_type)))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from long_steps import outcome
 from rocketline.model.java_hash import tags_code
 from rocketline.store.message_store import MessageStore
 from rocketline.store.reading import ReadResult, ReadStatus
@@ -247,16 +246,16 @@ def test_messages_are_found_by_key_unique_key_and_tag(clock: FakeClock) -> None:
     for number in range(4):
         store.append(message("T", f"{number}".encode(), UNIQ_KEY=f"u{number}", KEYS=f"a k{number % 2}", TAGS="B"))
         clock.advance(10)
-    assert [found.body for found in decode_records(b"".join(outcome(store.query("T", "k1", 9, 0, 1 << 60))))] == [
+    assert [found.body for found in decode_records(b"".join(store.query("T", "k1", 9, 0, 1 << 60)))] == [
         b"1",
         b"3",
     ]
-    assert len(outcome(store.query("T", "u2", 9, 0, 1 << 60))) == 1
-    assert len(outcome(store.query("T", "a", 2, 0, 1 << 60))) == 2
-    assert len(outcome(store.query("T", "B", 9, 0, 1 << 60, "T"))) == 4
-    assert outcome(store.query("T", "B", 9, 0, 1 << 60)) == []
-    assert outcome(store.query("U", "k1", 9, 0, 1 << 60)) == []
-    assert len(outcome(store.query("T", "a", 9, 1_700_000_010_000, 1_700_000_020_000))) == 2
+    assert len(store.query("T", "u2", 9, 0, 1 << 60)) == 1
+    assert len(store.query("T", "a", 2, 0, 1 << 60)) == 2
+    assert len(store.query("T", "B", 9, 0, 1 << 60, "T")) == 4
+    assert store.query("T", "B", 9, 0, 1 << 60) == []
+    assert store.query("U", "k1", 9, 0, 1 << 60) == []
+    assert len(store.query("T", "a", 9, 1_700_000_010_000, 1_700_000_020_000)) == 2
     store.close()
 
 
@@ -265,6 +264,6 @@ def test_a_key_whose_records_are_gone_is_not_found(clock: FakeClock) -> None:
     fill(store, 20)
     flush(store)
     store.log.drop_first()
-    assert outcome(store.query("T", "k0", 9, 0, 1 << 60)) == []
-    assert len(outcome(store.query("T", "k19", 9, 0, 1 << 60))) == 1
+    assert store.query("T", "k0", 9, 0, 1 << 60) == []
+    assert len(store.query("T", "k19", 9, 0, 1 << 60)) == 1
     store.close()

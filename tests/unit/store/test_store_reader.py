@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from long_steps import outcome
 from rocketline.model.ids import LogOffset
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
@@ -152,9 +151,9 @@ def test_record_is_not_given_before_it_is_flushed(clock: FakeClock) -> None:
 def test_query_gives_records_in_the_order_of_the_log_and_at_most_as_many_as_asked(store: MessageStore) -> None:
     sent = [store.append(message("T", b"x", KEYS="same")) for _ in range(6)]
     assert find_keys(store, "same") == [one.log_offset for one in sent]
-    assert len(outcome(store.query("T", "same", 2, 0, 1 << 60))) == 2
-    assert outcome(store.query("T", "other", 9, 0, 1 << 60)) == []
-    assert outcome(store.query("U", "same", 9, 0, 1 << 60)) == []
+    assert len(store.query("T", "same", 2, 0, 1 << 60)) == 2
+    assert store.query("T", "other", 9, 0, 1 << 60) == []
+    assert store.query("U", "same", 9, 0, 1 << 60) == []
 
 
 def test_query_does_without_records_that_are_gone(clock: FakeClock) -> None:

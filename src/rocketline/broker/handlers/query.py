@@ -44,7 +44,7 @@ class QueryHandlers:
     def _found(self, asked: QueryMessageRequestHeader, max_count: int) -> Steps[Command]:
         records: list[bytes] = []
         if max_count:
-            records = yield from self._store.query(
+            records = yield from self._store.query_steps(
                 asked.topic, asked.key, max_count, asked.begin_timestamp, asked.end_timestamp, asked.index_type
             )
         store_ms, log_offset = self._store.index.last_update
