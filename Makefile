@@ -12,6 +12,8 @@ FUZZ_READY := $(VENV)/.fuzz-ready
 SDP_READY := $(VENV)/.sdp-ready
 # Three at once on two cores: they wait for servers and clocks most of the time. Groups go out in the order of tests/conftest.py.
 PYTEST_GROUPS := $(BIN)/python -m pytest -q -n 3 --dist loadgroup --no-loadscope-reorder --durations=30
+# One after the other: three processes with a JVM or two each are more than two cores can bear, and foreign clients give up.
+PYTEST_ALONE := $(BIN)/python -m pytest -q --durations=30
 INTEROP_TESTS := tests/interop tests/scenarios tests/cli tests/spark tests/docs
 
 # Bytecode is kept, whatever the caller's shell says: a server compiles half a second longer without it, and so does
@@ -65,10 +67,12 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff check --fix .
 
 interop: $(READY) $(SDP_READY)  ## each journey once with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
-	@$(PYTEST_GROUPS) -m 'interop and (journey or not thorough)' $(INTEROP_TESTS)
+	@$(PYTEST_ALONE) -m 'interop and not spark and (journey or not thorough)' $(INTEROP_TESTS)
+	@$(PYTEST_ALONE) -m 'interop and spark and (journey or not thorough)' $(INTEROP_TESTS)
 
 interop-all: $(READY) $(SDP_READY)  ## the same at large counts, with every option, seed and end, on either broker: an hour
-	@$(PYTEST_GROUPS) -m interop $(INTEROP_TESTS)
+	@$(PYTEST_ALONE) -m 'interop and not spark' $(INTEROP_TESTS)
+	@$(PYTEST_ALONE) -m 'interop and spark' $(INTEROP_TESTS)
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver

@@ -28,7 +28,6 @@ settings.register_profile("rocketline", deadline=None, derandomize=True)
 settings.load_profile("rocketline")
 
 _LONGEST = (
-    "pipelines",
     "spark",
     "cluster of scenarios",
     "test_client_mixed_groups",
@@ -111,12 +110,9 @@ def _has_values(item: pytest.Function, values: Mapping[str, object]) -> bool:
 
 
 def _group(item: pytest.Function) -> str | None:
-    """Tests that share servers, or a session of Spark, are one worker's: in two they would start them twice.
-
-    Spark's are too many for one: those that run pipelines in their session are another's.
-    """
+    """Tests that share servers, or a session of Spark, are one worker's: in two they would start them twice."""
     if item.get_closest_marker("spark") is not None:
-        return "pipelines" if item.path.stem.startswith(("test_pipeline", "test_table", "test_examples")) else "spark"
+        return "spark"
     if item.get_closest_marker("interop") is None:
         return None
     return f"cluster of {item.path.parent.name}" if "cluster" in item.fixturenames else item.path.stem
