@@ -43,8 +43,11 @@ EXPECTED = {
     # All queues would be reset, or to another place than was meant.
     Case(222, "no timestamp", 0, 1): 1,
     Case(222, "bad timestamp", 0, 1): 6,
-    Case(222, "bad queueId", 0, 1): 8,
+    Case(222, "bad queueId", 0, 1): 9,
     Case(222, "bad offset", 0, 1): 6,
+    # Offsets of queues that no topic can have, and of groups that may not be made, would stay for ever.
+    Case(15, "bad queueId", 0, 29): 3,
+    Case(314, "bad destGroup", 0, 26): 11,
     # To ask for the bounds of a queue makes it.
     Case(321, "bad queueId", 0, 1): 1,
     Case(321, "bad topic", 0, 1): 1,
