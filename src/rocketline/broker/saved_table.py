@@ -75,8 +75,10 @@ class SavedTable(Generic[Config]):
         `others` are the same for the further fields."""
         now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
         data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
+        # The first line of all says what was there before, too: whoever reads the folder has no table yet.
+        told = changes if self._is_written else {**self.entries, **changes}
         content: dict[str, Any] = {
-            self._field: {name: None if config is None else to_value(config) for name, config in changes.items()}
+            self._field: {name: None if config is None else to_value(config) for name, config in told.items()}
         }
         before = to_value(self.data_version) if self._is_written else None
         self._journal.append(Change(before, to_value(data_version), {**content, **(others or {})}))
