@@ -70,6 +70,12 @@ def _contestant(name: str, home: Path, stack: ExitStack) -> Contestant:
     return Contestant(start=partial(start_rocketline, has_speed=has_speed), measured=measured, is_compiling=False)
 
 
+def _before(checkout: Path) -> Contestant:
+    """Ours, as it is in another checkout."""
+    start = partial(start_rocketline, has_speed=True, checkout=checkout.resolve(strict=True))
+    return Contestant(start=start, measured=Measured(label=checkout.name), is_compiling=False)
+
+
 def _shape(text: str) -> Shape:
     found = re.fullmatch(r"(\d+)[x×](\d+)", text)
     if not found:
@@ -81,6 +87,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Our broker beside Apache's.")
     parser.add_argument("--only", action="append", choices=_NAMES, help="this broker; may be given again")
     parser.add_argument("--bare", action="store_true", help="also ours without any extra package")
+    parser.add_argument(
+        "--before", type=Path, metavar="CHECKOUT", help="ours beside the code in another checkout of it"
+    )
     parser.add_argument("--part", action="append", choices=_PARTS, help="this part; may be given again")
     parser.add_argument("--work", action="append", type=Work, choices=list(Work), help="this load only")
     parser.add_argument("--shape", action="append", type=_shape, help="CONNECTIONSxIN_FLIGHT only, such as 8x64")
@@ -109,27 +118,30 @@ def main() -> None:
     """Measure, print the table; keep the figures if everything was measured."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # and so end what was started, like a Ctrl-C
     asked, console = _parse(), Console(width=None if sys.stdout.isatty() else 140)
-    is_narrowed = any((asked.work, asked.shape, asked.body, asked.part, asked.only))
-    names = [name for name in _NAMES if name in (asked.only or (_APACHE, _OURS)) or (name == _BARE and asked.bare)]
+    is_narrowed = any((asked.work, asked.shape, asked.body, asked.part, asked.only, asked.before))
+    usual = (_OURS,) if asked.before else (_APACHE, _OURS)
+    names = [name for name in _NAMES if name in (asked.only or usual) or (name == _BARE and asked.bare)]
     parts = asked.part or (["loads"] if any((asked.work, asked.shape, asked.body)) else _PARTS)
     plan = _plan(asked)
     with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
         try:
             program = loadgen.build(CACHE)
-            contestants = [_contestant(name, Path(folder), stack) for name in names]
+            before = [_before(asked.before)] if asked.before else []
+            contestants = before + [_contestant(name, Path(folder), stack) for name in names]
         except (LoadError, RocketlineError, OSError) as error:
             sys.exit(f"The benchmark could not begin. {error}")
         problem = run(Contest(plan, program, Path(folder), contestants, console), parts)
     measured = [contestant.measured for contestant in contestants]
     lines, labels = list(report.rows(measured, plan.crash_log_bytes)), [broker.label for broker in measured]
-    is_compared = _APACHE in names and len(names) > 1
-    console.print(tables.table(report.TITLE if is_compared else "Medians", lines, labels, is_compared=is_compared))
+    is_contest = _APACHE in names and len(names) > 1
+    title = report.TITLE if is_contest else "Medians"
+    console.print(tables.table(title, lines, labels, is_compared=is_contest or bool(asked.before)))
     if problem:
         sys.exit(f"The benchmark could not be finished. {problem}")
     if asked.quick:
         console.print("A quick run shows that everything works. It is too short to compare anything.")
         return
-    for line in _closing_lines(measured, lines, labels, is_compared=is_compared):
+    for line in _closing_lines(measured, lines, labels, is_contest=is_contest):
         console.print(line, highlight=False)
     if not is_narrowed:
         date = dt.datetime.now(tz=dt.UTC).date().isoformat()
@@ -139,9 +151,9 @@ def main() -> None:
 
 
 def _closing_lines(
-    measured: Sequence[Measured], lines: Sequence[Row], labels: Sequence[str], *, is_compared: bool
+    measured: Sequence[Measured], lines: Sequence[Row], labels: Sequence[str], *, is_contest: bool
 ) -> Iterator[str]:
-    if is_compared:
+    if is_contest:
         yield from report.goal_lines(lines, labels)
     runs = [run for broker in measured for runs in broker.loads.values() for run in runs]
     if runs:

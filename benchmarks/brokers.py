@@ -62,18 +62,27 @@ def start_apache(release: Release, name_servers: Sequence[str], home: Path, *, i
 
 
 def start_rocketline(
-    home: Path, *, has_speed: bool, is_sync: bool = False, name_server_port: int | None = None
+    home: Path,
+    *,
+    has_speed: bool,
+    is_sync: bool = False,
+    name_server_port: int | None = None,
+    checkout: Path | None = None,
 ) -> Server:
-    """`rocketline serve`, name server and broker in one process, in its default configuration but for `is_sync`."""
+    """`rocketline serve`, name server and broker in one process, in its default configuration but for `is_sync`.
+
+    With a `checkout`, the code that is there instead of this.
+    """
     home.mkdir(parents=True, exist_ok=True)
     port, config = free_port(), home / "broker.conf"
     config.write_text(format_properties(_SYNC_FLUSH if is_sync else {}), "ascii")
     ports = ["--nameserver-port", str(name_server_port or free_port()), "--broker-port", str(port)]
     places = ["--host", LOOPBACK, "--dir", str(home / "data"), "-c", str(config)]
     command = [*rocketline_command(has_speed=has_speed), "serve", *ports, *places]
-    label = rocketline_label(has_speed=has_speed)
+    label = str(checkout) if checkout else rocketline_label(has_speed=has_speed)
+    environment = {"HOME": str(home)} | ({"PYTHONPATH": str(checkout / "src")} if checkout else {})
     began = time.perf_counter()
-    process = ServerProcess(label, command, port=port, output=home / "output.txt", environment={"HOME": str(home)})
+    process = ServerProcess(label, command, port=port, output=home / "output.txt", environment=environment)
     server = answering(label, process, began, _obstacle_to_sends, timeout_s=_START_TIMEOUT_S)
     check_speed(server, has_speed=has_speed)
     return server

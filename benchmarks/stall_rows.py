@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rocketline.model.message import Message
-from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.properties import format_properties
@@ -143,8 +142,10 @@ def _lock(queues: int) -> Command:
     return Command(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode())
 
 
-def _batch(count: int) -> Command:
-    return send(PROBED, encode_batch([Message(PROBED, b"")] * count), is_batch=True)
+def _batch(count: int, properties: bytes = b"") -> Command:
+    size = struct.calcsize(">iiiiih") + len(properties)
+    member = struct.pack(">iiiiih", size, 0, 0, 0, 0, len(properties)) + properties
+    return send(PROBED, member * count, is_batch=True)
 
 
 def _registration(topics: int, *, dialect: bool = False) -> Callable[[int], Iterator[Command]]:
@@ -179,6 +180,8 @@ ROWS: Final = (
     Row(name="messages with 10,667 keys", asked=_over_and_over(_many_keys())),
     Row(name="a kill after 2,000 of them", prepared=lambda: [_many_keys()] * 2000, is_killed=True),
     Row(name="batches of 10,000 messages", asked=_over_and_over(_batch(10_000))),
+    Row(name="batches of 32,767 messages", asked=_over_and_over(_batch(32_767))),
+    Row(name="batches of 10,000 unusual messages", asked=_over_and_over(_batch(10_000, b"TAGS\x01x"))),
     Row(
         name="messages with 3,000 properties",
         asked=_over_and_over(send(PROBED, properties=format_properties({f"p{n}": "v" for n in range(3000)}))),

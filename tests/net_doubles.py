@@ -8,6 +8,7 @@ from typing import Any
 from rocketline.clock import Clock
 from rocketline.hot import HotPath
 from rocketline.net.channel import Channel, ChannelLimits, Dispatch, Outcome
+from rocketline.net.turns import LongTurns
 from rocketline.wire import frame
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command, response
@@ -91,6 +92,7 @@ class RecordingOwner:
         self.limits = limits or ChannelLimits()
         self.hot_path = hot_path
         self.read_buffer = memoryview(bytearray(256 * 1024))
+        self.long_turns: LongTurns | None = None
         self.serialize_type = SerializeType.JSON
         self.requests: list[Command] = []
         self.closed: list[tuple[Channel, Exception | None]] = []

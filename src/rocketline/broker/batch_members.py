@@ -15,7 +15,7 @@ from rocketline.wire.properties import VALUE_END
 NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG)
 """A message with one of these is sent by itself."""
 _SPECIAL_NAMES: Final = tuple(name.encode() for name in (*NOT_IN_A_BATCH, property_names.INNER_NUM))
-_VALUE_END: Final = VALUE_END.encode()
+_PLAIN_ENDS: Final = frozenset({VALUE_END.encode(), b""})
 
 
 def may_be_special(properties: bytes) -> bool:
@@ -26,13 +26,13 @@ def may_be_special(properties: bytes) -> bool:
 def are_plain(members: Sequence[BatchEntry]) -> bool:
     """They can be stored as they came."""
     every = [properties for _, _, properties in members]
-    return all(one.endswith(_VALUE_END) for one in every) and not may_be_special(b"".join(every))
+    return {one[-1:] for one in every} <= _PLAIN_ENDS and not may_be_special(b"".join(every))
 
 
 def plain_members(body: bytes) -> list[BatchEntry] | None:
     """The messages in a batch's body; None unless all is as usual."""
     try:
-        members = split_batch(body)
+        members = split_batch(body, BATCH_MESSAGES_MAX + 1)
     except RemoteProtocolError:
         return None
     if len(members) > BATCH_MESSAGES_MAX or not are_plain(members):

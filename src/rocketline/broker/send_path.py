@@ -50,6 +50,8 @@ _END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
 _HEADER_STARTS: Final = (b'{"code":310,', b'{"code":320,')
 _HEADER_BYTES_MAX: Final = 64 * 1024
 _MESSAGES_MAX: Final = 512
+_TURN_BYTES_MAX: Final = 1024 * 1024
+"""A turn that has laid out more is over at once: whoever comes next should not pay for it."""
 _KEPT_MAX: Final = 10_000
 _KEPT_NAMES_MAX: Final = 1024
 _BATCH_PROPERTIES: Final = frozenset({property_names.WAIT, property_names.UNIQ_KEY})
@@ -96,10 +98,11 @@ class _Run:
 class _Turn:
     """What one turn of the loop laid out: a batch that is still open, the runs in it, and what is to be counted."""
 
-    __slots__ = ("batch", "begin_s", "problem", "runs", "tally", "writer")
+    __slots__ = ("batch", "begin", "begin_s", "problem", "runs", "tally", "writer")
 
     def __init__(self, batch: AppendBatch, begin_s: float) -> None:
         self.batch, self.writer, self.begin_s = batch, batch.open(), begin_s
+        self.begin = self.writer.position
         self.runs: list[_Run] = []
         self.problem: StoreError | OSError | None = None
         """Why no more could be laid out."""
@@ -160,7 +163,7 @@ class SendPath:
             turn.problem = error
         if run.messages:
             turn.runs.append(run)
-        if turn.problem is not None:
+        if turn.problem is not None or turn.writer.position - turn.begin > _TURN_BYTES_MAX:
             self.settle()
         return start, b"", run.awaited
 

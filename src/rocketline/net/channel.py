@@ -7,7 +7,8 @@ Flow control, so that no peer can make us hold more than a bounded amount for it
 - A request that must not be handled yet stops the reading. Until one comes we read on, because the peer may be stuck
   with its answers to our own requests: if both ends waited for the other to read, neither ever would.
 - One turn of the loop handles frames until 256 KiB of answers are made or 10 ms are over; the rest waits for the next
-  turn, so that the transport can tell us that it is full, and so that other connections get theirs.
+  turn, so that the transport can tell us that it is full, and so that other connections get theirs. Whoever needed
+  10 ms stands in line with others who did before it is served again (`LongTurns`).
 - Requests of our own are bounded by `Connection`.
 """
 
@@ -33,13 +34,17 @@ from rocketline.errors import (
 from rocketline.hot import HotPath
 from rocketline.net.entry import Entry
 from rocketline.net.tls import TlsLayer
+from rocketline.net.turns import LONG_S, LongTurns
 from rocketline.wire import frame, header_json
 from rocketline.wire.codes import ResponseCode, SerializeType
 from rocketline.wire.command import RESPONSE_FLAG, Command, response
 from rocketline.wire.connection import Connection
 
 _TURN_BYTES_MAX: Final = 256 * 1024
-_TURN_S_MAX: Final = 0.01
+_TIMED_BYTES_MIN: Final = 8 * 1024
+"""What the hot path takes of a read that is smaller is no long work, whatever it is."""
+_LONG_BYTES: Final = 64 * 1024
+"""A frame that is longer may bring work for a long turn."""
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _PREFIX: Final = struct.Struct(">II")
 _EXPIRY_S_MIN: Final = 0.02
@@ -110,6 +115,11 @@ class Owner(Protocol):
         ...
 
     @property
+    def long_turns(self) -> LongTurns | None:
+        """Shared likewise; None if nobody else waits, whatever a peer brings."""
+        ...
+
+    @property
     def dispatch(self) -> Dispatch: ...
 
     @property
@@ -135,9 +145,11 @@ class Channel(asyncio.BufferedProtocol):
         "_entry",
         "_expiry",
         "_expiry_due_s",
+        "_has_long_turn",
         "_is_flush_due",
         "_is_handling",
         "_is_holding",
+        "_is_slow",
         "_is_stopped",
         "_is_turn_over",
         "_is_write_paused",
@@ -170,6 +182,8 @@ class Channel(asyncio.BufferedProtocol):
         self._is_flush_due = self._is_handling = False
         self._is_write_paused = self._is_turn_over = False
         self._is_holding = False  # the next frame is a request that must not be handled yet
+        self._is_slow = False  # what it asked for last took long: it stands in line with others of its kind
+        self._has_long_turn = False
         self._is_stopped = False  # no frame is handled and nothing is read: one of the bounds above was reached
         self._drained: asyncio.Future[None] | None = None
         self._deadlines: dict[int, _Deadline] = {}
@@ -245,7 +259,7 @@ class Channel(asyncio.BufferedProtocol):
         data = bytes(owner.read_buffer[:nbytes])
         if self._entry is not None or self._tls is not None:
             self._receive(data)
-        elif owner.hot_path is None or self._reader.waiting_bytes or self._is_full:
+        elif owner.hot_path is None or self._reader.waiting_bytes or self._is_full or self._is_slow:
             self._reader.feed(data)
             self._handle_frames()
         else:
@@ -302,6 +316,8 @@ class Channel(asyncio.BufferedProtocol):
         finally:
             self._is_handling = False
         self._unanswered += later
+        if len(data) >= _TIMED_BYTES_MIN and self._owner.clock.monotonic() >= self.read_s + LONG_S:
+            self._is_slow = True
         if at == len(data) and not self._out:
             if replies:
                 self._send(replies)
@@ -320,8 +336,11 @@ class Channel(asyncio.BufferedProtocol):
 
         `is_cold`: the hot path has seen the first of them already and does not want it.
         """
+        if self._must_stand_in_line:
+            self._end_turn(is_long=True)
+            return
         reader, hot_path, clock = self._reader, self._owner.hot_path, self._owner.clock
-        end_s = clock.monotonic() + _TURN_S_MAX
+        end_s, is_long = clock.monotonic() + LONG_S, self._is_slow
         self._is_handling = True
         try:
             if hot_path is None:
@@ -329,23 +348,27 @@ class Channel(asyncio.BufferedProtocol):
             while not self._is_stopped:
                 if hot_path is not None and not is_cold and not self._is_full:
                     room = _TURN_BYTES_MAX - self._out_bytes
-                    reader.at, replies, later = hot_path(self, reader.data, reader.at, room)
+                    at = reader.at
+                    reader.at, replies, later = hot_path(self, reader.data, at, room)
                     if replies:
                         self._out.append(replies)
                         self._out_bytes += len(replies)
                     self._unanswered += later
+                    is_long = clock.monotonic() >= end_s if reader.at > at else is_long
                 is_cold = False
                 if self._out_bytes < _TURN_BYTES_MAX:
                     whole = reader.take()
                     if whole is None:
                         break
                     self._handle(whole)
-                if self._out_bytes >= _TURN_BYTES_MAX or clock.monotonic() >= end_s:
-                    self._end_turn()
+                    is_long = clock.monotonic() >= end_s
+                if is_long or self._out_bytes >= _TURN_BYTES_MAX:
+                    self._end_turn(is_long=is_long)
         except ProtocolError as error:
             self._fail(error)
         finally:
             self._is_handling = False
+            self._is_slow = is_long
         if self._out_bytes:
             self._flush()
 
@@ -409,14 +432,23 @@ class Channel(asyncio.BufferedProtocol):
         """Whether the peer's requests have to wait: it does not take our answers, or too many are still due."""
         return self._is_write_paused or self._unanswered >= self._owner.limits.unanswered_max
 
-    def _end_turn(self) -> None:
+    @property
+    def _must_stand_in_line(self) -> bool:
+        may_be_long = self._is_slow or self._reader.is_next_longer(_LONG_BYTES)
+        return may_be_long and not self._has_long_turn and self._owner.long_turns is not None
+
+    def _end_turn(self, *, is_long: bool) -> None:
+        if self._is_turn_over:
+            return
         self._is_turn_over = True
         self._stop()
-        asyncio.get_running_loop().call_soon(self._begin_turn)
+        line = self._owner.long_turns if is_long else None
+        (line.wait if line is not None else asyncio.get_running_loop().call_soon)(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        self._is_turn_over = False
+        self._is_turn_over, self._has_long_turn = False, True
         self._go_on()
+        self._has_long_turn = False
 
     def _stop(self) -> None:
         self._is_stopped = True

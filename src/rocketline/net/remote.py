@@ -32,6 +32,7 @@ class Remote:
     """
 
     hot_path = None
+    long_turns = None
 
     def __init__(
         self,

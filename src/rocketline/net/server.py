@@ -18,6 +18,7 @@ from rocketline.net.entry import Entry
 from rocketline.net.listening import Held, listen
 from rocketline.net.open_channels import OpenChannels
 from rocketline.net.tls import ServerTls
+from rocketline.net.turns import LongTurns
 
 _READ_BUFFER_BYTES = 256 * 1024
 _HEADER_BYTES_MAX = 1024 * 1024
@@ -60,6 +61,7 @@ class Server:
         self.hot_path = hot_path
         self.serialize_type = network.serialize_type
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
+        self.long_turns = LongTurns()
         self.limits = _limits(network)
         self.channels = OpenChannels(self.clock, network.idle_close_s, lambda: on_event(ChannelEvent.IDLE))
         self._network, self._tls_mode, self._tls = network, tls.server_mode, ServerTls(tls)

@@ -76,6 +76,7 @@ class ConsumeQueue:
     __slots__ = (
         "_near",
         "_near_first",
+        "_own_first",
         "_segments",
         "_tail",
         "_tail_first",
@@ -103,8 +104,10 @@ class ConsumeQueue:
         self._tail = bytearray()
         self._tail_first = 0  # the queue offset of the first unit in the tail
         self._written = 0  # units before this queue offset are in the files
+        self._own_first = 0  # units from this queue offset on were derived by this process, and are not looked at again
         self.check_units: CheckUnits = _unchecked
-        """Told of units that were read from the files, and of the queue offset of the first; gives the right ones."""
+        """Told of units of others that were read from the files, and of the queue offset of the first; gives the right
+        ones."""
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}:{self.queue_id} {self.min_offset}..{self.max_offset}>"
@@ -148,7 +151,7 @@ class ConsumeQueue:
 
     def expect(self, offset: int) -> None:
         """Recovery gives this queue its units from `offset` on; its files are looked at later, by `settle`."""
-        self.max_offset = self.next_offset = self._written = self._tail_first = offset
+        self.max_offset = self.next_offset = self._written = self._tail_first = self._own_first = offset
 
     def settle(self, *, is_first: bool) -> tuple[str | None, int]:
         """Find the files of a queue whose newest units were derived, and let nothing follow on these.
@@ -176,7 +179,7 @@ class ConsumeQueue:
         self._segments.remove_all()
         start = self._segments.start_of(self._tail_first * UNIT_BYTES) // UNIT_BYTES
         self._tail[:0] = PRE_BLANK * (self._tail_first - start)
-        self._tail_first = self._written = start
+        self._tail_first = self._written = self._own_first = start
 
     def _read_files(self, position: int, end: int) -> bytes:
         """All bytes of the files between two positions."""
@@ -224,7 +227,7 @@ class ConsumeQueue:
     def reset(self) -> Path:
         """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
         self._segments.forget_all()
-        self.min_offset = self.max_offset = self.next_offset = self._written = self._tail_first = 0
+        self.min_offset = self.max_offset = self.next_offset = self._written = self._tail_first = self._own_first = 0
         self.max_log_offset = -1
         self._near = b""
         self._tail.clear()
@@ -260,7 +263,7 @@ class ConsumeQueue:
     def _restart(self, offset: int) -> None:
         """Let the queue end before `offset`."""
         self._near = b""
-        self.max_offset = self.next_offset = self._written = self._tail_first = offset
+        self.max_offset = self.next_offset = self._written = self._tail_first = self._own_first = offset
         self._tail.clear()
         last = self._segments.read((offset - 1) * UNIT_BYTES, UNIT_BYTES) if offset else b""
         log_offset, size, _ = UNIT.unpack(last) if last else (-1, 0, 0)
@@ -317,7 +320,7 @@ class ConsumeQueue:
         else:
             self._tail.clear()
             self._tail_first = offset
-        self._written = min(self._written, offset)
+        self._written, self._own_first = min(self._written, offset), min(self._own_first, offset)
         self.max_offset = self.next_offset = offset
         self.min_offset = min(self.min_offset, offset)
 
@@ -418,7 +421,9 @@ class ConsumeQueue:
         if at < 0 or at + count * UNIT_BYTES > len(self._near):
             wanted = min(max(count, _NEAR_UNITS), self._tail_first - offset)
             units = self._segments.read(offset * UNIT_BYTES, wanted * UNIT_BYTES)
-            self._near, self._near_first, at = self.check_units(self, offset, units), offset, 0
+            if offset < self._own_first:
+                units = self.check_units(self, offset, units)
+            self._near, self._near_first, at = units, offset, 0
         return self._near[at : at + count * UNIT_BYTES]
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:

@@ -74,7 +74,9 @@ class IndexBuilder:
         """Records were dispatched. Raises `OSError`; they wait in memory then."""
         if self._index is not None and self._behind_at is None:
             records = [
-                (queue.topic, keys, log_offset, store_ms) for queue, log_offset, _, _, store_ms, keys, _ in entries
+                (queue.topic, keys, log_offset, store_ms)
+                for queue, log_offset, _, _, store_ms, keys, _ in entries
+                if keys
             ]
             if not self._index.add(records):
                 self._behind_at = records[0][2]

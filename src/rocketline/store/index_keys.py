@@ -19,7 +19,6 @@ Weighed: TypeAlias = "tuple[Any, Any] | None"
 _WANTED: Final = (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)
 _KEY_NAMES: Final = tuple(f"{name}{NAME_END}" for name in _WANTED)
 _NAME_END, _VALUE_END = ord(NAME_END), ord(VALUE_END)
-_BLANK: Final = b" "
 _CHARACTERS: Final = 16
 """So many characters of a long key take as long as a short key."""
 _KEPT_BYTES_MAX: Final = 1024
@@ -55,18 +54,15 @@ def effort(indexed: Sequence[Indexed]) -> int:
     >>> effort([b"KEYS\x01a b c\x02"]), effort([(None, "k " * 100, None)])
     (2, 112)
     """
+    # Every message that is stored comes by here, so all of a call are counted at once: nearly always they are alike.
     try:
-        stored = b"".join(indexed)  # type: ignore[arg-type]  # nearly always they are
-        return stored.count(_BLANK) + len(stored) // _CHARACTERS
+        if type(indexed[0]) is bytes:
+            stored = b"".join(indexed)  # type: ignore[arg-type]
+            return stored.count(b" ") + len(stored) // _CHARACTERS
+        texts = "".join([text for keys in indexed for text in keys if text])  # type: ignore[misc]
     except TypeError:
-        return sum(map(_effort_of_one, indexed))
-
-
-def _effort_of_one(found: Indexed) -> int:
-    if isinstance(found, bytes):
-        return effort([found])
-    keys = found[1] or ""
-    return keys.count(" ") + sum(map(len, filter(None, found))) // _CHARACTERS
+        return sum(effort([found]) for found in indexed)
+    return texts.count(" ") + len(texts) // _CHARACTERS
 
 
 def pieces(found: Indexed, keys_max: int) -> list[Indexed]:

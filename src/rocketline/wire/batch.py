@@ -82,11 +82,12 @@ def decode_batch(data: bytes, topic: str) -> list[Message]:
     ]
 
 
-def split_batch(data: bytes) -> list[BatchEntry]:
-    """The same, with the properties as they came."""
+def split_batch(data: bytes, count_max: int | None = None) -> list[BatchEntry]:
+    """The same, with the properties as they came; at most the first `count_max`."""
     entries: list[BatchEntry] = []
     at, size_of_all, fixed_bytes, least = 0, len(data), _FIXED.size, _ENTRY_BYTES_MIN
-    while at < size_of_all:
+    count_max = size_of_all if count_max is None else count_max
+    while at < size_of_all and len(entries) < count_max:
         size, flag, body_bytes = _SIZES(data, at) if size_of_all - at >= least else (0, 0, 0)
         body_at, end = at + fixed_bytes, at + size
         body_end = body_at + body_bytes

@@ -98,6 +98,11 @@ class FrameReader:
         """How many bytes were fed and not yet taken."""
         return len(self.data) - self.at + len(self._partial)
 
+    def is_next_longer(self, size: int) -> bool:
+        """Whether a frame of more than so many bytes comes next, and is whole."""
+        left = len(self.data) - self.at
+        return left > size and left > int.from_bytes(self.data[self.at : self.at + 4], "big") > size
+
     def feed(self, data: bytes) -> None:
         """Append what came in. Memory grows with the bytes that came, never with a length that a peer announces."""
         if self.at < len(self.data):

@@ -9,10 +9,13 @@ from rocketline.clock import SystemClock
 from rocketline.errors import ConnectionLostError, OverloadedError, RemoteProtocolError, RequestTimeoutError
 from rocketline.hot import HotPeer
 from rocketline.net.channel import LATER, Channel, ChannelLimits, Outcome
+from rocketline.net.turns import LongTurns
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from rocketline.wire.codes import ResponseCode, SerializeType
 from rocketline.wire.command import ONEWAY_FLAG, Command, response
+
+LONG = 999
 
 
 def request(opaque: int, *, code: int = 105, body: bytes = b"", flag: int = 0) -> bytes:
@@ -565,3 +568,64 @@ def _answer(opaque: int, code: int = 0) -> bytes:
     answer = response(code)
     answer.opaque = opaque
     return frame.encode(answer)
+
+
+async def test_connections_with_long_work_take_turns_and_others_go_between(clock: FakeClock) -> None:
+    handled: list[str] = []
+
+    def work(channel: Channel, request: Command) -> Outcome:
+        clock.advance(0.02 if request.code == LONG else 0)
+        handled.append(f"{channel.peer} {request.opaque}")
+        return response(0)
+
+    owner = RecordingOwner(clock, work)
+    owner.long_turns = LongTurns()
+    slow, other, quick = (connected(owner)[0] for _ in range(3))
+    for number, channel in enumerate((slow, other, quick)):
+        channel.peer = ("slow", "other", "quick")[number]
+    for channel in (slow, other):
+        feed(channel, request(1, code=LONG))
+    assert handled == ["slow 1", "other 1"]  # what nobody could know
+    for channel in (slow, other):
+        feed(channel, request(2, code=LONG))
+    feed(quick, request(2))
+    assert handled[2:] == ["quick 2"]
+    while len(handled) < 4:
+        await turn()
+    feed(quick, request(3))
+    while len(handled) < 6:
+        await turn()
+    assert handled[3:] == ["slow 2", "quick 3", "other 2"]
+
+
+async def test_connection_that_is_quick_again_leaves_the_line(clock: FakeClock) -> None:
+    def work(channel: Channel, request: Command) -> Outcome:
+        clock.advance(0.02 if request.code == LONG else 0)
+        return response(0)
+
+    owner = RecordingOwner(clock, work)
+    owner.long_turns = LongTurns()
+    channel, transport = connected(owner)
+    feed(channel, request(1, code=LONG))
+    feed(channel, request(2))
+    while len(transport.commands()) < 2:
+        await turn()
+    await turn()
+    feed(channel, request(3))
+    await turn()
+    assert [answer.opaque for answer in transport.commands()] == [1, 2, 3]
+    assert not len(owner.long_turns)
+
+
+async def test_long_frame_waits_for_a_turn_in_which_it_is_the_only_one(clock: FakeClock) -> None:
+    owner = RecordingOwner(clock)
+    owner.long_turns = LongTurns()
+    first, second = connected(owner)[0], connected(owner)[0]
+    for channel in (first, second):
+        feed(channel, request(1, body=bytes(70_000)))
+    assert not owner.requests
+    counts = []
+    while len(owner.requests) < 2:
+        await turn()
+        counts.append(len(owner.requests))
+    assert counts.count(1) > 1

@@ -193,12 +193,12 @@ class SendHandlers:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
         _refuse_special(batch.properties)
         try:
-            members = split_batch(batch.body)
+            members = split_batch(batch.body, BATCH_MESSAGES_MAX + 1)
         except RemoteProtocolError as error:
             raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if len(members) > BATCH_MESSAGES_MAX:
             raise _RefusalError(
-                ResponseCode.MESSAGE_ILLEGAL, f"{len(members)} messages; a batch has at most {BATCH_MESSAGES_MAX}"
+                ResponseCode.MESSAGE_ILLEGAL, f"a batch has at most {BATCH_MESSAGES_MAX} messages; this one has more"
             )
         if is_batched(topic) and property_names.UNIQ_KEY in batch.properties:
             batch.properties[property_names.INNER_NUM] = str(len(members))
