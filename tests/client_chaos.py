@@ -155,7 +155,8 @@ class Chaos:
     seed: int
     ledger: Ledger = field(default_factory=Ledger)
     faults: Counter[str] = field(default_factory=Counter)
-    _is_sent: threading.Event = field(default_factory=threading.Event)
+    _is_over: threading.Event = field(default_factory=threading.Event)
+    """All is sent, or something went wrong that should not: threads are not cancelled, they have to look."""
 
     async def run(self, *, patience_s: float) -> None:
         """All of it; then wait for what is missing, `patience_s` at most."""
@@ -172,7 +173,7 @@ class Chaos:
                         group.create_task(asyncio.to_thread(self._send_plain))
                         group.create_task(self._send_ordered())
                 finally:
-                    self._is_sent.set()
+                    self._is_over.set()
             deadline_s = time.monotonic() + patience_s
             # Handlers in threads tell the ledger, and not this loop.
             while self.ledger.missing and time.monotonic() < deadline_s:  # noqa: ASYNC110
@@ -223,10 +224,13 @@ class Chaos:
     def _send_share(self, producer: Producer, share: int, pace_s: float) -> None:
         begin_s = time.monotonic()
         for position, number in enumerate(range(share, self.plain, 4)):
+            if self._is_over.is_set():
+                return
             text = f"p{number}"
             self.ledger.sending(text)
             while not self._try("send", lambda text=text: producer.send(Message("plain", text.encode(), keys=[text]))):  # type: ignore[misc]
-                time.sleep(0.05)
+                if self._is_over.wait(0.05):
+                    return
             self.ledger.acknowledge(text)
             time.sleep(max(begin_s + position * pace_s - time.monotonic(), 0))
 
@@ -298,9 +302,9 @@ class Chaos:
                 await asyncio.sleep(0.01)
 
     def _queues(self) -> Iterator[MessageQueue]:
-        """Those of `plain`, in turn, until all is sent."""
+        """Those of `plain`, in turn, until it is over."""
         for number in count():
-            if self._is_sent.is_set():
+            if self._is_over.is_set():
                 return
             yield MessageQueue("plain", ("broker-a", "broker-b")[number % 2], number // 2 % QUEUES)
 
