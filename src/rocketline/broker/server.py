@@ -19,6 +19,7 @@ from rocketline.net.address import format_address
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.listening import Held, hold_ports
 from rocketline.net.server import Server
+from rocketline.net.turns import LongTurns
 from rocketline.settings import Settings
 from rocketline.store.filesystem import DiskFileSystem, FileSystem
 
@@ -40,6 +41,7 @@ class Broker:
         self._throttle = Throttle(self._clock, name=__name__)
         self._stack = AsyncExitStack()
         self._held: dict[int, Held] = {}
+        self._long_turns = LongTurns()
 
     async def __aenter__(self) -> Broker:
         """Registered with name servers once it takes requests; closed in the opposite order."""
@@ -94,6 +96,7 @@ class Broker:
             on_event=self.kept.stats.channel_event,
             clock=self._clock,
             held=self._held.get(port, ()),
+            long_turns=self._long_turns,
         )
 
 

@@ -211,7 +211,7 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def is_congested(self) -> bool:
         """The peer does not take what was written to it: whoever answers later had better make it short."""
-        return self._is_write_paused
+        return self._is_write_paused and not self.is_closed
 
     @property
     def in_flight(self) -> int:
@@ -442,13 +442,21 @@ class Channel(asyncio.BufferedProtocol):
             return
         self._is_turn_over = True
         self._stop()
-        line = self._owner.long_turns if is_long else None
-        (line.wait if line is not None else asyncio.get_running_loop().call_soon)(self._begin_turn)
+        if is_long and self._owner.long_turns is not None:
+            self._owner.long_turns.wait(self._begin_long_turn)
+        else:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        self._is_turn_over, self._has_long_turn = False, True
+        self._is_turn_over = False
         self._go_on()
-        self._has_long_turn = False
+
+    def _begin_long_turn(self) -> None:
+        self._has_long_turn = True
+        try:
+            self._begin_turn()
+        finally:
+            self._has_long_turn = False
 
     def _stop(self) -> None:
         self._is_stopped = True

@@ -40,7 +40,7 @@ class Server:
     """Accepts connections and hands their requests to `dispatch`. Use it as `async with`.
 
     `on_close` is called once for every connection that ends, however it ends. `on_event` is for who counts. It listens
-    on the port that is `held` for it, or else where `network` says.
+    on the port that is `held` for it, or else where `network` says. Servers on one loop share their `long_turns`.
     """
 
     def __init__(
@@ -55,13 +55,14 @@ class Server:
         on_event: Callable[[ChannelEvent], None] = lambda event: None,
         clock: Clock | None = None,
         held: Held = (),
+        long_turns: LongTurns | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.dispatch = dispatch
         self.hot_path = hot_path
         self.serialize_type = network.serialize_type
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
-        self.long_turns = LongTurns()
+        self.long_turns = LongTurns() if long_turns is None else long_turns
         self.limits = _limits(network)
         self.channels = OpenChannels(self.clock, network.idle_close_s, lambda: on_event(ChannelEvent.IDLE))
         self._network, self._tls_mode, self._tls = network, tls.server_mode, ServerTls(tls)

@@ -1,8 +1,8 @@
 """Whose turn it is. Connections whose requests take long wait for each other, so that nobody else waits for them all.
 
 The loop serves every connection that has something to say once in each of its turns. Six that each bring ten
-milliseconds of work would make such a turn last sixty; so whoever has had a long one stands in line for the next, and
-one of the line goes on in each turn of the loop.
+milliseconds of work would make such a turn last sixty; so whoever has had a long one stands in line for the next, one
+of the line goes on at a time, and between two of them everybody else is read, stored and answered.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Final
 
 LONG_S: Final = 0.01
 """A connection that was served for so long has had a long turn."""
+PAUSE_S: Final = 0.001
+"""Between two long turns. A request is read in one turn of the loop, stored in the next and answered in a third, and
+there may be more of them: time is what lets all of them go by, however many there are."""
 
 
 class LongTurns:
@@ -26,15 +29,13 @@ class LongTurns:
         return len(self._waiting)
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called in a turn of the loop in which no other is."""
+        """Have `go_on` called when those before it were, and others have had time to be served."""
         self._waiting.append(go_on)
         if len(self._waiting) == 1:
             self._call_next()
 
     def _call_next(self) -> None:
-        """Once others were read and answered: the loop does the one a turn after the other."""
-        loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, loop.call_soon, self._next)
+        asyncio.get_running_loop().call_later(PAUSE_S, self._next)
 
     def _next(self) -> None:
         go_on = self._waiting[0]

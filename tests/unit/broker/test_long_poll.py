@@ -42,8 +42,15 @@ class Scene:
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.ends.get((topic, queue_id), 0)
 
-    def hold(self, *, offset: int = 0, wanted: frozenset[int] | None = None, wait_s: float = 15.0) -> HeldPull:
-        channel = cast("Channel", _Line())
+    def hold(
+        self,
+        *,
+        offset: int = 0,
+        wanted: frozenset[int] | None = None,
+        wait_s: float = 15.0,
+        line: Channel | None = None,
+    ) -> HeldPull:
+        channel = line or cast("Channel", _Line())
         deadline_s = self.clock.monotonic() + wait_s
         held = HeldPull(channel, Command(11), offset, wanted, deadline_s, self.woken.append)
         self.pulls.hold("T", 0, held)
@@ -246,3 +253,66 @@ def test_check_looks_at_some_thousands_in_a_turn(scene: Scene) -> None:
         assert len(scene.woken) - before <= 64
         turns += 1
     assert len(scene.woken) == 10_000
+
+
+def test_messages_that_come_while_many_wait_for_their_answers_let_no_more_be_answered_in_a_turn(scene: Scene) -> None:
+    scene.hold(wanted=frozenset({B}))
+    for _ in range(1000):
+        scene.hold()
+    for _ in range(20):
+        scene.arrive(A)
+    assert (len(scene.woken), len(scene.soon)) == (64, 1)
+    scene.soon.pop()()
+    assert (len(scene.woken), len(scene.soon)) == (128, 1)
+
+
+def test_who_waits_thousands_of_times_delays_nobody_else(scene: Scene) -> None:
+    line = cast("Channel", _Line())
+    for _ in range(3000):
+        scene.hold(line=line)
+    scene.arrive(A)
+    other = scene.hold(offset=1)
+    scene.arrive(A)
+    scene.soon.pop()()
+    assert other in scene.woken[:67]
+
+
+def test_message_that_wakes_a_great_many_wakes_some_of_them_in_a_turn(scene: Scene) -> None:
+    for _ in range(10_000):
+        scene.hold()
+    scene.arrive(A)
+    assert 5_000 < len(scene.pulls._held) < 10_000
+    while scene.soon:
+        held = len(scene.pulls._held)
+        scene.soon.pop()()
+        assert held - len(scene.pulls._held) <= 4096
+    assert len(scene.woken) == 10_000
+
+
+def test_end_of_pulls_with_many_tags_takes_several_turns(scene: Scene) -> None:
+    for number in range(10):
+        held_on(scene, cast("Channel", _Line()), number, 3000, "")
+    scene.clock.advance(1e10)
+    scene.pulls.check()
+    assert len(scene.woken) == 2
+    while scene.soon:
+        scene.soon.pop(0)()
+    assert (len(scene.woken), len(scene.pulls)) == (10, 0)
+
+
+def test_pull_of_a_topic_made_anew_waits_on_at_its_queue(scene: Scene) -> None:
+    behind, ahead = scene.hold(), scene.hold(offset=2)
+    scene.arrive(A)
+    assert scene.woken == [behind]
+    scene.arrive(A, A)
+    assert scene.woken == [behind, ahead]
+
+
+def test_everything_that_is_kept_of_a_pull_is_counted(scene: Scene) -> None:
+    line = cast("Channel", _Line())
+    request = Command(11, {"topic": "T", "junk": "\N{ROCKET}" + "x" * 100_000})
+    scene.pulls.hold("T", 0, HeldPull(line, request, 0, None, 1e9, print))
+    assert scene.pulls.bytes > 400_000, "one such letter makes each of a text take four bytes"
+    scene.clock.advance(1e10)
+    scene.pulls.check()
+    assert scene.pulls.bytes == 0

@@ -629,3 +629,32 @@ async def test_long_frame_waits_for_a_turn_in_which_it_is_the_only_one(clock: Fa
         await turn()
         counts.append(len(owner.requests))
     assert counts.count(1) > 1
+
+
+async def test_turn_that_ended_for_its_bytes_is_no_long_turn(clock: FakeClock) -> None:
+    """Else many connections could have theirs at the same time, by asking for much before."""
+    turns: list[int] = []
+    number = 0
+
+    def work(channel: Channel, request: Command) -> Outcome:
+        if request.code == LONG:
+            turns.append(number)
+            return response(0)
+        return response(0, body=bytes(300_000))
+
+    owner = RecordingOwner(clock, work)
+    owner.long_turns = LongTurns()
+    for _ in range(6):
+        feed(connected(owner)[0], request(1) + request(2, code=LONG, body=bytes(70_000)))
+    while len(turns) < 6:
+        number += 1
+        await turn()
+    assert len(set(turns)) == 6
+
+
+async def test_connection_that_is_gone_is_not_congested(clock: FakeClock) -> None:
+    channel, transport = connected(RecordingOwner(clock))
+    channel.pause_writing()
+    assert channel.is_congested
+    transport.close()
+    assert not channel.is_congested, "whoever waits until it takes bytes would wait for ever"

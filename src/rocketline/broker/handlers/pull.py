@@ -82,6 +82,7 @@ class PullHandlers:
         config = self._settings.value
         wait_ms = asked.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         deadline_s = self._clock.monotonic() + wait_ms / 1000
+        request.body = b""  # a pull has none; if somebody sends one, it is not kept
         held = HeldPull(channel, request, asked.queue_offset, admitted.wanted, deadline_s, self._wake)
         problem = self._held.hold(asked.topic, asked.queue_id, held)
         return LATER if problem is None else response(ResponseCode.SYSTEM_BUSY, problem)

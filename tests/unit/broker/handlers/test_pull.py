@@ -309,6 +309,13 @@ async def test_message_answers_a_pull_that_waits(scene: Scene) -> None:
     assert bodies((await scene.answers())[0]) == [b"new"]
 
 
+async def test_body_of_a_pull_that_waits_is_not_kept(scene: Scene) -> None:
+    asked = pull(0, flags=SUBSCRIPTION | SUSPEND)
+    asked.body = bytes(5_000_000)
+    scene.hold(asked)
+    assert [len(held.request.body) for held in scene.pulls.held._held] == [0]
+
+
 async def test_end_of_the_wait_is_answered_not_found(scene: Scene) -> None:
     """H.8 116, 119: it does not wait again."""
     scene.hold(pull(0, flags=SUBSCRIPTION | SUSPEND))
