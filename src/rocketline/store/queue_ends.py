@@ -48,10 +48,6 @@ class QueueEnds:
     queues: dict[str, dict[int, KnownQueue]] = field(default_factory=dict)
 
     def encode(self, lock_ms: int) -> bytes:
-        topics = {
-            topic: [[number, int(known.is_batched), *known[1:]] for number, known in queues.items()]
-            for topic, queues in self.queues.items()
-        }
         content = {
             "version": _VERSION,
             "lockModifiedMs": lock_ms,
@@ -59,9 +55,11 @@ class QueueEnds:
             "logEnd": self.log_end,
             "lastRecord": self.last_record,
             "queueFileBytes": self.layout,
-            "topics": topics,
         }
-        text = json.dumps(content, separators=(",", ":")).encode()
+        # By hand, topic by topic: forty thousand lists, made at once, have the collector look at the whole of the store.
+        topics = ",".join(_topic(topic, queues) for topic, queues in self.queues.items())
+        head = json.dumps(content, separators=(",", ":"))
+        text = f'{head[:-1]},"topics":{{{topics}}}}}'.encode()
         return b"%08x\n%s\n" % (zlib.crc32(text), text)
 
     @classmethod
@@ -99,6 +97,14 @@ class QueueEnds:
         fs.write_file(fresh, self.encode(fs.modified_ms(root / "lock")))
         fs.rename(fresh, root / FILE_NAME)
         fs.sync_folder(root)
+
+
+def _topic(topic: str, queues: dict[int, KnownQueue]) -> str:
+    known = ",".join(
+        f"[{number},{int(is_batched)},{min_offset},{max_offset},{max_log_offset}]"
+        for number, (is_batched, min_offset, max_offset, max_log_offset) in queues.items()
+    )
+    return f"{json.dumps(topic)}:[{known}]"
 
 
 def drop(fs: FileSystem, root: Path) -> None:
