@@ -56,7 +56,7 @@ class QueueEnds:
             "lastRecord": self.last_record,
             "queueFileBytes": self.layout,
         }
-        # By hand, topic by topic: forty thousand lists, made at once, have the collector look at the whole of the store.
+        # By hand: forty thousand lists, made at once, have the collector look at all that there is.
         topics = ",".join(_topic(topic, queues) for topic, queues in self.queues.items())
         head = json.dumps(content, separators=(",", ":"))
         text = f'{head[:-1]},"topics":{{{topics}}}}}'.encode()
