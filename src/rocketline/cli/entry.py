@@ -35,7 +35,7 @@ def main() -> None:
     try:
         rocketline()
     finally:
-        gc.freeze()  # everything is closed: to look for cycles among what is left takes a second of a large server's end
+        gc.freeze()  # to look for cycles among what is left would take a second of a large server's end
 
 
 def _prepare_streams() -> None:
