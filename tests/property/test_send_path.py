@@ -227,3 +227,15 @@ def test_usual_run_of_batches_is_taken_in_one_call() -> None:
         assert end == len(run)
         assert replies.count(b'"code":0,') == 8
         assert made.store.max_offset("T", 0) == 24
+
+
+def test_batch_whose_properties_lack_their_last_end_is_taken_as_well() -> None:
+    """Java's client writes them so."""
+    with tables(FakeClock()) as made:
+        properties = b"UNIQ_KEY\x01u\x02TAGS\x01x"
+        member = struct.pack(">iiiii", 23 + len(properties), 0, 0, 0, 1) + b"y" + struct.pack(">h", len(properties))
+        request = replace(send_v2((member + properties) * 2, {"m": "true", "i": ""}), code=320)
+        run = frame.encode(request)
+        end, replies = Sends(made).take(run, made.clock.monotonic())
+        assert (end, replies.count(b'"code":0,')) == (len(run), 1)
+        assert made.store.max_offset("T", 0) == 2

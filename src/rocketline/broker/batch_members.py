@@ -15,7 +15,8 @@ from rocketline.wire.properties import VALUE_END
 NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG)
 """A message with one of these is sent by itself."""
 _SPECIAL_NAMES: Final = tuple(name.encode() for name in (*NOT_IN_A_BATCH, property_names.INNER_NUM))
-_PLAIN_ENDS: Final = frozenset({VALUE_END.encode(), b""})
+_VALUE_END: Final = VALUE_END.encode()
+_ENDS: Final = frozenset({_VALUE_END, b""})
 
 
 def may_be_special(properties: bytes) -> bool:
@@ -23,18 +24,28 @@ def may_be_special(properties: bytes) -> bool:
     return any(name in properties for name in _SPECIAL_NAMES)
 
 
-def are_plain(members: Sequence[BatchEntry]) -> bool:
-    """They can be stored as they came."""
+def ended(properties: bytes) -> bytes:
+    """Properties as they are stored: the broker adds to them. Java's client leaves out the last end."""
+    return properties if properties[-1:] in _ENDS else properties + _VALUE_END
+
+
+def stored_as_they_came(members: Sequence[BatchEntry]) -> Sequence[BatchEntry] | None:
+    """The members, their properties ended; None if one of them needs a closer look."""
     every = [properties for _, _, properties in members]
-    return {one[-1:] for one in every} <= _PLAIN_ENDS and not may_be_special(b"".join(every))
+    if may_be_special(b"".join(every)):
+        return None
+    if {properties[-1:] for properties in every} <= _ENDS:
+        return members
+    return [(flag, body, ended(properties)) for flag, body, properties in members]
 
 
-def plain_members(body: bytes) -> list[BatchEntry] | None:
+def plain_members(body: bytes) -> Sequence[BatchEntry] | None:
     """The messages in a batch's body; None unless all is as usual."""
     try:
         members = split_batch(body, BATCH_MESSAGES_MAX + 1)
     except RemoteProtocolError:
         return None
-    if len(members) > BATCH_MESSAGES_MAX or not are_plain(members):
+    if len(members) > BATCH_MESSAGES_MAX:
         return None
-    return members if max([len(properties) for _, _, properties in members]) < SECTOR_BYTES else None
+    plain = stored_as_they_came(members)
+    return plain if plain and max([len(properties) for _, _, properties in plain]) < SECTOR_BYTES else None

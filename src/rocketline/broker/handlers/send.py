@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rocketline.broker.attributes import CLEANUP_POLICY
-from rocketline.broker.batch_members import NOT_IN_A_BATCH, are_plain, may_be_special
+from rocketline.broker.batch_members import NOT_IN_A_BATCH, ended, may_be_special, stored_as_they_came
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.locks import QueueLocks
@@ -47,10 +47,8 @@ from rocketline.wire.headers import (
     SendMessageResponseHeader,
     send_header_v1,
 )
-from rocketline.wire.properties import VALUE_END, decode_properties, parse_properties
+from rocketline.wire.properties import decode_properties, parse_properties
 from rocketline.wire.unique_id import UniqueIdGenerator
-
-_VALUE_END = VALUE_END.encode()
 
 
 class _RefusalError(Exception):
@@ -185,7 +183,7 @@ class SendHandlers:
             self._redirect_dead(message, asked, request.version)
         return message
 
-    def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> list[BatchEntry] | None:
+    def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> Sequence[BatchEntry] | None:
         """Its members, each with only its own properties; None if it stays one message, which consumers take apart."""
         if len(batch.topic) > names.TOPIC_LENGTH_MAX:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
@@ -206,8 +204,9 @@ class SendHandlers:
             batch.properties.pop(property_names.POP_CK, None)
             self._add_origin(batch.properties)
             return None
-        if are_plain(members):
-            return members
+        plain = stored_as_they_came(members)
+        if plain is not None:
+            return plain
         return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
@@ -301,7 +300,7 @@ def _member_properties(properties: bytes) -> bytes:
         _refuse_special(named)
         if property_names.INNER_NUM in named:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold a message that is one itself")
-    return properties if not properties or properties.endswith(_VALUE_END) else properties + _VALUE_END
+    return ended(properties)
 
 
 def _is_int32(text: str) -> bool:
