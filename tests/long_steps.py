@@ -49,7 +49,14 @@ class AtOnce(LongWork):
         self.pauses = 0
 
     def begin(
-        self, channel: Channel, request: Command, steps: Generator[None, None, Answer], *, is_change: bool = False
+        self,
+        channel: Channel,
+        request: Command,
+        steps: Generator[None, None, Answer],
+        *,
+        is_change: bool = False,
+        key: object = None,
+        is_short: bool = False,
     ) -> Outcome:
         result, self.pauses = counted(steps)
         return result

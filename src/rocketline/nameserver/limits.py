@@ -27,6 +27,10 @@ NAME_CHARACTERS_MAX: Final = 255
 """Of a topic, a broker, a cluster, a zone or an address. Apache's brokers take topics of up to 127."""
 
 
+SHORT_BYTES: Final = 8 * 1024
+"""A body that is read in a few milliseconds, whatever is in it."""
+
+
 def doubt(topic: str, offer: QueueData) -> str:
     """Why a topic is not taken in, "" if it is."""
     if len(topic) > NAME_CHARACTERS_MAX:

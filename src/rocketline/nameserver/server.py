@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 from rocketline.clock import Clock, SystemClock
 from rocketline.logs import Log, Throttle
+from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.handlers.brokers import BrokerHandlers
 from rocketline.nameserver.handlers.configuration import ConfigurationHandlers
@@ -15,7 +16,6 @@ from rocketline.nameserver.handlers.routes import RouteHandlers
 from rocketline.nameserver.handlers.topics import TopicHandlers
 from rocketline.nameserver.kv_config import KvConfig
 from rocketline.nameserver.kv_saves import KvSaves
-from rocketline.nameserver.lane import Lane
 from rocketline.nameserver.notices import Notices
 from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
@@ -23,6 +23,7 @@ from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Dispatcher, Handler
+from rocketline.net.long_work import LongWork, WaitingBounds
 from rocketline.net.server import Server
 from rocketline.net.timer import Timer
 from rocketline.net.tls import client_context
@@ -33,6 +34,8 @@ _log = Log(__name__)
 
 _KV_LOG_FIRST_S, _KV_LOG_PERIOD_S = 60.0, 600.0
 _LOG_FLUSH_S = 1.0
+_WAITING = WaitingBounds(count_max=limits.LIVE_MAX, of_one_max=limits.CONNECTION_LIVE_MAX)
+"""After a start all brokers register at once, and those of a container over one connection."""
 
 
 class NameServer:
@@ -92,7 +95,7 @@ class NameServer:
             on_change=self._tell_change,
             log=self._throttle,
         )
-        self._lane = Lane(asyncio.get_running_loop().call_soon, self._throttle)
+        self._work = LongWork(asyncio.get_running_loop().call_later, self._throttle, _WAITING)
         answers = RouteAnswers(self.table, self._kv, self._settings)
         replies = RouteReplies(answers)
         writes_json = config.network.serialize_type is SerializeType.JSON
@@ -111,9 +114,9 @@ class NameServer:
         return {
             **RouteHandlers(answers, replies, settings, clock).by_code(),
             **BrokerHandlers(
-                table, self._kv, settings, self._unregistrations, self._tell_change, clock, self._lane, self._throttle
+                table, self._kv, settings, self._unregistrations, self._tell_change, clock, self._work, self._throttle
             ).by_code(),
-            **TopicHandlers(table, settings, self._lane).by_code(),
+            **TopicHandlers(table, settings, self._work).by_code(),
             **KvHandlers(self._kv, self._kv_saves, self._throttle).by_code(),
             **ConfigurationHandlers(settings, self._throttle).by_code(),
         }

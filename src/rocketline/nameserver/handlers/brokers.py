@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rocketline.clock import Clock
@@ -18,13 +18,13 @@ from rocketline.model.topic_config import DataVersion
 from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
-from rocketline.nameserver.lane import SHORT_BYTES, Lane, Work
-from rocketline.nameserver.limits import TOLD_MAX, doubt
+from rocketline.nameserver.limits import SHORT_BYTES, TOLD_MAX, doubt
 from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.net.long_work import LongWork, Steps
 from rocketline.settings import Settings
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode, read_register_body
@@ -36,6 +36,7 @@ _STEP = 500
 """Topics that are looked at in one go."""
 _VERSION_BYTES_MAX = 4096
 """A data version has some 60."""
+_OVERTAKEN = "another request of the same broker came before this was done"
 
 
 class BrokerHandlers:
@@ -49,12 +50,12 @@ class BrokerHandlers:
         unregistrations: Unregistrations,
         on_change: Callable[[MinBrokerIdChange], None],
         clock: Clock,
-        lane: Lane,
+        work: LongWork,
         log: Throttle,
     ) -> None:
         self._table, self._kv, self._settings, self._clock = table, kv, settings, clock
         self._unregistrations, self._on_change = unregistrations, on_change
-        self._lane, self._log = lane, log
+        self._work, self._log = work, log
         self._cluster_info: tuple[int, bytes] = (-1, b"")
 
     def by_code(self) -> dict[int, Handler]:
@@ -71,10 +72,18 @@ class BrokerHandlers:
         """What the broker said last and says again is not read again: it repeats its whole table every 30 s. A new
         table is read in steps."""
         asked = headers.decode(headers.RegisterBrokerRequestHeader, request.ext)
-        work, key = self._registering(channel, request, asked), (asked.cluster_name, asked.broker_addr)
-        return self._lane.do(channel, request, work, key, is_short=len(request.body) <= SHORT_BYTES)
+        key = asked.cluster_name, asked.broker_addr
+        # Over another connection it comes from a broker that is there no more; and what is known last shall be last.
+        self._work.cancel(key, _OVERTAKEN, spared=channel)
+        is_short = len(request.body) <= SHORT_BYTES
+        steps = self._registering(channel, request, asked, is_short=is_short)
+        return self._work.begin(channel, request, steps, key=key, is_short=is_short)
 
-    def _registering(self, channel: Channel, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Work:
+    def _registering(
+        self, channel: Channel, request: Command, asked: headers.RegisterBrokerRequestHeader, *, is_short: bool
+    ) -> Steps[Command]:
+        if not is_short:
+            yield
         if asked.body_crc32 not in (0, zlib.crc32(request.body) & 0x7FFFFFFF):
             return response(ResponseCode.SYSTEM_ERROR, "the CRC-32 of the body is not that of the header")
         yield
@@ -89,7 +98,7 @@ class BrokerHandlers:
         self._unregistrations.apply()
         return (yield from self._take(channel, _registration(asked, said, digest)))
 
-    def _read(self, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Generator[None, None, _Said]:
+    def _read(self, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Steps[_Said]:
         """The body, in steps; topics that cannot be are left out."""
         body = yield from read_register_body(
             request.body, compressed=asked.compressed, version=request.version, topics_max=TOLD_MAX
@@ -109,7 +118,7 @@ class BrokerHandlers:
         is_increment = len(table.topic_config_table) == 1
         return _Said(offers, is_increment, table.data_version, table.topic_queue_mapping_info_map, filter_servers)
 
-    def _take(self, channel: Channel, broker: Registration) -> Work:
+    def _take(self, channel: Channel, broker: Registration) -> Steps[Command]:
         if refusal := limits.problem(self._table, broker, channel):
             self._log.warning("broker refused", refusal, broker=broker.broker_name[:255], address=broker.address[:255])
             return response(ResponseCode.SYSTEM_ERROR, f"not registered: {refusal}")
@@ -139,7 +148,7 @@ class BrokerHandlers:
     def _unregister(self, channel: Channel, request: Command) -> Command:
         """The answer comes before the tables change. A registration that is still being read does not happen."""
         asked = headers.decode(headers.UnRegisterBrokerRequestHeader, request.ext)
-        self._lane.cancel((asked.cluster_name, asked.broker_addr))
+        self._work.cancel((asked.cluster_name, asked.broker_addr), _OVERTAKEN)
         broker = Unregistration(asked.cluster_name, asked.broker_name, asked.broker_addr)
         if not self._unregistrations.submit(broker):
             return response(ResponseCode.SYSTEM_ERROR, "too many brokers wait to be unregistered: try again")

@@ -8,15 +8,14 @@ ADD_WRITE_PERM_OF_BROKER (327).
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from rocketline.model.route import TopicRouteData
 from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
-from rocketline.nameserver.lane import SHORT_BYTES, Lane, Work
+from rocketline.nameserver.limits import SHORT_BYTES
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.net.long_work import LongWork, Steps
 from rocketline.settings import Settings
 from rocketline.wire import headers
 from rocketline.wire.bodies import decode, encode
@@ -34,8 +33,8 @@ _UNIT, _UNIT_SUB = 1, 2
 class TopicHandlers:
     """Lists and changes of topics."""
 
-    def __init__(self, table: RouteTable, settings: Settings[NameServerConfig], lane: Lane) -> None:
-        self._table, self._settings, self._lane = table, settings, lane
+    def __init__(self, table: RouteTable, settings: Settings[NameServerConfig], work: LongWork) -> None:
+        self._table, self._settings, self._work = table, settings, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -54,22 +53,22 @@ class TopicHandlers:
     def _wipe_write_perm(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.WipeWritePermOfBrokerRequestHeader, request.ext)
 
-        def work() -> Work:
+        def work() -> Steps[Command]:
             count = yield from self._table.wipe_write_perm(asked.broker_name)
             header = headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count)
             return response(ResponseCode.SUCCESS, ext=headers.encode(header))
 
-        return self._lane.do(channel, request, work())
+        return self._work.begin(channel, request, work(), is_change=True)
 
     def _add_write_perm(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.AddWritePermOfBrokerRequestHeader, request.ext)
 
-        def work() -> Work:
+        def work() -> Steps[Command]:
             count = yield from self._table.add_write_perm(asked.broker_name)
             header = headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count)
             return response(ResponseCode.SUCCESS, ext=headers.encode(header))
 
-        return self._lane.do(channel, request, work())
+        return self._work.begin(channel, request, work(), is_change=True)
 
     def _delete(self, channel: Channel, request: Command) -> Command:
         asked = headers.decode(headers.DeleteTopicFromNamesrvRequestHeader, request.ext)
@@ -92,7 +91,7 @@ class TopicHandlers:
     def _list_all(self, channel: Channel, request: Command) -> Outcome:
         if not self._settings.value.enable_all_topic_list:
             return response(ResponseCode.SYSTEM_ERROR, "the list of all topics is disabled: enableAllTopicList=false")
-        return self._lane.do(channel, request, _listing(self._table.topics()))
+        return self._work.begin(channel, request, _listing(self._table.topics()))
 
     def _list_of_cluster(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.GetTopicsByClusterRequestHeader, request.ext)
@@ -116,17 +115,17 @@ class TopicHandlers:
         chosen = self._table.topics_with_sys_flag(present=_UNIT_SUB, absent=_UNIT)
         return self._list_if_enabled(channel, request, chosen)
 
-    def _list_if_enabled(self, channel: Channel, request: Command, topics: Generator[None, None, list[str]]) -> Outcome:
+    def _list_if_enabled(self, channel: Channel, request: Command, topics: Steps[list[str]]) -> Outcome:
         if not self._settings.value.enable_topic_list:
             return response(ResponseCode.SYSTEM_ERROR, "lists of topics are disabled: enableTopicList=false")
 
-        def work() -> Work:
+        def work() -> Steps[Command]:
             return (yield from _listing((yield from topics)))
 
-        return self._lane.do(channel, request, work())
+        return self._work.begin(channel, request, work())
 
 
-def _listing(topics: list[str]) -> Work:
+def _listing(topics: list[str]) -> Steps[Command]:
     """The answer, encoded in steps: the list as it would be, cut in parts and put together again."""
     parts = []
     for at in range(0, len(topics), _STEP):
