@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketline.nameserver.registration import Registration, Unregistration
 from rocketline.record import record
@@ -22,6 +22,10 @@ class LiveBroker:
     connection: object
     last_update_ms: int
     heartbeat_timeout_ms: int
+    has_topics: bool
+    """Whether its topics are kept: those of a slave beside its master are of no use."""
+    is_whole: bool = True
+    """Its topics are all in the tables; a registration that was cut short left some as they were."""
 
 
 @record
@@ -42,6 +46,8 @@ class LiveBrokers:
     def __init__(self) -> None:
         self._live: dict[BrokerKey, LiveBroker] = {}
         self._keys_by_connection: dict[object, set[BrokerKey]] = {}
+        self.kept = 0
+        """How many topics and mappings the last registrations of all of them hold."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -49,13 +55,17 @@ class LiveBrokers:
     def get(self, key: BrokerKey) -> LiveBroker | None:
         return self._live.get(key)
 
-    def put(self, broker: Registration, connection: object, now_ms: int) -> None:
+    def put(self, broker: Registration, connection: object, now_ms: int, *, has_topics: bool = True) -> LiveBroker:
+        """Without `has_topics`, all of it but its topics and mappings is kept."""
         key = broker.cluster, broker.address
         self.forget(key)
+        broker = broker if has_topics else replace(broker, offers={}, mappings={})
         timeout_ms = broker.heartbeat_timeout_ms
         timeout_ms = HEARTBEAT_TIMEOUT_MS_DEFAULT if timeout_ms is None else timeout_ms
-        self._live[key] = LiveBroker(broker, connection, now_ms, timeout_ms)
+        live = self._live[key] = LiveBroker(broker, connection, now_ms, timeout_ms, has_topics)
+        self.kept += kept(broker)
         self._keys_by_connection.setdefault(connection, set()).add(key)
+        return live
 
     def touch(self, key: BrokerKey, now_ms: int) -> None:
         """A sign of life; one of a broker that is not registered means nothing."""
@@ -67,6 +77,7 @@ class LiveBrokers:
         live = self._live.pop(key, None)
         if live is None:
             return
+        self.kept -= kept(live.registration)
         keys = self._keys_by_connection[live.connection]
         keys.discard(key)
         if not keys:
@@ -84,6 +95,11 @@ class LiveBrokers:
         """What is to be forgotten when `connection` closes: every broker whose last registration came over it."""
         keys = self._keys_by_connection.get(connection, ())
         return [_unregistration(key, self._live[key]) for key in sorted(keys)]
+
+
+def kept(broker: Registration) -> int:
+    """What a registration costs that is kept."""
+    return len(broker.offers) + len(broker.mappings)
 
 
 def _unregistration(key: BrokerKey, live: LiveBroker) -> Unregistration:

@@ -67,3 +67,5 @@ class Registered:
     master_address: str | None = None
     ha_address: str | None = None
     change: MinBrokerIdChange | None = None
+    left: tuple[MinBrokerIdChange, ...] = ()
+    """The same, of the broker name that this address had before."""

@@ -25,6 +25,8 @@ from rocketline.wire.connection import Connection
 
 REPLIES_MAX = 65_536
 REPLY_BYTES_MAX = 64 * 1024 * 1024
+BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Of encoded routes that are kept; beyond it all are forgotten."""
 _OPAQUE = b'"opaque":'
 _OPAQUE_MAX = b"2147483647"
 _NO_FRAME = bytes(8)
@@ -35,10 +37,19 @@ _BINARY = SerializeType.ROCKETMQ.value
 class RouteAnswers:
     """Routes as this server tells them, and their encoded form."""
 
-    def __init__(self, table: RouteTable, kv: KvConfig, settings: Settings[NameServerConfig]) -> None:
+    def __init__(
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        settings: Settings[NameServerConfig],
+        *,
+        body_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
         self._table, self._kv, self._settings = table, kv, settings
         self._version = -1
         self._bodies: dict[tuple[str, bool], bytes] = {}
+        self._body_bytes_max = body_bytes_max
+        self.kept_bytes = 0
 
     @property
     def version(self) -> int:
@@ -58,11 +69,23 @@ class RouteAnswers:
         """The encoded route, None if there is none. `strict` is standard JSON, for those who read nothing else."""
         if self._version != self.version:
             self._version = self.version
-            self._bodies.clear()
+            self._forget_all()
         body = self._bodies.get((topic, strict))
         if body is None and (route := self.route(topic)) is not None:
-            body = self._bodies[topic, strict] = encode_route(route, strict=strict)
+            body = encode_route(route, strict=strict)
+            self._keep((topic, strict), body)
         return body
+
+    def _keep(self, key: tuple[str, bool], body: bytes) -> None:
+        if self.kept_bytes + len(body) > self._body_bytes_max:
+            self._forget_all()
+        if len(body) <= self._body_bytes_max:
+            self._bodies[key] = body
+            self.kept_bytes += len(body)
+
+    def _forget_all(self) -> None:
+        self._bodies.clear()
+        self.kept_bytes = 0
 
 
 class RouteReplies:

@@ -32,6 +32,7 @@ class Unregistrations:
         self._table, self._capacity = table, capacity
         self._call_soon, self._on_change = call_soon, on_change
         self._waiting: dict[Unregistration, None] = {}
+        self._is_tidying = False
 
     def submit(self, asked: Unregistration) -> bool:
         """What a peer asked for; False, and nothing is done, if `capacity` wait already."""
@@ -57,3 +58,15 @@ class Unregistrations:
                 self._log.info("broker gone", gone.broker_name, address=gone.address)
         for change in self._table.unregister(batch):
             self._on_change(change)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Have what left taken out of the tables, some in each turn."""
+        if not self._is_tidying and self._table.has_leftovers:
+            self._is_tidying = True
+            self._call_soon(self._sweep)
+
+    def _sweep(self) -> None:
+        self._is_tidying = self._table.sweep()
+        if self._is_tidying:
+            self._call_soon(self._sweep)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_topics_of_one_broker_and_of_all_have_a_bound(monkeypatch: pytest.Monkey
     assert "more than 10 topics" in limits.topics_problem(table, "A", ("another",)), "one by one is no way round"
 
 
-def test_mappings_that_stay_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mappings_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAPPED_MAX", 10)
     table = RouteTable()
     for number in range(4):
@@ -74,3 +75,57 @@ def test_mappings_that_stay_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
         known = broker(mappings={mapping.topic: mapping}, data_version=DataVersion(number))
         assert bool(limits.problem(table, known, "x")) == (number == 3)
         table.register(known, "x", 0)
+
+
+def test_full_table_takes_in_what_is_known_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = RouteTable()
+    table.register(broker("A", 10), "x", 0)
+    monkeypatch.setattr(limits, "OFFERS_MAX", 9)
+    monkeypatch.setattr(limits, "TOPICS_MAX", 9)
+    assert limits.problem(table, broker("A", 10), "x") == ""
+    assert limits.problem(table, broker("A", 5), "x") == ""
+    assert "topics" in limits.problem(table, broker("A", 11), "x")
+
+
+def test_known_mappings_count_once_and_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAPPED_MAX", 4)
+    table = RouteTable()
+    mapping = TopicQueueMappingInfo("S", "B", 4, curr_id_map={0: 0, 1: 1})
+    known = broker(mappings={"S": mapping})
+    for _ in range(2):
+        assert limits.problem(table, known, "x") == ""
+        table.register(known, "x", 0)
+    other = broker("O", mappings={"S": TopicQueueMappingInfo("S", "O", 4, curr_id_map={0: 0, 1: 1})})
+    assert "mappings" in limits.problem(table, other, "y")
+    table.unregister(table.live.registered_over("x"))
+    assert limits.problem(table, other, "y") == ""
+
+
+def test_topics_that_were_deleted_and_are_kept_with_registrations_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OFFERS_MAX", 15)
+    table = RouteTable()
+    table.register(broker("A", 10), "x", 0)
+    for topic in table.topics():
+        table.delete_topic(topic)
+    assert "last registrations" in limits.problem(table, broker("B", 10), "x")
+    assert limits.problem(table, broker("A", 10), "x") == ""
+
+
+def test_filter_servers_have_a_bound() -> None:
+    many = [f"f{number}" for number in range(limits.FILTER_SERVERS_MAX + 1)]
+    assert "17 filter servers" in limits.problem(RouteTable(), broker(filter_servers=many), "x")
+    assert "255" in limits.problem(RouteTable(), broker(filter_servers=["f" * 256]), "x")
+    assert limits.problem(RouteTable(), broker(filter_servers=many[1:]), "x") == ""
+
+
+def test_mappings_that_cannot_be_are_doubted() -> None:
+    good = TopicQueueMappingInfo("S", "B", 4, curr_id_map={0: 0})
+    assert limits.mapping_doubt("B", "S", good) == ""
+    assert "not of 'O'" in limits.mapping_doubt("O", "S", good)
+    for name in ("topic", "scope"):
+        fields: dict[str, Any] = {name: "x" * 256}
+        assert "255" in limits.mapping_doubt("B", "S", replace(good, **fields))
+    assert "255" in limits.mapping_doubt("B", "x" * 256, good)
+    for queues in (-1, 65_537):
+        assert str(queues) in limits.mapping_doubt("B", "S", replace(good, total_queues=queues))
+        assert str(queues) in limits.mapping_doubt("B", "S", replace(good, curr_id_map={queues: 0}))

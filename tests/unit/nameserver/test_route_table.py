@@ -365,3 +365,151 @@ class TestVersion:
             before = table.version
             change()
             assert table.version != before, f"change {number}"
+
+
+class TestBoundsOfWhatStays:
+    def test_address_that_takes_another_name_leaves_the_first(self) -> None:
+        table = RouteTable()
+        for number in range(100):
+            table.register(broker(broker_name=f"B{number}", topics=topics("T1", "T2")), CONNECTION, 0)
+        assert list(table.brokers()) == ["B99"]
+        assert table.offer_total == 2
+        table.unregister(table.live.registered_over(CONNECTION))
+        assert (table.topics(), table.brokers(), table.clusters()) == ([], {}, {})
+
+    def test_members_of_the_name_that_was_left_are_told(self) -> None:
+        acting: dict[str, Any] = {"enable_acting_master": True}
+        table = table_of(broker(**acting), broker(1, SLAVE, **acting))
+        registered = table.register(broker(broker_name="O", **acting), CONNECTION, 0)
+        assert registered is not None
+        assert registered.left == (MinBrokerIdChange(1, SLAVE, MASTER, None, (SLAVE,)),)
+
+    def test_address_that_was_sent_home_leaves_no_filter_servers(self) -> None:
+        table = table_of(broker(0, OTHER, filter_servers=["f"]), broker(data_version=version(state_version=2)))
+        table.register(broker(0, OTHER), CONNECTION, 0)
+        assert table.live.get(("C", OTHER)) is None
+        assert not table._filter_servers
+
+    def test_address_that_was_sent_home_and_has_another_place_still_expires(self) -> None:
+        table = table_of(broker(1, OTHER), broker(data_version=version(state_version=2)))
+        table.register(broker(0, OTHER), CONNECTION, 0)
+        assert table.member_addresses("B") == {1: OTHER, 0: MASTER}
+        assert Unregistration("C", "B", OTHER) in [one.unregistration for one in table.live.expired(10**9)]
+
+    def test_unregistration_under_a_wrong_name_leaves_no_address_that_never_expires(self) -> None:
+        table = table_of(broker(), broker(0, OTHER, broker_name="O"))
+        table.unregister([Unregistration("C", "O", MASTER)])
+        assert len(table.live.expired(10**9)) == 2
+
+    def test_cluster_goes_with_its_last_broker_of_a_shared_name(self) -> None:
+        table = table_of(broker())
+        for number in range(100):
+            table.register(broker(1, SLAVE, cluster=f"c{number}"), CONNECTION, 0)
+            table.unregister([Unregistration(f"c{number}", "B", SLAVE)])
+        assert table.clusters() == {"C": ["B"]}
+
+    def test_cluster_of_a_displaced_address_goes_when_that_is_forgotten(self) -> None:
+        table = table_of(broker())
+        for number in range(100):
+            table.register(broker(1, f"{number}:1", cluster=f"c{number}"), CONNECTION, 0)
+        for number in range(99):
+            table.forget(Unregistration(f"c{number}", "B", f"{number}:1"))
+        assert table.clusters() == {"C": ["B"], "c99": ["B"]}
+
+    def test_mappings_go_with_their_broker(self) -> None:
+        static = broker(
+            topics=topics("T1", "T2"), mappings={"T1": TopicQueueMappingInfo("T1", "B", 4, curr_id_map={0: 0})}
+        )
+        table = table_of(static, broker(0, OTHER, broker_name="O", topics=topics("T1", "T2")))
+        assert table.mapped == 2
+        table.unregister([Unregistration("C", "B", MASTER)])
+        assert (table.mapped, route_of(table, "T1").topic_queue_mapping_by_broker) == (0, None)
+        table.register(static, CONNECTION, 0)
+        assert (table.mapped, [*(route_of(table, "T1").topic_queue_mapping_by_broker or ())]) == (2, ["B"])
+        while table.sweep():
+            pass
+        assert [*(route_of(table, "T1").topic_queue_mapping_by_broker or ())] == ["B"]
+
+    def test_topics_of_a_slave_beside_its_master_are_not_kept(self) -> None:
+        table = table_of(broker(topics=topics("T1", "T2")))
+        table.register(broker(1, SLAVE, topics=topics("T1", "T2"), enable_acting_master=True), CONNECTION, 0)
+        live = table.live.get(("C", SLAVE))
+        assert live is not None
+        assert (len(live.registration.offers), table.live.kept) == (0, 2)
+
+
+class TestLeavingInSteps:
+    MANY = 5000
+
+    def large(self, **fields: Any) -> Registration:
+        return broker(topics=topics(*(f"T{number}" for number in range(self.MANY))), **fields)
+
+    def test_leaving_costs_nothing_at_once_and_so_many_topics_a_step(self) -> None:
+        table = table_of(self.large())
+        table.unregister([Unregistration("C", "B", MASTER)])
+        assert (table.topics(), table.route("T0"), table.offer_total) == ([], None, 0)
+        assert table.topic_count == self.MANY, "nothing was taken out yet"
+        steps = 1
+        while table.sweep():
+            steps += 1
+            assert table.topic_count >= self.MANY - 500 * steps
+        assert (table.topic_count, steps) == (0, self.MANY / 500)
+
+    def test_sweeping_changes_no_answer(self) -> None:
+        table = table_of(self.large(), broker(0, OTHER, broker_name="O", topics=topics("T1", "T2")))
+        table.unregister([Unregistration("C", "B", MASTER)])
+        before, shown = table.version, route_of(table, "T1")
+        assert [offer.broker_name for offer in shown.queue_datas] == ["O"]
+        while table.sweep():
+            pass
+        assert (table.version, route_of(table, "T1"), sorted(table.topics())) == (before, shown, ["T1", "T2"])
+
+    def test_broker_that_comes_back_meanwhile_has_what_it_says_now(self) -> None:
+        table = table_of(self.large())
+        table.unregister([Unregistration("C", "B", MASTER)])
+        table.sweep()
+        table.register(broker(topics=topics("T0", "T1", read_queue_nums=8)), CONNECTION, 0)
+        for _ in range(2):
+            assert sorted(table.topics()) == ["T0", "T1"]
+            assert route_of(table, "T0").queue_datas[0].read_queue_nums == 8
+            assert table.route("T2") is None
+            assert finished(table.topics_of_cluster("C")) == finished(table.listed())
+            assert (table.offer_total, table.offer_count("B")) == (2, 2)
+            while table.sweep():
+                pass
+        assert table.topic_count == 2
+
+    def test_topic_of_none_but_leavers_is_new_to_whoever_registers_it(self) -> None:
+        table = table_of(self.large(), broker(0, OTHER, broker_name="O", topics=topics("U", "V")))
+        table.unregister([Unregistration("C", "B", MASTER)])
+        mine, unknown = QueueData("O", 8, 8, 6), QueueData("unknown", 8, 8, 6)
+        table.register_topic("T0", [mine, unknown])
+        assert table.route("T0") is None
+        table.delete_topic("T1")
+        table.register_topic("T1", [mine])
+        while table.sweep():
+            pass
+        assert route_of(table, "T1").queue_datas == [mine]
+
+    def test_lost_master_s_topics_are_read_only_at_once_and_written_down_in_steps(self) -> None:
+        table = table_of(self.large(enable_acting_master=True), broker(1, SLAVE, enable_acting_master=True))
+        table.unregister([Unregistration("C", "B", MASTER)])
+        assert {perm_of(table, f"T{number}") for number in range(self.MANY)} == {4}
+        before = table.version
+        table.sweep()
+        assert finished(table.add_write_perm("B")) == self.MANY
+        assert {perm_of(table, f"T{number}") for number in range(self.MANY)} == {6}
+        assert table.version > before
+        while table.sweep():
+            pass
+        assert {perm_of(table, f"T{number}") for number in range(self.MANY)} == {6}
+
+    def test_registration_that_was_cut_short_is_made_good_by_the_same_again(self) -> None:
+        table = table_of(self.large())
+        wider = topics(*(f"T{number}" for number in range(self.MANY)), read_queue_nums=8)
+        cut = table.registering(broker(topics=wider, data_version=version(2)), CONNECTION, 0)
+        next(cut)
+        cut.close()
+        table.register(broker(topics=wider, data_version=version(2)), CONNECTION, 0)
+        shown = {route_of(table, f"T{number}").queue_datas[0].read_queue_nums for number in range(self.MANY)}
+        assert shown == {8}

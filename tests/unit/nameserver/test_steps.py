@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from rocketline.errors import RemoteProtocolError
@@ -57,10 +60,31 @@ def test_who_leaves_costs_what_he_had(table: RouteTable) -> None:
         address="s",
         offers={"T1": QueueData("S", 1, 1, 6), "U": QueueData("S", 1, 1, 6)},
     )
+    looked_at: list[str] = []
+
+    class Watched(dict[str, dict[str, QueueData]]):
+        def __getitem__(self, topic: str) -> dict[str, QueueData]:
+            looked_at.append(topic)
+            return super().__getitem__(topic)
+
+        def get(self, topic: str, default: Any = None) -> Any:
+            looked_at.append(topic)
+            return super().get(topic, default)
+
+        def __iter__(self) -> Iterator[str]:
+            for topic in super().__iter__():
+                looked_at.append(topic)
+                yield topic
+
+    table._topics = Watched(table._topics)
     table.register(small, "y", 0)
     assert (table.offer_count("S"), table.offer_count("B"), table.offer_total) == (2, MANY, MANY + 2)
+    looked_at.clear()
     table.unregister(table.live.registered_over("y"))
     assert (table.offer_count("S"), table.offer_total) == (0, MANY)
+    while table.sweep():
+        pass
+    assert set(looked_at) == {"T1", "U"}
     assert table.route("U") is None
 
 

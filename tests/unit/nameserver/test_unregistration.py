@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketline.logs import Throttle
+from rocketline.model.route import QueueData
 from rocketline.nameserver.registration import MinBrokerIdChange, Registration, Unregistration
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
@@ -105,3 +106,21 @@ def test_apply_before_the_turn_leaves_nothing_for_it(table: RouteTable) -> None:
     version = table.version
     loop.turn()
     assert table.version == version
+
+
+def test_what_left_is_taken_out_some_in_each_turn() -> None:
+    table, loop = RouteTable(), Loop()
+    offers = {f"T{number}": QueueData("B", 1, 1, 6) for number in range(2000)}
+    table.register(Registration(cluster="C", broker_name="B", broker_id=0, address="a", offers=offers), "x", 0)
+    unregistrations = make(table, loop, [])
+    unregistrations.submit(Unregistration("C", "B", "a"))
+    loop.turn()
+    assert (table.brokers(), table.topics()) == ({}, [])
+    turns = 0
+    while loop.due:
+        before = table.topic_count
+        assert len(loop.due) == 1
+        loop.turn()
+        assert before - table.topic_count <= 500
+        turns += 1
+    assert (table.topic_count, turns) == (0, 4)

@@ -18,7 +18,7 @@ from rocketline.model.topic_config import DataVersion
 from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
-from rocketline.nameserver.limits import SHORT_BYTES, TOLD_MAX, doubt
+from rocketline.nameserver.limits import SHORT_BYTES, TOLD_MAX, doubt, mapping_doubt
 from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
@@ -73,9 +73,13 @@ class BrokerHandlers:
         table is read in steps."""
         asked = headers.decode(headers.RegisterBrokerRequestHeader, request.ext)
         key = asked.cluster_name, asked.broker_addr
+        live = self._table.live.get(key)
+        if live is not None and live.connection is channel:
+            # It lives, however long its turn is in coming, and whatever becomes of what it says.
+            self._table.live.touch(key, self._now_ms())
         # Over another connection it comes from a broker that is there no more; and what is known last shall be last.
         self._work.cancel(key, _OVERTAKEN, spared=channel)
-        is_short = len(request.body) <= SHORT_BYTES
+        is_short = len(request.body) <= SHORT_BYTES and not asked.compressed
         steps = self._registering(channel, request, asked, is_short=is_short)
         return self._work.begin(channel, request, steps, key=key, is_short=is_short)
 
@@ -89,14 +93,26 @@ class BrokerHandlers:
         yield
         digest = _digest(request, asked.compressed)
         yield
-        live = self._table.live.get((asked.cluster_name, asked.broker_addr))
-        if live is not None and live.registration.body_digest == digest:
-            last = live.registration
-            said = _Said(last.offers, last.is_increment, last.data_version, last.mappings, last.filter_servers)
-        else:
-            said = yield from self._read(request, asked)
         self._unregistrations.apply()
-        return (yield from self._take(channel, _registration(asked, said, digest)))
+        broker = self._as_before(asked, digest)
+        if broker is None:
+            broker = _registration(asked, (yield from self._read(request, asked)), digest)
+            self._unregistrations.apply()
+        return (yield from self._take(channel, broker))
+
+    def _as_before(self, asked: headers.RegisterBrokerRequestHeader, digest: bytes) -> Registration | None:
+        """The registration, if its body is the last one again and its topics are kept, or without use."""
+        live = self._table.live.get((asked.cluster_name, asked.broker_addr))
+        if (
+            live is None
+            or live.registration.body_digest != digest
+            or live.registration.broker_name != asked.broker_name
+        ):
+            return None
+        last = live.registration
+        said = _Said(last.offers, last.is_increment, last.data_version, last.mappings, last.filter_servers)
+        broker = _registration(asked, said, digest)
+        return broker if live.has_topics or not self._table.is_publisher(broker) else None
 
     def _read(self, request: Command, asked: headers.RegisterBrokerRequestHeader) -> Steps[_Said]:
         """The body, in steps; topics that cannot be are left out."""
@@ -105,6 +121,7 @@ class BrokerHandlers:
         )
         table, name = body.topic_config_serialize_wrapper, asked.broker_name
         offers: dict[str, QueueData] = {}
+        mappings: dict[str, TopicQueueMappingInfo] = {}
         for number, topic in enumerate(table.topic_config_table.values(), 1):
             made = offer(name, topic)
             if problem := doubt(topic.topic_name, made):
@@ -113,10 +130,17 @@ class BrokerHandlers:
                 offers[topic.topic_name] = made
             if number % _STEP == 0:
                 yield
+        for static, mapping in table.topic_queue_mapping_info_map.items():
+            if problem := mapping_doubt(name, static, mapping):
+                self._log.warning("mapping left out", problem, broker=name, address=asked.broker_addr)
+            else:
+                mappings[static] = mapping
+            if len(mapping.curr_id_map) > _STEP or len(mappings) % _STEP == 0:
+                yield
         # Before 3.0.11 a body said nothing of filter servers.
         filter_servers = body.filter_server_list if request.version >= V3_0_11 else None
         is_increment = len(table.topic_config_table) == 1
-        return _Said(offers, is_increment, table.data_version, table.topic_queue_mapping_info_map, filter_servers)
+        return _Said(offers, is_increment, table.data_version, mappings, filter_servers)
 
     def _take(self, channel: Channel, broker: Registration) -> Steps[Command]:
         if refusal := limits.problem(self._table, broker, channel):
@@ -133,8 +157,10 @@ class BrokerHandlers:
             )
         if live is None:
             self._log.info("broker registered", broker.broker_name, id=broker.broker_id, address=broker.address)
-        if registered.change is not None:
-            self._on_change(registered.change)
+        for change in (*registered.left, registered.change):
+            if change is not None:
+                self._on_change(change)
+        self._unregistrations.tidy()
         return self._registered(registered)
 
     def _registered(self, registered: Registered) -> Command:

@@ -91,7 +91,7 @@ class TopicHandlers:
     def _list_all(self, channel: Channel, request: Command) -> Outcome:
         if not self._settings.value.enable_all_topic_list:
             return response(ResponseCode.SYSTEM_ERROR, "the list of all topics is disabled: enableAllTopicList=false")
-        return self._work.begin(channel, request, _listing(self._table.topics()))
+        return self._work.begin(channel, request, _listed(self._table.listed()))
 
     def _list_of_cluster(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.decode(headers.GetTopicsByClusterRequestHeader, request.ext)
@@ -119,15 +119,12 @@ class TopicHandlers:
         if not self._settings.value.enable_topic_list:
             return response(ResponseCode.SYSTEM_ERROR, "lists of topics are disabled: enableTopicList=false")
 
-        def work() -> Steps[Command]:
-            return (yield from _listing((yield from topics)))
-
-        return self._work.begin(channel, request, work())
+        return self._work.begin(channel, request, _listed(topics))
 
 
-def _listing(topics: list[str]) -> Steps[Command]:
+def _listed(chosen: Steps[list[str]]) -> Steps[Command]:
     """The answer, encoded in steps: the list as it would be, cut in parts and put together again."""
-    parts = []
+    topics, parts = (yield from chosen), []
     for at in range(0, len(topics), _STEP):
         if at:
             yield

@@ -147,6 +147,9 @@ def _queues(route: TopicRouteData) -> int:
 
 
 def _static_queues(route: TopicRouteData) -> int:
-    """Each scope counts its own."""
-    mappings = (route.topic_queue_mapping_by_broker or {}).values()
-    return sum({one.scope: one.total_queues for one in mappings if not _doubt(one)}.values())
+    """Each scope counts its own; of those who tell how many it has, the one with the most is right."""
+    totals: dict[str, int] = {}
+    for one in (route.topic_queue_mapping_by_broker or {}).values():
+        if not _doubt(one):
+            totals[one.scope] = max(totals.get(one.scope, 0), one.total_queues)
+    return sum(totals.values())
