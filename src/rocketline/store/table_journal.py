@@ -6,16 +6,21 @@
 
 The versions chain: a change counts if it goes on from the version that the table, or the change before it, has. So it
 does not matter whether a line is in the table already, and a journal that a table left behind, because somebody else
-wrote it meanwhile, is recognised. When the table is to be written anew the journal becomes `.journal.bak` and another
-one is begun: the table's own `.bak` and both journals together say what the table and the newer one say.
+wrote it meanwhile, is recognised. A line that could not be synced is taken out again; should a crash bring it back, the
+next one goes on from the version that it went on from, and takes its place.
+
+When the table is to be written anew the journal becomes `.journal.bak` and another one is begun: the table's own `.bak`
+and both journals together say what the table and the newer one say.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +30,7 @@ from rocketline.store.filesystem import File, FileSystem
 _log = Log(__name__)
 
 _SUM_BYTES: Final = 8
+_BEFORE, _AFTER = attrgetter("before"), attrgetter("after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,8 @@ def chain(lines: Sequence[Change | None], version: Any) -> Replay:
     """The changes that go on from `version`. None is a line that cannot be read.
 
     Such a line at the end was most likely cut short by a crash, before anybody was told of its change; in the midst it
-    is damage, unless what follows goes on without it.
+    is damage, unless what follows goes on without it. A line that goes on from where another did was written after that
+    one had been refused, with all that went on from it.
     """
     start = _start(lines, version)
     if start is None:
@@ -63,26 +70,35 @@ def chain(lines: Sequence[Change | None], version: Any) -> Replay:
     for line in lines[start:]:
         if line is None:
             unread += 1
-        elif line.before == version or unread:
-            lost += unread if line.before != version else 0
-            changes.append(line)
-            version, unread = line.after, 0
-        else:
-            return Replay(changes, lost, is_stale=True)
+            continue
+        if line.before != version:
+            refused = _last(changes, _BEFORE, line.before)
+            if refused is not None:
+                del changes[refused:]
+            elif unread:
+                lost += unread
+            else:
+                return Replay(changes, lost, is_stale=True)
+        changes.append(line)
+        version, unread = line.after, 0
     return Replay(changes, lost, is_cut=bool(unread))
 
 
 def _start(lines: Sequence[Change | None], version: Any) -> int | None:
     """Where the lines begin that the table does not know."""
-    for number, line in enumerate(lines):
-        if line is not None and line.before == version:
-            return number
-    for number, line in enumerate(lines):
-        if line is not None and line.after == version:
-            return number + 1
+    if (next_one := _last(lines, _BEFORE, version)) is not None:
+        return next_one
+    if (last_known := _last(lines, _AFTER, version)) is not None:
+        return last_known + 1
     first = next((line for line in lines if line is not None), None)
     is_headless = bool(lines) and lines[0] is None and first is not None and _follows(first.before, version)
     return 0 if is_headless else None
+
+
+def _last(lines: Sequence[Change | None], version_of: Callable[[Change], Any], version: Any) -> int | None:
+    """Where the last line of this version is."""
+    backwards = range(len(lines) - 1, -1, -1)
+    return next((at for at in backwards if (line := lines[at]) is not None and version_of(line) == version), None)
 
 
 def _follows(later: Any, version: Any) -> bool:
@@ -102,6 +118,8 @@ class TableJournal:
         self._old_path = table.with_name(f"{table.name}.journal.bak")
         self._file: File | None = None
         self._end = 0
+        self._has_remnant = False
+        """Something may follow `_end`: of a crash, or of a line that was refused."""
         self._is_old_needed = False
 
     @property
@@ -111,14 +129,15 @@ class TableJournal:
 
     @property
     def has_lines(self) -> bool:
-        """There are some that the table may not have: a crash would need them."""
-        return bool(self._end) or self._is_old_needed
+        """There are some that the table may not have, and a crash would need; or some that it must not get."""
+        return bool(self._end) or self._is_old_needed or self._has_remnant
 
     def load(self, version: Any) -> Sequence[Change]:
         """What a table of this version has to take in; what it cannot use is put aside, and a line says so."""
         old, data = (self._fs.read_file(path) or b"" for path in (self._old_path, self._path))
         old_lines, lines = [*journal_lines(old)], [*journal_lines(data)]
         self._end = _good_end(data)
+        self._has_remnant = self._end < len(data)
         replay = chain([*old_lines, *lines], version)
         self._is_old_needed = bool({id(line) for line in replay.changes} & {id(line) for line in old_lines})
         if replay.lost or replay.is_cut:
@@ -152,22 +171,39 @@ class TableJournal:
                 self._fs.rename(path, aside)
                 problem = "it does not go on from the table, which somebody else has written since: not applied"
                 _log.warning("journal put aside", path=str(aside), table=str(self._table), problem=problem)
-        self._end, self._is_old_needed = 0, False
+        self._end, self._has_remnant, self._is_old_needed = 0, False, False
 
     def append(self, change: Change) -> None:
-        """Make a line durable. After an `OSError` it counts as not written, and the next one takes its place."""
+        """Make a line durable. After an `OSError` it counts as not written, and is taken out again if that can be.
+
+        If it cannot, neither another line nor a new journal comes after it before it is out."""
         body = json.dumps({"before": change.before, "after": change.after, **change.content}, separators=(",", ":"))
         data = body.encode()
         line = b"%08x %b\n" % (zlib.crc32(data), data)
+        self._clear_remnant()
         file = self._opened()
-        if file.size > self._end:  # what a crash or an error has left
-            file.truncate(self._end)
-        file.write_at(self._end, line)
-        file.sync()
+        try:
+            file.write_at(self._end, line)
+            file.sync()
+        except OSError:
+            self._has_remnant = True
+            with contextlib.suppress(OSError):
+                self._clear_remnant()
+            raise
         self._end += len(line)
 
+    def _clear_remnant(self) -> None:
+        if self._has_remnant:
+            file = self._opened()
+            file.truncate(self._end)
+            file.sync()
+            self._has_remnant = False
+
     def rotate(self) -> None:
-        """The table is about to be written: begin another journal, for what comes after."""
+        """The table is about to be written: begin another journal, for what comes after.
+
+        Nobody reads a line that was refused: neither this table, nor the journal that goes on from it."""
+        self._clear_remnant()
         if self._is_old_needed or not self._end:
             return
         self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 
@@ -141,6 +142,44 @@ def test_no_crash_while_the_table_is_written_takes_a_topic_back(survival: Surviv
         assert (again.entries, again.data_version) == (table.entries, table.data_version)
         if not is_failed:
             break
+
+
+@pytest.mark.parametrize("survival", list(Survival))
+@pytest.mark.parametrize("is_lasting", [False, True])
+def test_what_was_refused_around_a_save_never_comes_and_what_was_not_stays(
+    survival: Survival, is_lasting: bool
+) -> None:
+    """Whichever call fails, alone or with all others until the save is over: a kill, and a power cut after the next."""
+    for failing_call in itertools.count(1):
+        files = FaultyFileSystem(FakeClock())
+        table = opened(files)
+        table.change({"T-1": TopicConfig("T-1")})
+        table.save()
+        files.fail(at=failing_call, lasting=is_lasting)
+        refused = [name for name in ("T-2", "T-3") if not is_made(table, name)]
+        with contextlib.suppress(OSError):
+            table.save()
+            refused.extend(name for name in ("T-4",) if not is_made(table, name))
+        is_failed = files.call_count >= failing_call
+        if not is_lasting:
+            assert opened(files).entries == table.entries, "a kill"
+        files.heal()
+        table.save()
+        assert opened(files).entries == table.entries
+        table.change({"T-5": TopicConfig("T-5")})
+        for found in (opened(files), opened(files.crash(survival, seed=failing_call))):
+            assert found.entries == table.entries
+            assert not found.entries.keys() & refused
+        if not is_failed:
+            break
+
+
+def is_made(table: SavedTable[TopicConfig], name: str) -> bool:
+    try:
+        table.change({name: TopicConfig(name)})
+    except OSError:
+        return False
+    return True
 
 
 def test_table_that_is_damaged_after_a_kill_is_found_in_its_bak_and_both_journals() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rocketline.store.table_journal import Change, TableJournal, chain
 from rocketline.testing.fake_clock import FakeClock
-from rocketline.testing.faulty_filesystem import FaultyFileSystem
+from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
 
 TABLE = Path("/config/topics.json")
 JOURNAL, OLD = Path("/config/topics.json.journal"), Path("/config/topics.json.journal.bak")
@@ -48,6 +48,11 @@ def numbers(lines: list[Change | None], at: int) -> tuple[list[int], int, bool]:
         ("x", 5, ([], 0, False)),
         ("12 45", 2, ([2], 0, True)),
         ("9123", 1, ([1, 2, 3], 0, False)),
+        ("1223", 1, ([1, 2, 3], 0, False)),  # refused, left there, and done again
+        ("122", 2, ([2], 0, False)),
+        ("122", 3, ([], 0, False)),
+        ("2345234", 2, ([2, 3, 4], 0, False)),
+        ("12x23", 1, ([1, 2, 3], 0, False)),
     ],
 )
 def test_lines_count_if_they_go_on_from_the_table(present: str, at: int, expected: tuple[list[int], int, bool]) -> None:
@@ -127,6 +132,58 @@ def test_both_journals_are_read_until_the_table_is_written() -> None:
     again.rotate()
     assert loaded(files, at=5) == []
     assert not files.exists(JOURNAL)
+
+
+def other(number: int) -> Change:
+    """Another change in place of `change(number)`, made later."""
+    return Change(version(number), version(number + 1, timestamp=8), {"n": number + 100})
+
+
+def test_line_that_was_refused_gives_way_to_what_came_after_it() -> None:
+    later = Change(version(3, timestamp=8), version(4, timestamp=9), {"n": 3})
+    assert chain([change(1), change(2), other(2), later], version(1)).changes == [change(1), other(2), later]
+    assert chain([change(1), change(2), other(2), later], version(2)).changes == [other(2), later]
+
+
+@pytest.mark.parametrize("is_lasting", [False, True])
+def test_refused_line_neither_comes_back_nor_costs_those_after_it_when_the_table_is_written(is_lasting: bool) -> None:
+    """Though it was written, and only its sync failed."""
+    files = FaultyFileSystem(FakeClock())
+    journal = journal_of(files, 1)
+    files.fail(at=1, calls=["sync"], lasting=is_lasting)
+    with pytest.raises(OSError, match="Input/output"):
+        journal.append(change(2))
+    assert loaded(files) == [1], "a kill now"
+    files.heal()
+    journal.rotate()
+    journal.append(other(2))
+    assert loaded(files) == [1, 102]
+    assert loaded(files.crash(Survival.EVERYTHING, seed=1)) == [1, 102]
+
+
+def test_refused_line_that_cannot_be_taken_out_comes_into_no_other_file() -> None:
+    files = FaultyFileSystem(FakeClock())
+    journal = journal_of(files, 1)
+    files.fail(at=1, calls=["sync", "truncate"], lasting=True)
+    for act in (lambda: journal.append(change(2)), journal.rotate, lambda: journal.append(other(2))):
+        with pytest.raises(OSError, match="Input/output"):
+            act()
+    assert not files.exists(OLD)
+    assert journal.has_lines, "it is tried again"
+    files.heal()
+    journal.rotate()
+    assert loaded(files) == [1]
+
+
+def test_first_line_of_all_that_was_refused_is_taken_out_when_the_table_is_written() -> None:
+    files = FaultyFileSystem(FakeClock())
+    journal = journal_of(files)
+    files.fail(at=1, calls=["sync", "truncate"], lasting=True)
+    with pytest.raises(OSError, match="Input/output"):
+        journal.append(change(1))
+    files.heal()
+    journal.rotate()
+    assert loaded(files) == []
 
 
 def test_line_that_cannot_be_made_durable_is_none() -> None:
