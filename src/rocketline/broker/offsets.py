@@ -7,13 +7,14 @@ positions of the last pulls, which are for people to look at.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.long_work import Steps, each_with_pause
+from rocketline.broker.long_work import QUEUES_A_STEP, Steps, each_with_pause
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError
 from rocketline.model.topic_config import DataVersion
@@ -30,6 +31,7 @@ _NONE: dict[int, int] = {}
 _LINE: Final = "\n\t"
 
 _MAPS_A_STEP: Final = 1_000
+_OFFSETS_A_STEP: Final = 500
 _OFFSET_BYTES_MIN: Final = len("0:0,")
 
 OFFSETS_MAX: Final = 4_000_000
@@ -143,18 +145,25 @@ class ConsumerOffsets:
         """The groups that have committed offsets of the topic. Java: whichGroupByTopic."""
         return [group for group, topics in self._committed.items() if topic in topics]
 
-    def smallest(self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()) -> dict[int, int]:
+    def smallest(
+        self, topic: str, min_offset: Callable[[int], int], without: AbstractSet[str] = frozenset()
+    ) -> Steps[dict[int, int]]:
         """The smallest offset of all groups but those, by queue id; offsets of messages that are gone do not count.
 
-        `min_offset` tells the first offset of a queue. Java: queryMinOffsetInAllGroup.
+        `min_offset` tells the first offset of a queue, once for each. Java: queryMinOffsetInAllGroup.
         """
         found: dict[int, int] = {}
-        for group in self.groups_of(topic):
-            if group in without:
-                continue
-            for queue_id, offset in self.offsets_of(group, topic).items():
-                if offset >= min_offset(queue_id):
-                    found[queue_id] = min(offset, found.get(queue_id, offset))
+        firsts: dict[int, int] = {}
+        groups = (group for group in self.groups_of(topic) if group not in without)
+        offsets = (pair for group in groups for pair in list(self.offsets_of(group, topic).items()))
+        for (queue_id, offset), is_step in each_with_pause(offsets, _OFFSETS_A_STEP):
+            is_new = queue_id not in firsts
+            if is_new:
+                firsts[queue_id] = min_offset(queue_id)
+            if offset >= firsts[queue_id]:
+                found[queue_id] = min(offset, found.get(queue_id, offset))
+            if is_step or (is_new and len(firsts) % QUEUES_A_STEP == 0):
+                yield
         return found
 
     def clone(self, source: str, target: str, topic: str) -> bool:

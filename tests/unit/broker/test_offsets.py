@@ -142,7 +142,24 @@ def test_smallest_offset_leaves_out_groups_and_messages_that_are_gone() -> None:
     offsets = SavedTables().offsets
     for group, queue_id, offset in (("a", 0, 5), ("b", 0, 3), ("c", 0, 1), ("a", 1, 7), ("old", 1, 2)):
         offsets.commit(group, "T", queue_id, offset)
-    assert offsets.smallest("T", {0: 0, 1: 4}.__getitem__, ["c"]) == {0: 3, 1: 7}
+    assert outcome(offsets.smallest("T", {0: 0, 1: 4}.__getitem__, {"c"})) == {0: 3, 1: 7}
+
+
+def test_smallest_offset_of_many_groups_and_queues_is_found_in_steps_and_asks_for_each_queue_once() -> None:
+    offsets = SavedTables().offsets
+    for group in range(50):
+        for queue_id in range(64):
+            offsets.commit(f"g{group}", "T", queue_id, group + 1)
+    asked: list[int] = []
+
+    def min_offset(queue_id: int) -> int:
+        asked.append(queue_id)
+        return 0
+
+    found, pauses = counted(offsets.smallest("T", min_offset, {"g0"}))
+    assert found == dict.fromkeys(range(64), 2)
+    assert asked == list(range(64))
+    assert pauses >= 49 * 64 // 500
 
 
 def test_cloned_offsets_go_their_own_way() -> None:

@@ -26,7 +26,6 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
-from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.offsets import CorrectionOffsets
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -133,12 +132,15 @@ class OffsetHandlers:
                 yield
         return response(ResponseCode.SUCCESS)
 
-    def _query_correction(self, channel: Channel, request: Command) -> Command:
-        """How far behind the slowest group is, where one is behind the group to compare with."""
+    def _query_correction(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.QueryCorrectionOffsetHeader, request.ext)
-        without = (asked.filter_groups or "").split(",")
-        found = self._offsets.smallest(asked.topic, partial(self._store.min_offset, asked.topic), without)
+        return self._work.begin(channel, request, answered_with(self._correction(asked)))
+
+    def _correction(self, asked: headers.QueryCorrectionOffsetHeader) -> Steps[CorrectionOffsets]:
+        """How far behind the slowest group is, where one is behind the group to compare with."""
+        without = frozenset((asked.filter_groups or "").split(","))
+        found = yield from self._offsets.smallest(asked.topic, partial(self._store.min_offset, asked.topic), without)
         for queue_id, offset in self._offsets.offsets_of(asked.compare_group, asked.topic).items():
             if found.get(queue_id, _AHEAD) > offset:
                 found[queue_id] = _AHEAD
-        return response(ResponseCode.SUCCESS, body=encode(CorrectionOffsets(found)))
+        return CorrectionOffsets(found)
