@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from long_steps import outcome
 from saved_tables import SavedTables
 
 GROUPS, TOPICS, QUEUES = ["g", "h", "%g"], ["T", "U", "%RETRY%g"], range(3)
@@ -50,13 +51,13 @@ class OffsetsMachine(RuleBasedStateMachine):
 
     @rule(topic=topics)
     def delete_topic(self, topic: str) -> None:
-        self.tables.offsets.remove_topic(topic)
+        outcome(self.tables.offsets.remove_topics({topic}))
         for table in (self.committed, self.resets):
             self._forget(table, lambda place: place[1] == topic)
 
     @rule(group=groups)
     def delete_group(self, group: str) -> None:
-        self.tables.offsets.remove_group(group)
+        outcome(self.tables.offsets.remove_group(group))
         for table in (self.committed, self.resets):
             self._forget(table, lambda place: place[0] == group)
 

@@ -145,8 +145,8 @@ class Families:
             settings, stats, store, self._files, clock, delays=kept.schedule.progress, sends=self._waiting_sends
         )
         return [
-            TopicHandlers(topics, offsets, store, settings, work, self._log),
-            GroupHandlers(groups, offsets, settings, work, self._log),
+            TopicHandlers(topics, offsets, store, stats, settings, work, self._log),
+            GroupHandlers(groups, offsets, stats, settings, work, self._log),
             ResetHandlers(offsets, topics, groups, consumers, calls, store, settings, work, self._log),
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address),

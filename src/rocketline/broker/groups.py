@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -55,8 +55,6 @@ class GroupTable:
         self._table = SavedTable(
             files, path, _GROUPS, SubscriptionGroupConfig, clock, known, version, {_FORBIDDEN: forbidden}
         )
-        self.on_delete: Callable[[str], None] = lambda group: None
-        """Told of each group that is gone, for whoever else keeps something of it."""
 
     @classmethod
     def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> GroupTable:
@@ -140,10 +138,11 @@ class GroupTable:
         return altered(GROUP_ATTRIBUTES, None if known is None else known.attributes, config.attributes)
 
     def delete(self, group: str) -> None:
-        """Remove a group and what it may not read; one that is not there is as good as removed."""
+        """Remove a group and what it may not read; one that is not there is as good as removed.
+
+        Whoever asks sees to all else of it."""
         if group in self._table.entries or group in self.forbidden:
             self._table.change({group: None}, {_FORBIDDEN: {group: None}} if group in self.forbidden else None)
-            self.on_delete(group)
 
     def is_forbidden(self, group: str, topic: str) -> bool:
         """The group may not read the topic."""

@@ -32,6 +32,8 @@ _LINE: Final = "\n\t"
 
 _MAPS_A_STEP: Final = 1_000
 _OFFSETS_A_STEP: Final = 500
+_GROUPS_A_STEP: Final = 1_000
+_REMOVED_A_STEP: Final = 10_000
 _OFFSET_BYTES_MIN: Final = len("0:0,")
 
 OFFSETS_MAX: Final = 4_000_000
@@ -213,20 +215,41 @@ class ConsumerOffsets:
 
     # --- removal
 
-    def remove_topic(self, topic: str) -> None:
-        """Forget a topic that was deleted."""
+    def remove_topics(self, topics: AbstractSet[str]) -> Steps[None]:
+        """Forget topics that were deleted: one pass over all groups, however many topics."""
+        removed = 0
         for table in self._tables():
-            for group in [group for group, topics in table.items() if topic in topics]:
-                self._count -= len(table[group].pop(topic))
-                if not table[group]:
-                    del table[group]
-        self._is_changed = True
+            for (group, of_group), is_step in each_with_pause(_each(table), _GROUPS_A_STEP):
+                for topic in _common(topics, of_group):
+                    removed += self._remove(table, group, topic)
+                    if removed >= _REMOVED_A_STEP:
+                        removed = 0
+                        yield
+                if is_step:
+                    yield
 
-    def remove_group(self, group: str) -> None:
-        """Forget where a group was."""
-        for table in self._tables():
-            self._count -= sum(map(len, table.pop(group, {}).values()))
+    def remove_group(self, group: str) -> Steps[None]:
+        """Forget where a group was: at once, though its tables may take a while to take apart."""
+        tables = [table.pop(group, {}) for table in self._tables()]
+        self._count -= sum([sum(map(len, topics.values())) for topics in tables])
         self._is_changed = True
+        removed = 0
+        for topics in tables:
+            while topics:
+                removed += len(topics.popitem()[1])
+                if removed >= _REMOVED_A_STEP:
+                    removed = 0
+                    yield
+
+    def _remove(self, table: _Table, group: str, topic: str) -> int:
+        """Forget a group's offsets of a topic, if it has some by now; how many these are."""
+        of_group = table.get(group, {})
+        offsets = of_group.pop(topic, _NONE)
+        if not of_group:
+            table.pop(group, None)
+        self._count -= len(offsets)
+        self._is_changed = True
+        return len(offsets)
 
     def _tables(self) -> Iterator[_Table]:
         yield from (self._committed, self._resets, self._pulled)
@@ -254,6 +277,13 @@ def _remove(table: _Table, group: str, topic: str, queue_id: int) -> None:
         del table[group][topic]
     if not table[group]:
         del table[group]
+
+
+def _common(topics: AbstractSet[str], of_group: Mapping[str, object]) -> list[str]:
+    """The topics that are in both, found in the smaller."""
+    if len(topics) < len(of_group):
+        return [topic for topic in topics if topic in of_group]
+    return [topic for topic in of_group if topic in topics]
 
 
 def _each(table: _Table) -> Iterator[tuple[str, dict[str, dict[int, int]]]]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from typing import Final, NamedTuple
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NamedTuple, TypeVar
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.broker.system_topics import system_topics
 from rocketline.broker.throughput import DayTotals, PutTimes, Throughput
 from rocketline.clock import Clock
@@ -61,6 +63,10 @@ _OF_BROKER = frozenset({
 _IDLE_SCAN_S = 600
 _IDLE_MIN_LOWEST, _IDLE_MIN_INSTEAD = 10, 30
 """In minutes: a counter that is scanned every ten must have been idle for longer, or for the second number."""
+
+_COUNTERS_A_STEP = 2_000
+_Key = TypeVar("_Key", bound=tuple[Any, ...])
+_Kept = TypeVar("_Kept")
 
 
 class _Tally:
@@ -267,24 +273,28 @@ class BrokerStats:
         self.put_days.turn(self._clock.wall_ms(), self.put_total)
         self.get_days.turn(self._clock.wall_ms(), self.get_total)
 
-    def forget_topic(self, topic: str) -> None:
-        """Drop the counters of a topic that was deleted. Java: onTopicDeleted."""
+    def forget_topics(self, topics: AbstractSet[str]) -> Steps[None]:
+        """Drop the counters of topics that were deleted. Java: onTopicDeleted."""
         if self._settings.value.auto_delete_unused_stats:
-            self._forget(_TOPIC_PART, topic)
-            self._puts = {key: tally for key, tally in self._puts.items() if key[0] != topic}
-            self._gets = {key: tally for key, tally in self._gets.items() if key[1] != topic}
+            yield from self._forget(_TOPIC_PART, topics)
+            yield from _drop(self._puts, 0, topics)
+            yield from _drop(self._gets, 1, topics)
 
-    def forget_group(self, group: str) -> None:
-        """Drop the counters of a group that was deleted. Java: onGroupDeleted."""
+    def forget_groups(self, groups: AbstractSet[str]) -> Steps[None]:
+        """Drop the counters of groups that were deleted. Java: onGroupDeleted."""
         if self._settings.value.auto_delete_unused_stats:
-            self._forget(_GROUP_PART, group)
-            self._gets = {key: tally for key, tally in self._gets.items() if key[0] != group}
+            yield from self._forget(_GROUP_PART, groups)
+            yield from _drop(self._gets, 0, groups)
 
-    def _forget(self, part_by_stat: dict[str, int], name: str) -> None:
+    def _forget(self, part_by_stat: dict[str, int], names: AbstractSet[str]) -> Steps[None]:
+        """Tallies go after them: the next put or get then makes a new one, with counters that somebody sees."""
         for stat, part in part_by_stat.items():
             counters = self._counters[stat]
-            for key in [key for key in counters if key.split("@")[part] == name]:
-                del counters[key]
+            for key, is_step in each_with_pause(list(counters), _COUNTERS_A_STEP):
+                if key.split("@")[part] in names:
+                    counters.pop(key, None)
+                if is_step:
+                    yield
 
     def _forget_idle(self, now_ms: int) -> None:
         idle_min = self._settings.value.max_stats_idle_time_in_minutes
@@ -355,3 +365,12 @@ class BrokerStats:
         if topic not in self._system_topics and not is_system_topic(topic):
             counters.append(self._counter(without_system, self._cluster))
         return counters
+
+
+def _drop(tallies: dict[_Key, _Kept], part: int, names: AbstractSet[str]) -> Steps[None]:
+    """Drop those whose key names one of these there."""
+    for key, is_step in each_with_pause(list(tallies), _COUNTERS_A_STEP):
+        if key[part] in names:
+            tallies.pop(key, None)
+        if is_step:
+            yield

@@ -75,8 +75,6 @@ class TopicTable:
         self.before_create: OnChange = lambda created: None
         """Told of topics that are about to be made. May raise `OSError`: they are not made then."""
         self.on_change: OnChange = lambda changed: None
-        self.on_delete: Callable[[str], None] = lambda topic: None
-        """Told of each topic that is gone, for whoever else keeps something of it."""
 
     @classmethod
     def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> TopicTable:
@@ -198,11 +196,9 @@ class TopicTable:
             self._table.change({config.topic_name: replace(config, order=True) for config in known})
 
     def delete(self, *topics: str) -> None:
-        """Remove topics; those that are not there are as good as removed."""
+        """Remove topics; those that are not there are as good as removed. Whoever asks sees to all else of them."""
         if known := [topic for topic in topics if topic in self._table.entries]:
             self._table.change(dict.fromkeys(known))
-            for topic in known:
-                self.on_delete(topic)
 
     def touch(self) -> None:
         """Make a new version, because what the broker says of its topics changed without them: its permission."""

@@ -6,6 +6,7 @@ batches kept in one record in `batchconsumequeue`.
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -104,7 +105,7 @@ class QueueTable:
         """Why units wait on: there is no room for them on the disk. `write_behind` tries again."""
         self._stuck: dict[Queue, int] = {}  # the bytes of long tails that could not be written for this
         self._stuck_bytes = 0
-        self._unsynced: dict[Path, None] = {}
+        self._unsynced: dict[str, dict[Path, None]] = {}  # files by topic
         self._undeleted: set[str] = set()  # topics whose files could not be put aside
         self._doomed = 0
         self._kept: OrderedDict[ConsumeQueue, int] = OrderedDict()  # bytes that queues keep in memory, oldest first
@@ -398,7 +399,7 @@ class QueueTable:
             return True
         try:
             while queue.is_behind:
-                self._unsynced.update(dict.fromkeys(queue.write_behind()))
+                self._unsynced.setdefault(queue.topic, {}).update(dict.fromkeys(queue.write_behind()))
         except OSError as error:
             if not is_no_space(error):
                 raise
@@ -440,7 +441,7 @@ class QueueTable:
 
     def take_unsynced(self) -> list[Path]:
         """Files that were written to since this was last asked."""
-        paths, self._unsynced = list(self._unsynced), {}
+        paths, self._unsynced = [*itertools.chain.from_iterable(self._unsynced.values())], {}
         return paths
 
     # --- removing
@@ -461,9 +462,9 @@ class QueueTable:
             if self._fs.exists(folder / topic):
                 self._fs.rename(folder / topic, self._free_name())
             self._files.close_in(folder / topic)
-        self._unsynced = {path: None for path in self._unsynced if path.parents[1].name != topic}
-        self._behind = {queue: None for queue in self._behind if queue.topic != topic}
+        self._unsynced.pop(topic, None)
         for queue in self._topics.get(topic, {}).values():
+            self._behind.pop(queue, None)
             if isinstance(queue, ConsumeQueue):
                 self._kept_bytes -= self._kept.pop(queue, 0)
         self._sleeping.pop(topic, None)

@@ -5,6 +5,7 @@ Java: MappedFileQueue. The commit log is such a stream, and so is every consume 
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final
@@ -41,7 +42,8 @@ class OpenFiles:
 
     def close_in(self, folder: Path) -> None:
         """Close the files in a folder and those below it."""
-        for path in [path for path in self._files if folder in path.parents]:
+        below = f"{folder}{os.sep}"
+        for path in [path for path in self._files if str(path).startswith(below)]:
             self.close(path)
 
     def close_all(self) -> None:

@@ -181,9 +181,9 @@ def test_removal_takes_all_three_kinds_of_offsets(is_topic: bool) -> None:
         offsets.assign_reset(group, topic, 0, 3)
         offsets.set_pull_offset(group, topic, 0, 4)
     if is_topic:
-        offsets.remove_topic("T")
+        outcome(offsets.remove_topics({"T"}))
     else:
-        offsets.remove_group("g")
+        outcome(offsets.remove_group("g"))
     assert (offsets.query("g", "T", 0), offsets.pull_offset("g", "T", 0), offsets.topics_of("g")) == (-1, -1, [])
     assert (offsets.pending_reset("h", "U", 0), offsets.pull_offset("h", "U", 0)) == (3, 4)
     offsets.save()
@@ -216,6 +216,35 @@ def test_file_that_is_written_piece_by_piece_has_apaches_layout() -> None:
     assert max(map(len, pieces)) < 2 * PIECE_CHARACTERS
 
 
+def test_many_topics_are_forgotten_by_one_pass_and_a_large_group_piece_by_piece() -> None:
+    offsets = SavedTables().offsets
+    for group in range(2_500):
+        offsets.commit(f"g{group}", f"T{group}", 0, 1)
+    for queue_id in range(16_000):
+        offsets.commit("large", "T0", queue_id, 1)
+        offsets.commit("large", "U", queue_id, 1)
+    _, pauses = counted(offsets.remove_topics({f"T{number}" for number in range(1, 2_500)}))
+    assert 2 <= pauses <= 6, "as many as groups need, whatever the number of topics"
+    assert offsets.groups_of("T0") == ["g0", "large"]
+    _, pauses = counted(offsets.remove_group("large"))
+    assert pauses >= 2
+    assert (offsets.groups_of("T0"), offsets._count) == (["g0"], 1)
+
+
+def test_group_that_commits_again_while_its_topic_is_forgotten_is_counted_right() -> None:
+    """Or is forgotten, whichever comes first."""
+    offsets = SavedTables().offsets
+    for topic in range(3):
+        for queue_id in range(12_000):
+            offsets.commit("g", f"T{topic}", queue_id, 1)
+    steps = offsets.remove_topics({"T0", "T1", "T2"})
+    next(steps)
+    outcome(offsets.remove_group("g"))
+    offsets.commit("g", "U", 0, 1)
+    outcome(steps)
+    assert (offsets.topics_of("g"), offsets._count) == (["U"], 1)
+
+
 def test_what_comes_and_goes_while_the_file_is_being_written_does_no_harm() -> None:
     tables = SavedTables()
     for number in range(4_000):
@@ -225,8 +254,8 @@ def test_what_comes_and_goes_while_the_file_is_being_written_does_no_harm() -> N
     for number, _ in enumerate(job.steps()):
         tables.offsets.commit(f"new{number}", "T0", 0, 5)
         tables.offsets.commit("g49", "T3999", 0, 6 + number)
-        tables.offsets.remove_group(f"g{10 + number}")
-        tables.offsets.remove_topic(f"T{number}")
+        outcome(tables.offsets.remove_group(f"g{10 + number}"))
+        outcome(tables.offsets.remove_topics({f"T{number}"}))
     assert number > 3
     job.run()
     tables.offsets.save_done()
@@ -264,7 +293,7 @@ def test_there_is_a_bound_for_offsets_and_those_that_are_kept_move_on(monkeypatc
     offsets.save()
     again = tables.restarted().offsets
     assert not again.has_room("g", "T", 7)
-    again.remove_topic("T")
+    outcome(again.remove_topics({"T"}))
     again.set_pull_offset("g", "U", 0, 1)
     again.assign_reset("g", "U", 0, 1)
     assert again.take_reset("g", "U", 0) == 1
@@ -272,6 +301,6 @@ def test_there_is_a_bound_for_offsets_and_those_that_are_kept_move_on(monkeypatc
         again.commit("h", "U", queue_id, 1)
     assert len(again.offsets_of("h", "U")) == 4
     assert not again.has_room("h", "U", 4)
-    again.remove_group("h")
+    outcome(again.remove_group("h"))
     assert again.has_room("h", "U", 4)
     assert again.clone("g", "h", "U")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker_clients import broker_settings
+from long_steps import outcome
 from rocketline.broker.stats import BrokerStats, LastRead
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.net.server import ChannelEvent
@@ -147,7 +148,7 @@ def test_deleted_topic_takes_its_counters_along(clock: FakeClock) -> None:
         stats.put(topic, 1, 1, 100)
         stats.get("G", topic, 1, 1, 100)
         stats.add("SNDBCK_PUT_NUMS", f"{topic}@G", 1)
-    stats.forget_topic("T")
+    outcome(stats.forget_topics({"T"}))
     gone = [
         ("TOPIC_PUT_NUMS", "T"),
         ("TOPIC_PUT_LATENCY", "1@T"),
@@ -169,7 +170,7 @@ def test_deleted_group_takes_its_counters_along(clock: FakeClock) -> None:
     stats.put("G", 1, 1, 100)
     for group in ("G", "H"):
         stats.get(group, "T", 1, 1, 100)
-    stats.forget_group("G")
+    outcome(stats.forget_groups({"G"}))
     assert stats.data("GROUP_GET_SIZE", "T@G") is None
     assert stats.data("GROUP_GET_LATENCY", "1@T@G") is None
     assert stats.data("GROUP_GET_SIZE", "T@H") is not None
@@ -181,8 +182,8 @@ def test_counters_of_what_was_deleted_stay_if_so_configured(clock: FakeClock) ->
     stats = stats_on(clock, autoDeleteUnusedStats="false")
     stats.put("T", 1, 1, 100)
     stats.get("G", "T", 1, 1, 100)
-    stats.forget_topic("T")
-    stats.forget_group("G")
+    outcome(stats.forget_topics({"T"}))
+    outcome(stats.forget_groups({"G"}))
     assert stats.data("TOPIC_PUT_NUMS", "T") is not None
     assert stats.data("GROUP_GET_NUMS", "T@G") is not None
 

@@ -16,6 +16,10 @@ from rocketline.store.message_store import MessageStore
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
+_TOPICS_A_STEP = 500
+_DELETED_A_STEP = 8
+"""Each is a change of names on disk."""
+
 
 class CleaningHandlers:
     """Starts what the store does at its own time otherwise."""
@@ -45,14 +49,15 @@ class CleaningHandlers:
 
     def _cleaned(self) -> Steps[Command]:
         """System topics stay: some are used without ever being in the table."""
-        deleted = []
-        for topic, is_step in each_with_pause(list(self._store.queues.topics)):
+        deleted: set[str] = set()
+        for topic, is_step in each_with_pause(list(self._store.queues.topics), _TOPICS_A_STEP):
             if self._topics.get(topic) is None and not self._topics.is_system(topic):
                 self._store.delete_topics([topic])
-                self._stats.forget_topic(topic)
-                deleted.append(topic)
+                deleted.add(topic)
+                is_step = is_step or len(deleted) % _DELETED_A_STEP == 0
             if is_step:
                 yield
+        yield from self._stats.forget_topics(deleted)
         if deleted:
-            self._log.info("queues of unknown topics deleted", f"{len(deleted)}, the first of {deleted[0]}")
+            self._log.info("queues of unknown topics deleted", f"{len(deleted)}, the first of {min(deleted)}")
         return response(ResponseCode.SUCCESS)

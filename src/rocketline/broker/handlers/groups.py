@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import GROUPS_MAX, GroupTable
-from rocketline.broker.long_work import LongWork, answered
+from rocketline.broker.long_work import LongWork, Steps, answered
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
+from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import QUEUES_MAX
 from rocketline.errors import LocalProtocolError
 from rocketline.logs import Throttle
@@ -43,11 +44,12 @@ class GroupHandlers:
         self,
         groups: GroupTable,
         offsets: ConsumerOffsets,
+        stats: BrokerStats,
         settings: Settings[BrokerConfig],
         work: LongWork,
         log: Throttle,
     ) -> None:
-        self._groups, self._offsets, self._settings = groups, offsets, settings
+        self._groups, self._offsets, self._stats, self._settings = groups, offsets, stats, settings
         self._work, self._log = work, log
 
     def by_code(self) -> dict[int, Handler]:
@@ -107,11 +109,16 @@ class GroupHandlers:
             return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return response(ResponseCode.SUCCESS, body=encode(config))
 
-    def _delete(self, channel: Channel, request: Command) -> Command:
+    def _delete(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.DeleteSubscriptionGroupRequestHeader, request.ext)
+        return self._work.begin(channel, request, self._deleted(asked, channel), is_change=True)
+
+    def _deleted(self, asked: headers.DeleteSubscriptionGroupRequestHeader, channel: Channel) -> Steps[Command]:
+        """The group goes first: should it be made again meanwhile, it begins anew."""
         self._groups.delete(asked.group_name)
         if asked.clean_offset:
-            self._offsets.remove_group(asked.group_name)
+            yield from self._offsets.remove_group(asked.group_name)
+        yield from self._stats.forget_groups({asked.group_name})
         self._log.info("group deleted", asked.group_name, with_offsets=asked.clean_offset, by=channel.peer)
         return response(ResponseCode.SUCCESS)
 

@@ -13,16 +13,17 @@ Differs from Apache:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Protocol
 
 from rocketline.broker.attributes import MESSAGE_TYPE, MIXED, parse_changes
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.long_work import LongWork, answered
+from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
+from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import QUEUES_MAX, TOPICS_MAX, TopicTable
-from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.errors import LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.topic_config import TopicConfig
@@ -38,6 +39,9 @@ from rocketline.wire.command import Command, response
 
 _NAMED_MAX = 10
 """Topics that one line of the log names."""
+_TOPICS_A_STEP = 8
+"""To be deleted, each of which is a line of the journal's and a change of names on disk."""
+_GROUPS_A_STEP = 500
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
@@ -57,12 +61,13 @@ class TopicHandlers:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         store: QueueStore,
+        stats: BrokerStats,
         settings: Settings[BrokerConfig],
         work: LongWork,
         log: Throttle,
     ) -> None:
-        self._topics, self._offsets, self._store, self._settings = topics, offsets, store, settings
-        self._work, self._log = work, log
+        self._topics, self._offsets, self._store, self._stats = topics, offsets, store, stats
+        self._settings, self._work, self._log = settings, work, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -154,25 +159,47 @@ class TopicHandlers:
     def _list_system(self, channel: Channel, request: Command) -> Command:
         return response(ResponseCode.SUCCESS, body=encode(TopicList(sorted(self._topics.system_topics))))
 
-    def _delete(self, channel: Channel, request: Command) -> Command:
+    def _delete(self, channel: Channel, request: Command) -> Outcome:
         """Remove the topic, its queues and all offsets in it. Name servers are told by whoever asks."""
         topic = request.ext.get("topic", "")
         if not topic.strip():
             return response(ResponseCode.INVALID_PARAMETER, "the name of the topic is missing or blank")
         if self._is_protected(topic):
             return response(ResponseCode.INVALID_PARAMETER, f"topic {topic} is one of the system's own")
-        doomed = [topic, *self._pop_retry_topics(topic)]
-        self._topics.delete(*doomed)
-        for name in doomed:
-            self._offsets.remove_topic(name)
-        self._store.delete_topics(doomed)
-        self._log.info("topics deleted", ", ".join(doomed[:_NAMED_MAX]), by=channel.peer)
+        return self._work.begin(channel, request, self._deleted(topic, channel), is_change=True)
+
+    def _deleted(self, topic: str, channel: Channel) -> Steps[Command]:
+        """A topic and its queues go together, so that no message gets in between; what else was kept of it follows."""
+        groups, gone, problem = self._offsets.groups_of(topic), set[str](), None
+        try:
+            self._drop([topic], gone)
+            yield from self._drop_pop_retries(topic, groups, gone)
+        except (OSError, StoreError) as error:
+            if not gone:
+                raise
+            problem = error
+        yield from self._offsets.remove_topics(gone)
+        yield from self._stats.forget_topics(gone)
+        self._log.info("topics deleted", ", ".join(sorted(gone)[:_NAMED_MAX]), count=len(gone), by=channel.peer)
+        if problem is not None:
+            raise problem
         return response(ResponseCode.SUCCESS)
 
-    def _pop_retry_topics(self, topic: str) -> Iterator[str]:
+    def _drop(self, topics: Collection[str], gone: set[str]) -> None:
+        self._topics.delete(*topics)
+        gone.update(topics)
+        self._store.delete_topics(topics)
+
+    def _drop_pop_retries(self, topic: str, groups: Collection[str], gone: set[str]) -> Steps[None]:
         """Where messages of the topic wait that were popped and not acknowledged, in both spellings of 5.x."""
-        if self._settings.value.clear_retry_topic_when_delete_topic:
-            for group in self._offsets.groups_of(topic):
-                for name in (f"{names.retry_topic(group)}+{topic}", f"{names.retry_topic(group)}_{topic}"):
-                    if self._topics.get(name) is not None:
-                        yield name
+        if not self._settings.value.clear_retry_topic_when_delete_topic:
+            return
+        found: list[str] = []
+        for group, is_step in each_with_pause(groups, _GROUPS_A_STEP):
+            names_of_both = (f"{names.retry_topic(group)}{sign}{topic}" for sign in "+_")
+            found += [name for name in names_of_both if self._topics.get(name) is not None]
+            if is_step or len(found) >= _TOPICS_A_STEP:
+                self._drop(found, gone)
+                found = []
+                yield
+        self._drop(found, gone)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker_tables import HOST, Tables, message, tables
+from long_steps import outcome
 from rocketline.broker.flush import Flusher
 from rocketline.broker.handlers.send_back import SendBackHandlers
 from rocketline.broker.put import Puts
@@ -196,8 +197,8 @@ def test_retries_are_counted_for_the_topic_they_came_from(scene: Scene) -> None:
 
 def test_dead_letters_are_counted_until_their_group_or_topic_is_gone(scene: Scene) -> None:
     stats = scene.tables.stats
-    for forget, name in ((stats.forget_group, "g"), (stats.forget_topic, "T")):
+    for forget, name in ((stats.forget_groups, "g"), (stats.forget_topics, "T")):
         scene.send_back(scene.tables.append(), -1)
         assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is not None
-        forget(name)
+        outcome(forget({name}))
         assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is None

@@ -1,0 +1,96 @@
+"""Topics and groups that are deleted: all that was kept of them goes, a little at a time."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import pytest
+
+from broker_clients import channel
+from broker_tables import Tables, tables
+from long_steps import AtOnce
+from rocketline.broker.handlers.groups import GroupHandlers
+from rocketline.broker.handlers.topics import TopicHandlers
+from rocketline.model.topic_config import TopicConfig
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.faulty_filesystem import FaultyFileSystem
+from rocketline.wire.codes import RequestCode
+from rocketline.wire.command import Command
+
+GROUPS = 40
+
+
+class Scene:
+    """The topic T, which groups read by POP: each has two topics of retries."""
+
+    def __init__(self, kept: Tables, files: FaultyFileSystem) -> None:
+        self.kept, self.files, self.work = kept, files, AtOnce(kept.clock)
+        common = kept.settings, self.work, kept.log
+        self._by_code = {
+            **TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, *common).by_code(),
+            **GroupHandlers(kept.groups, kept.offsets, kept.stats, *common).by_code(),
+        }
+        self.retries = [f"%RETRY%g{number}{sign}T" for number in range(GROUPS) for sign in "+_"]
+        kept.topics.update(*[TopicConfig(name, 1, 1) for name in self.retries], TopicConfig("U", 1, 1))
+        for topic in ("T", "U", *self.retries):
+            kept.append(topic=topic)
+            kept.stats.put(topic, 0, 1, 100)
+            for group in range(GROUPS):
+                kept.offsets.commit(f"g{group}", topic, 0, 1)
+
+    def ask(self, code: int, **ext: str) -> Command:
+        answer = self._by_code[code](channel(self.kept.clock)[0], Command(code, ext))
+        assert isinstance(answer, Command)
+        return answer
+
+    def traces_of(self, topic: str) -> list[object]:
+        kept = self.kept
+        found = kept.topics.get(topic), kept.store.queue(topic, 0), kept.stats.data("TOPIC_PUT_NUMS", topic)
+        return [each for each in (*found, kept.offsets.groups_of(topic)) if each]
+
+
+@pytest.fixture
+def scene(clock: FakeClock) -> Iterator[Scene]:
+    files = FaultyFileSystem(clock)
+    with tables(clock, files, clearRetryTopicWhenDeleteTopic="true") as kept:
+        yield Scene(kept, files)
+
+
+async def test_deleted_topic_goes_with_its_retries_a_few_at_a_time(scene: Scene) -> None:
+    assert scene.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
+    assert [topic for topic in ("T", *scene.retries) if scene.traces_of(topic)] == []
+    assert len(scene.traces_of("U")) == 4
+    assert scene.work.pauses >= len(scene.retries) // 8
+
+
+async def test_retries_that_cannot_be_deleted_stay_whole_and_the_topic_goes(scene: Scene) -> None:
+    scene.files.fail(at=5, calls=["sync"], lasting=True)
+    with pytest.raises(OSError, match="Input/output"):
+        scene.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+    left = [topic for topic in scene.retries if scene.traces_of(topic)]
+    assert scene.traces_of("T") == []
+    assert 0 < len(left) < len(scene.retries)
+    assert all(len(scene.traces_of(topic)) == 4 for topic in left)
+    scene.files.heal()
+    assert scene.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
+
+
+async def test_topic_that_cannot_be_deleted_stays_as_it_is(scene: Scene) -> None:
+    scene.files.fail(at=1, calls=["sync"], error=errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        scene.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+    assert len(scene.traces_of("T")) == 4
+
+
+async def test_deleted_group_takes_its_offsets_and_figures_along_in_steps(scene: Scene) -> None:
+    kept = scene.kept
+    kept.groups.find("g0")
+    for number in range(3_000):
+        kept.stats.get("g0", f"T{number}", 0, 1, 1)
+        kept.offsets.commit("g0", f"T{number}", 0, 1)
+        kept.offsets.commit("g0", "U", number, 1)
+    assert scene.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="g0", cleanOffset="true").code == 0
+    assert (kept.offsets.topics_of("g0"), kept.stats.data("GROUP_GET_NUMS", "T1@g0")) == ([], None)
+    assert kept.groups.get("g0") is None
+    assert scene.work.pauses >= 3
