@@ -80,7 +80,7 @@ def change(made: Tables, channel: Any, what: str) -> None:
         case "broadcast":
             made.consumers.register(consumer("g", "T", model=BROADCASTING), client_on(channel, made.clock))
         case "leave":
-            made.consumers.on_closed(channel)
+            list(made.consumers.on_closed(channel))
         case "group":
             made.groups.update(replace(SubscriptionGroupConfig("g"), consume_broadcast_enable=False, group_sys_flag=1))
         case "disable":

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from rocketline.broker.filters import Wanted, wanted_by
 from rocketline.broker.members import Client, Members
+from rocketline.errors import RemoteProtocolError
 from rocketline.model.heartbeat import ConsumerData
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 from rocketline.net.channel import Channel
+
+BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of the subscriptions of all groups: a quarter of a million of the usual ones."""
+BYTES_OF_ONE_MAX: Final = 32 * 1024 * 1024
+"""Of those that one connection said last."""
+_SUBSCRIPTION_BYTES: Final = 1024
+_TAG_BYTES: Final = 320
+"""Its text, its hash, and both again in what pulls are compared with."""
+
+
+def _cost(subscription: SubscriptionData) -> int:
+    """About what it takes in memory."""
+    texts = len(subscription.topic) + len(subscription.sub_string) + len(subscription.expression_type)
+    tags, codes = subscription.tags_set, subscription.code_set
+    return _SUBSCRIPTION_BYTES + texts + sum(map(len, tags)) + _TAG_BYTES * max(len(tags), len(codes))
 
 
 @dataclass(slots=True)
@@ -30,6 +48,12 @@ class ConsumerGroupInfo:
     """By topic."""
     fingerprint: int = 0
     """Of the latest heartbeat; zero if that was of version 1."""
+
+    costs: dict[str, int] = field(default_factory=dict)
+    """What each of them takes, in bytes."""
+    bytes: int = 0
+    """What counts for all of them, and for the connection that said them last."""
+    payer: Channel | None = None
 
     _wanted: dict[str, tuple[SubscriptionData, Wanted]] = field(default_factory=dict)
 
@@ -62,9 +86,9 @@ class ConsumerGroupInfo:
                 is_changed = True
             elif subscription.sub_version <= before.sub_version:
                 continue
-            known[subscription.topic] = subscription
+            known[subscription.topic], self.costs[subscription.topic] = subscription, _cost(subscription)
         for topic in known.keys() - topics:
-            del known[topic]
+            del known[topic], self.costs[topic]
             self._wanted.pop(topic, None)
             is_changed = True
         return is_changed
@@ -80,6 +104,9 @@ class ConsumerRegistry:
     def __init__(self) -> None:
         self._members = Members()
         self._groups: dict[str, ConsumerGroupInfo] = {}
+        self._bytes_of: Counter[Channel] = Counter()
+        self.bytes = 0
+        """What the subscriptions of all groups take."""
 
     def info(self, group: str) -> ConsumerGroupInfo | None:
         return self._groups.get(group)
@@ -98,6 +125,13 @@ class ConsumerRegistry:
         members = self._members.of(group).values()
         return next((client for client in members if client.client_id == client_id), None)
 
+    def is_member(self, group: str, channel: Channel) -> bool:
+        return channel in self._members.of(group)
+
+    def groups_of(self, channel: Channel) -> int:
+        """How many groups a connection is in."""
+        return self._members.groups_of(channel)
+
     def groups_subscribed_to(self, topic: str) -> list[str]:
         return [group for group, info in self._groups.items() if topic in info.subscriptions]
 
@@ -105,8 +139,10 @@ class ConsumerRegistry:
         """Take in what a heartbeat says of one group; `without_sub` leaves the subscriptions as they are.
 
         True if the group has changed so that its members must share out the queues anew: there is a connection that it
-        did not have, or other topics.
+        did not have, or other topics. Raises `RemoteProtocolError` if the subscriptions would take too much memory.
         """
+        if not without_sub:
+            self._check_room(data, client.channel)
         is_new = self._members.put(data.group_name, client)
         info = self._groups.get(data.group_name)
         if info is None:
@@ -114,28 +150,60 @@ class ConsumerRegistry:
             self._groups[data.group_name] = info
         info.consume_type, info.message_model = data.consume_type, data.message_model
         info.consume_from_where, info.fingerprint = data.consume_from_where, fingerprint
-        has_other_topics = not without_sub and info.subscribe(data.subscription_data_set)
+        if without_sub:
+            return is_new
+        has_other_topics = info.subscribe(data.subscription_data_set)
+        self._charge(info, client.channel, sum(info.costs.values()))
         return is_new or has_other_topics
+
+    def _check_room(self, data: ConsumerData, channel: Channel) -> None:
+        """A group that takes no more than before is always let in."""
+        info = self._groups.get(data.group_name)
+        cost, known = sum(map(_cost, data.subscription_data_set)), 0 if info is None else info.bytes
+        if cost <= known:
+            return
+        of_one = self._bytes_of[channel] + cost - (known if info is not None and info.payer is channel else 0)
+        if of_one > BYTES_OF_ONE_MAX or self.bytes + cost - known > BYTES_MAX:
+            taken = f"all take {self.bytes} bytes already, those of this connection {self._bytes_of[channel]}"
+            raise RemoteProtocolError(f"subscriptions of group {data.group_name} with {cost} bytes: {taken}")
 
     def unregister(self, group: str, channel: Channel) -> None:
         """Let a client go from one group."""
         self._members.remove(group, channel)
-        self._forget_if_empty(group)
+        self._left(group, channel)
 
-    def on_closed(self, channel: Channel) -> list[str]:
-        """Let a client go whose connection is gone. Returns the groups that it was in."""
-        groups = self._members.remove_everywhere(channel)
-        for group in groups:
-            self._forget_if_empty(group)
-        return groups
+    def on_closed(self, channel: Channel) -> Iterator[str]:
+        """Let a client go whose connection is gone: see `Members.remove_everywhere`."""
+        for group in self._members.remove_everywhere(channel):
+            self._left(group, channel)
+            yield group
 
-    def expire(self, silent_since_s: float) -> list[tuple[str, Client]]:
-        """Let go of each member of which nothing was heard since then. Returns them, each with its group."""
-        expired = self._members.silent_since(silent_since_s)
-        for group, client in expired:
-            self.unregister(group, client.channel)
-        return expired
+    def expire(self, silent_since_s: float) -> Iterator[tuple[str, Client] | None]:
+        """See `Members.expire`."""
+        for expired in self._members.expire(silent_since_s):
+            if expired is not None:
+                group, client = expired
+                self._left(group, client.channel)
+            yield expired
 
-    def _forget_if_empty(self, group: str) -> None:
-        if not self._members.of(group):
-            self._groups.pop(group, None)
+    def _left(self, group: str, channel: Channel) -> None:
+        """An empty group is forgotten. What others have of the one who left is theirs from now on."""
+        info = self._groups.get(group)
+        if info is None:
+            return
+        if not info.clients:
+            self._charge(info, None, 0)
+            del self._groups[group]
+        elif info.payer is channel:
+            self._charge(info, next(iter(info.clients)), info.bytes)
+
+    def _charge(self, info: ConsumerGroupInfo, payer: Channel | None, cost: int) -> None:
+        """The group's subscriptions take so much from now on, which counts for that connection."""
+        if info.payer is not None:
+            self._bytes_of[info.payer] -= info.bytes
+            if not self._bytes_of[info.payer]:
+                del self._bytes_of[info.payer]
+        self.bytes += cost - info.bytes
+        info.payer, info.bytes = payer, cost
+        if payer is not None:
+            self._bytes_of[payer] += cost

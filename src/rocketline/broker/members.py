@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rocketline.net.channel import Channel
 from rocketline.wire.bodies.connections import ClientConnection
+
+NAME_MAX: Final = 255
+"""Characters of a client's id or a group's name; all clients keep to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +72,20 @@ class Members:
         if not groups:
             del self._groups_of[channel]
 
-    def remove_everywhere(self, channel: Channel) -> list[str]:
-        """Let go of a connection. Returns the groups that it was in."""
-        groups = sorted(self._groups_of.get(channel, ()))
-        for group in groups:
+    def remove_everywhere(self, channel: Channel) -> Iterator[str]:
+        """Let go of a connection, in one group after the other; which these are. Whoever asks may take rests."""
+        for group in sorted(self._groups_of.get(channel, ())):
             self.remove(group, channel)
-        return groups
+            yield group
 
-    def silent_since(self, moment_s: float) -> list[tuple[str, Client]]:
-        """The members, each with its group, whose last heartbeat came before `moment_s`."""
-        return [
-            (group, client)
-            for group, members in self._groups.items()
-            for client in members.values()
-            if client.heard_s < moment_s
-        ]
+    def expire(self, silent_since_s: float) -> Iterator[tuple[str, Client] | None]:
+        """Let go of each member whose last heartbeat came before that. These, each with its group, and None for every
+        other one that was looked at: whoever asks may take rests."""
+        for group in list(self._groups):
+            for channel in list(self.of(group)):
+                client = self.of(group).get(channel)
+                if client is not None and client.heard_s < silent_since_s:
+                    self.remove(group, channel)
+                    yield group, client
+                else:
+                    yield None

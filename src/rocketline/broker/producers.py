@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rocketline.broker.members import Client, Members
 from rocketline.net.channel import Channel
@@ -36,12 +36,10 @@ class ProducerRegistry:
     def unregister(self, group: str, channel: Channel) -> None:
         self._members.remove(group, channel)
 
-    def on_closed(self, channel: Channel) -> None:
-        self._members.remove_everywhere(channel)
+    def on_closed(self, channel: Channel) -> Iterator[str]:
+        """See `Members.remove_everywhere`."""
+        return self._members.remove_everywhere(channel)
 
-    def expire(self, silent_since_s: float) -> list[tuple[str, Client]]:
-        """Let go of each member of which nothing was heard since then. Returns them, each with its group."""
-        expired = self._members.silent_since(silent_since_s)
-        for group, client in expired:
-            self._members.remove(group, client.channel)
-        return expired
+    def expire(self, silent_since_s: float) -> Iterator[tuple[str, Client] | None]:
+        """See `Members.expire`."""
+        return self._members.expire(silent_since_s)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
+from rocketline.model import names
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import PERM_READ, TopicRouteData
 from rocketline.net.background import Background
@@ -22,6 +23,8 @@ _UNUSED_S = 120.0
 """A topic that nobody asked for during this time is forgotten."""
 _QUESTIONS_MAX = 64
 """Topics that may be asked for at once; for one more the answer is that nothing is known."""
+_WAITERS_MAX = 1024
+"""Requests that may wait for answers; one more is told that nothing is known."""
 
 
 class Routes:
@@ -32,6 +35,7 @@ class Routes:
         self._known: dict[str, Queues] = {}
         self._used_at_s: dict[str, float] = {}
         self._waiting: dict[str, list[OnFound]] = {}
+        self._waiters = 0
         self._questions = Background(_QUESTIONS_MAX)
 
     async def __aenter__(self) -> Routes:
@@ -44,17 +48,22 @@ class Routes:
     def find(self, topic: str, done: OnFound) -> None:
         """Call `done` with the queues that can be read from, at once if they are known, otherwise when they are.
 
-        None: no name server knows the topic, or none answers.
+        None: no name server knows the topic, or none answers; or nothing can be called so, or too many wait already.
         """
-        self._used_at_s[topic] = self._clock.monotonic()
         if topic in self._known:
+            self._used_at_s[topic] = self._clock.monotonic()
             done(self._known[topic])
-        elif topic in self._waiting:
-            self._waiting[topic].append(done)
+        elif len(topic) > names.RETRY_TOPIC_LENGTH_MAX or self._waiters >= _WAITERS_MAX:
+            done(None)
         else:
-            self._waiting[topic] = [done]
-            if not self._questions.start(self._look_up, topic):
-                self._tell(topic, None)
+            self._wait(topic, done)
+
+    def _wait(self, topic: str, done: OnFound) -> None:
+        self._waiters += 1
+        is_asked = topic in self._waiting
+        self._waiting.setdefault(topic, []).append(done)
+        if not is_asked and not self._questions.start(self._look_up, topic):
+            self._tell(topic, None)
 
     def refresh(self) -> None:
         """Ask again for every topic in use, and forget the others."""
@@ -83,12 +92,16 @@ class Routes:
         """What the answer says, remembered. Where there is none, what was known before still holds."""
         if answer is not None and answer.code == ResponseCode.SUCCESS:
             self._known[topic] = _readable_queues(topic, decode_route(topic, answer.body))
+            self._used_at_s.setdefault(topic, self._clock.monotonic())
         elif answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
             self._known.pop(topic, None)
+            self._used_at_s.pop(topic, None)
         return self._known.get(topic)
 
     def _tell(self, topic: str, queues: Queues | None) -> None:
-        for done in self._waiting.pop(topic, ()):
+        waiting = self._waiting.pop(topic, [])
+        self._waiters -= len(waiting)
+        for done in waiting:
             done(queues)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
 
+from rocketline.broker.chores import Chores
 from rocketline.broker.client_calls import ClientCalls
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
@@ -41,11 +42,12 @@ class Services:
         """Where clients find this broker."""
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
         self.locks = QueueLocks(clock)
+        self.chores = Chores(asyncio.get_running_loop().call_soon)
         self.flusher = Flusher(kept.store, lambda: settings.value.store, clock)
         self.saving = Saving(log)
         self.notifications = Notifications(self.consumers, settings, log)
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
-        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, settings, log)
+        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, settings, self.chores, log)
         self.held = HeldPulls(kept.store, clock, asyncio.get_running_loop().call_soon)
         kept.store.on_arrival = self.held.on_arrival
         self.work = LongWork(asyncio.get_running_loop().call_later, log)
@@ -96,7 +98,7 @@ class Services:
                 (kept.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),
-                (self.locks.scan, 60.0, 60.0),
+                (lambda: self.chores.begin(self.locks.scan()), 60.0, 60.0),
                 (self.notifications.send_collected, 30.0, 15.0),
                 (SlowConsumers(kept.stats, kept.groups, self._settings).bar, 180.0, 180.0),
                 (self._log.flush_due, 1.0, 1.0),

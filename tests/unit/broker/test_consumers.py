@@ -6,6 +6,7 @@ import pytest
 
 from broker_clients import BROADCASTING, PULL, channel, client_on, consumer
 from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.errors import RemoteProtocolError
 from rocketline.model.subscription import SubscriptionData
 from rocketline.testing.fake_clock import FakeClock
 
@@ -96,14 +97,14 @@ async def test_group_and_its_subscriptions_are_forgotten_with_the_last_member(
     registry.unregister("g", a)
     assert registry.client_ids("g") == ["b"]
     assert registry.groups_subscribed_to("T") == ["g"]
-    assert registry.on_closed(b) == ["g"]
+    assert list(registry.on_closed(b)) == ["g"]
     assert (registry.info("g"), registry.client_ids("g"), registry.groups_subscribed_to("T")) == (None, [], [])
 
 
 async def test_group_that_comes_back_begins_anew(registry: ConsumerRegistry, clock: FakeClock) -> None:
     (a, _), (b, _) = channel(clock), channel(clock)
     registry.register(consumer("g", "T"), client_on(a, clock, "a"))
-    registry.on_closed(a)
+    assert list(registry.on_closed(a)) == ["g"]
     registry.register(consumer("g", "U"), client_on(b, clock, "b"))
     info = registry.info("g")
     assert info is not None
@@ -126,5 +127,33 @@ async def test_member_expires_in_the_group_that_it_is_silent_in(registry: Consum
     registry.register(consumer("g", "T"), quiet)
     clock.advance(60)
     registry.register(consumer("h", "T"), client_on(a, clock))
-    assert registry.expire(clock.monotonic()) == [("g", quiet)]
+    assert list(registry.expire(clock.monotonic())) == [("g", quiet), None]
     assert (registry.info("g"), registry.client_ids("h")) == (None, ["c"])
+
+
+def tagged(topic: str, tags: int, version: int = 0) -> SubscriptionData:
+    return SubscriptionData(topic, "x", [f"t{number}" for number in range(tags)], list(range(tags)), version)
+
+
+async def test_memory_of_subscriptions_is_bounded_for_all_and_for_one_connection(
+    registry: ConsumerRegistry, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketline.broker.consumers.BYTES_MAX", 1_500_000)
+    monkeypatch.setattr("rocketline.broker.consumers.BYTES_OF_ONE_MAX", 1_000_000)
+    (a, _), (b, _) = channel(clock), channel(clock)
+    of_a, of_b = client_on(a, clock, "a"), client_on(b, clock, "b")
+    registry.register(consumer("g", tagged("T", 2_500)), of_a)
+    assert 800_000 < registry.bytes < 1_000_000
+    with pytest.raises(RemoteProtocolError, match=r"subscriptions of group h with \d+ bytes: all take \d+"):
+        registry.register(consumer("h", tagged("T", 2_500)), of_a)
+    assert registry.info("h") is None
+    with pytest.raises(RemoteProtocolError, match="subscriptions of group h"):
+        registry.register(consumer("h", tagged("T", 2_500)), of_b)
+    registry.register(consumer("h", tagged("T", 1_500)), of_b)
+    registry.register(consumer("g", tagged("T", 2_500, 1)), of_b)  # no more than there was
+    registry.register(consumer("g", tagged("T", 1_000, 2)), of_a)
+    registry.unregister("g", a)
+    assert registry._bytes_of.keys() == {b}, "who stays has them"
+    assert registry._bytes_of[b] == registry.bytes
+    list(registry.on_closed(b))
+    assert (registry.bytes, registry._bytes_of, registry.info("g")) == (0, {}, None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from broker_clients import BROADCASTING, CLUSTERING, broker_settings, channel, client_on, consumer, producers_by_group
 from net_doubles import MemoryTransport, turn
+from rocketline.broker.chores import Chores
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.housekeeping import Housekeeping
 from rocketline.broker.notifications import Notifications
@@ -17,9 +20,10 @@ class Scene:
     def __init__(self, clock: FakeClock, **settings: str) -> None:
         self.clock = clock
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
+        self.chores = Chores(asyncio.get_running_loop().call_soon)
         log, own = Throttle(clock), broker_settings(**settings)
         self.notifications = Notifications(self.consumers, own, log)
-        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, own, log)
+        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, own, self.chores, log)
 
     def channel(self) -> tuple[Channel, MemoryTransport]:
         return channel(self.clock)
@@ -104,3 +108,37 @@ async def test_connection_that_expired_in_one_group_is_told_of_in_its_others(clo
         scene.housekeeping.connection_closed(gone)
         await settle()
     assert [command.ext for command in line.commands()] == [{"consumerGroup": "loud"}]
+
+
+async def test_client_of_thousands_of_groups_leaves_them_in_steps(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    gone, _ = scene.channel()
+    async with scene.notifications:
+        for number in range(2_000):
+            scene.beat(gone, f"g{number}")
+            scene.producers.register(f"p{number}", client_on(gone, clock))
+        scene.housekeeping.connection_closed(gone)
+        assert len(scene.producers.groups()) == 1_500
+        for _ in range(8):
+            await turn()
+    assert (scene.producers.groups(), scene.consumers.groups_of(gone), len(scene.chores)) == ([], 0, 0)
+
+
+async def test_thousands_of_silent_members_expire_in_steps_and_who_speaks_meanwhile_stays(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    (quiet, _), (late, _) = scene.channel(), scene.channel()
+    async with scene.notifications:
+        for number in range(2_500):
+            scene.beat(quiet, f"g{number}")
+        scene.beat(late, "last")
+        clock.advance(121)
+        scene.scan()
+        scene.scan()
+        assert (scene.consumers.groups_of(quiet), len(scene.chores)) == (1_500, 1), "one scan at a time"
+        scene.beat(late, "last")
+        for _ in range(4):
+            await turn()
+        assert (scene.consumers.groups_of(quiet), scene.consumers.groups_of(late)) == (0, 1)
+        clock.advance(121)
+        scene.scan()
+        assert scene.consumers.groups_of(late) == 0

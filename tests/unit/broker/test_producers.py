@@ -16,7 +16,7 @@ async def test_producers_come_and_go(clock: FakeClock) -> None:
     assert producers_by_group(registry) == {"p": [first], "q": [first, second]}
     registry.unregister("p", a)
     assert registry.clients("p") == {}
-    registry.on_closed(a)
+    assert list(registry.on_closed(a)) == ["q"]
     assert registry.clients("q") == {b: second}
 
 
@@ -27,5 +27,5 @@ async def test_only_silent_producers_expire(clock: FakeClock) -> None:
     clock.advance(1)
     loud = client_on(b, clock)
     registry.register("p", loud)
-    assert registry.expire(clock.monotonic()) == [("p", quiet)]
+    assert list(registry.expire(clock.monotonic())) == [("p", quiet), None]
     assert producers_by_group(registry) == {"p": [loud]}

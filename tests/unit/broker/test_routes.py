@@ -149,3 +149,27 @@ async def test_too_many_questions_at_once_are_answered_with_nothing(scene: Scene
     scene.server.is_open.set()
     await turn()
     assert [found is not None and found[0].topic for found in scene.found[1:]] == [f"T{number}" for number in range(64)]
+
+
+async def test_names_that_no_server_knows_leave_nothing_behind(scene: Scene) -> None:
+    scene.server.answer = response(17)
+    for topic in ("made-up", "x" * 256):
+        scene.find(topic)
+        await turn()
+
+    assert scene.found == [None, None]
+    assert scene.server.asked == ["made-up"]
+    assert (scene.routes._used_at_s, scene.routes._known, scene.routes._waiting) == ({}, {}, {})
+
+
+async def test_too_many_who_wait_are_answered_with_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketline.broker.routes._WAITERS_MAX", 3)
+    scene.server.is_open.clear()
+    for topic in ("T", "T", "U", "T"):
+        scene.find(topic)
+    assert scene.found == [None]
+    scene.server.is_open.set()
+    await turn()
+    scene.find("V")
+    await turn()
+    assert [found is None for found in scene.found] == [True, False, False, False, False]

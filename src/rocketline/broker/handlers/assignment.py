@@ -9,12 +9,14 @@ Without name servers, the queues of a topic are those of this broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rocketline.broker.assignment import share
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.long_work import QUEUES_A_STEP, LongWork, Steps, answered
+from rocketline.broker.members import NAME_MAX
 from rocketline.broker.request_body import read_body
 from rocketline.broker.request_modes import RequestModes
 from rocketline.broker.topics import TopicTable
@@ -70,10 +72,15 @@ class AssignmentHandlers:
         asked = read_body(QueryAssignmentRequestBody, request.body)
         if asked.topic is None or asked.message_model is None:
             raise RemoteProtocolError("QueryAssignmentRequestBody lacks topic or messageModel")
+        if (length := max(map(len, (asked.topic, asked.consumer_group or "", asked.client_id or "")))) > NAME_MAX:
+            raise RemoteProtocolError(
+                f"QueryAssignmentRequestBody: a name of {length} characters, of {NAME_MAX} at most"
+            )
         if not self._settings.value.name_servers:
             return self._work.begin(channel, request, self._assigned(asked, self._own_queues(asked.topic)))
         outcome: Outcome = None
         is_later = False
+        request = replace(request, ext={}, body=b"")  # it may wait, and is no longer needed
 
         def found(queues: Queues | None) -> None:
             nonlocal outcome

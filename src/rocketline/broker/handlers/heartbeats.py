@@ -4,7 +4,7 @@ HEART_BEAT (34), UNREGISTER_CLIENT (35), CHECK_CLIENT_CONFIG (46).
 
 Differs from Apache:
 
-- A heartbeat is bounded in bytes and in consumer groups, and a connection in producer groups.
+- A heartbeat is bounded in bytes and in consumer groups, and a connection in groups and in subscriptions.
 - One that leaves out subscriptions which this broker does not have, because it was started anew or the group was gone
   meanwhile, is answered IS_SUB_CHANGE=true, so that the client sends them. Apache's broker says false, and has a group
   without subscriptions.
@@ -18,7 +18,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
 from rocketline.broker.long_work import LongWork, Steps
-from rocketline.broker.members import Client
+from rocketline.broker.members import NAME_MAX, Client
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.request_body import read_body
@@ -42,7 +42,7 @@ from rocketline.wire.command import Command, response
 
 CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
-PRODUCER_GROUPS_MAX = 10_000
+CONSUMER_GROUPS_OF_ONE_MAX = PRODUCER_GROUPS_MAX = 10_000
 """Of one connection."""
 _CONSUMERS_A_STEP = 50
 _PRODUCERS_A_STEP = 200
@@ -101,6 +101,9 @@ class HeartbeatHandlers:
 
     def _register_consumers(self, some: list[ConsumerData], heartbeat: HeartbeatData, client: Client) -> bool:
         """Take in every group that exists or may be made. True if the client should send its subscriptions again."""
+        new = [data for data in some if not self._consumers.is_member(data.group_name, client.channel)]
+        if new and self._consumers.groups_of(client.channel) + len(new) > CONSUMER_GROUPS_OF_ONE_MAX:
+            raise RemoteProtocolError(f"one connection can be in {CONSUMER_GROUPS_OF_ONE_MAX} consumer groups")
         accepted = [data for data in some if self._is_accepted(data)]
         configs = self._groups.find_all(data.group_name for data in accepted)
         known = [(data, config) for data in accepted if (config := configs.get(data.group_name)) is not None]
@@ -185,4 +188,7 @@ def _read(body: bytes) -> HeartbeatData:
     if len(heartbeat.consumer_data_set) > CONSUMER_GROUPS_MAX:
         count = len(heartbeat.consumer_data_set)
         raise RemoteProtocolError(f"a heartbeat with {count} consumer groups: at most {CONSUMER_GROUPS_MAX} are read")
+    producers = (data.group_name for data in heartbeat.producer_data_set)  # others must be those of groups that exist
+    if (length := max(map(len, (heartbeat.client_id, *producers)))) > NAME_MAX:
+        raise RemoteProtocolError(f"a name of {length} characters: those of clients and groups have at most {NAME_MAX}")
     return heartbeat

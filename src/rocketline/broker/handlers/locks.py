@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rocketline.broker.locks import QueueLocks
 from rocketline.broker.long_work import LongWork, answered
+from rocketline.broker.members import NAME_MAX
 from rocketline.broker.request_body import read_body
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
@@ -27,7 +28,7 @@ class LockHandlers:
         return {RequestCode.LOCK_BATCH_MQ: self._lock, RequestCode.UNLOCK_BATCH_MQ: self._unlock}
 
     def _lock(self, channel: Channel, request: Command) -> Outcome:
-        held = self._locks.lock(*_read(request.body))
+        held = self._locks.lock(channel, *_read(request.body))
         return self._work.begin(channel, request, answered(LockBatchResponseBody(held)))
 
     def _unlock(self, channel: Channel, request: Command) -> Command:
@@ -40,4 +41,8 @@ def _read(body: bytes) -> tuple[str, str, list[MessageQueue]]:
     asked = read_body(LockBatchRequestBody, body)
     if asked.consumer_group is None or asked.client_id is None:
         raise RemoteProtocolError("LockBatchRequestBody lacks consumerGroup or clientId: whose locks?")
+    if max(len(asked.consumer_group), len(asked.client_id)) > NAME_MAX:
+        raise RemoteProtocolError(
+            f"LockBatchRequestBody: consumerGroup and clientId have at most {NAME_MAX} characters"
+        )
     return asked.consumer_group, asked.client_id, asked.mq_set

@@ -240,7 +240,7 @@ async def test_subscriptions_that_were_left_out_are_kept_or_asked_for(scene: Sce
     assert scene.is_sub_wanted(a, simple) == "false"
     assert scene.consumers.subscription("g", "T") == SubscriptionData("T")
     # The group goes and comes back, as after a restart of the broker.
-    scene.consumers.on_closed(a)
+    list(scene.consumers.on_closed(a))
     assert scene.is_sub_wanted(b, simple) == "true"
 
 
@@ -364,6 +364,26 @@ async def test_one_connection_has_a_bound_of_producer_groups(scene: Scene, monke
     with pytest.raises(RemoteProtocolError, match="300 producer groups, and no more"):
         scene.ask(member, heartbeat("c", producers=["another"]))
     assert len(scene.producers.groups()) == 300
+
+
+async def test_one_connection_has_a_bound_of_consumer_groups(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "CONSUMER_GROUPS_OF_ONE_MAX", 3)
+    (member, _), (other, _) = scene.channel(), scene.channel()
+    three = [consumer(f"g{number}", "T") for number in range(3)]
+    for _ in range(2):
+        assert scene.ask(member, heartbeat("c", *three)).code == 0
+    with pytest.raises(RemoteProtocolError, match="can be in 3 consumer groups"):
+        scene.ask(member, heartbeat("c", consumer("g3", "T")))
+    assert scene.groups.get("g3") is None
+    assert scene.ask(other, heartbeat("d", consumer("g3", "T"))).code == 0
+
+
+@pytest.mark.parametrize(("client_id", "producer"), [("c" * 256, "p"), ("c", "p" * 256)])
+async def test_names_that_no_client_has_are_not_kept(scene: Scene, client_id: str, producer: str) -> None:
+    member, _ = scene.channel()
+    with pytest.raises(RemoteProtocolError, match="a name of 256 characters"):
+        scene.ask(member, heartbeat(client_id, consumer("g", "T"), producers=[producer]))
+    assert (scene.producers.groups(), scene.consumers.info("g")) == ([], None)
 
 
 async def test_groups_have_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
