@@ -123,6 +123,7 @@ FRUITLESS = [
     pytest.param(_nothing(ResponseCode.PULL_NOT_FOUND), id="not found, at once"),
     pytest.param(_nothing(ResponseCode.PULL_OFFSET_MOVED), id="moved to where it was"),
     pytest.param(_nothing(ResponseCode.SUCCESS), id="found, and nothing is there"),
+    pytest.param(_nothing(ResponseCode.SUCCESS, advance=1), id="found, nothing is there, a step further"),
     pytest.param(_nothing(ResponseCode.FLOW_CONTROL), id="flow control"),
     pytest.param(_nothing(ResponseCode.SYSTEM_BUSY), id="busy"),
 ]
@@ -162,6 +163,63 @@ async def test_lite_pull_consumer_does_not_hammer_a_broker_that_has_nothing(
         await until(lambda: bool(_pulls_of(peer, LITE_PULL)))
         await _turn(clock, 2)
         assert len(_pulls_of(peer, LITE_PULL)) <= ASKED_MAX
+
+
+FILTERED_STEP = 800
+"""So many messages both brokers look at for one answer to a pull of a queue that is filtered."""
+LED_ON_MAX = 2 * 500 + 100
+"""Pulls of one queue in two seconds by a client that is led on: five hundred a second, and a hundred at once."""
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+async def test_consumer_of_a_rare_tag_catches_up(
+    peer: ScriptedPeer, clock: FakeClock, kind: type[PushConsumer] | type[LitePullConsumer]
+) -> None:
+    leads_on = _nothing(ResponseCode.PULL_RETRY_IMMEDIATELY, advance=FILTERED_STEP)
+    offsets = await _offsets_asked_in_two_seconds(peer, clock, kind, leads_on)
+    assert max(offsets) >= 100_000
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+@pytest.mark.parametrize("code", [ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.SUCCESS])
+async def test_broker_that_leads_on_without_end_is_asked_within_a_budget(
+    peer: ScriptedPeer, clock: FakeClock, kind: type[PushConsumer] | type[LitePullConsumer], code: int
+) -> None:
+    offsets = await _offsets_asked_in_two_seconds(peer, clock, kind, _nothing(code, advance=5000))
+    assert len(offsets) <= LED_ON_MAX
+
+
+async def _offsets_asked_in_two_seconds(
+    peer: ScriptedPeer,
+    clock: FakeClock,
+    kind: type[PushConsumer] | type[LitePullConsumer],
+    say: Callable[[Received], Outcome],
+) -> list[int]:
+    """Where the pulls of one queue began, by a consumer that asks as often as it may."""
+    peer.route("T", queues=1)
+    code = PULL if kind is PushConsumer else LITE_PULL
+    peer.on(code).call(say)
+    consumer = kind(peer.address, group="G", clock=clock)
+    if isinstance(consumer, PushConsumer):
+        consumer.subscribe("T", "rare", lambda message: None)
+    else:
+        consumer.subscribe("T", "rare")
+    async with consumer:
+        await passes(clock, lambda: bool(_pulls_of(peer, code)), within_s=30)
+        for _ in range(20):
+            await _silent(peer, code)
+            clock.advance(0.1)
+        await _silent(peer, code)
+        return [received.header.queue_offset for received in _pulls_of(peer, code)]
+
+
+async def _silent(peer: ScriptedPeer, code: int) -> None:
+    """Let the client ask until it rests, or for long enough to show that it does not."""
+    asked = -1
+    while asked < len(_pulls_of(peer, code)) <= 2 * LED_ON_MAX:
+        asked = len(_pulls_of(peer, code))
+        for _ in range(5):
+            await asyncio.sleep(0.001)
 
 
 def _pulls_of(peer: ScriptedPeer, code: int) -> list[Received]:

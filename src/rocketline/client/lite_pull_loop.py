@@ -91,7 +91,8 @@ class LitePullLoops:
         assigned.cache.last_pull_s = begun_s = self._runtime.clock.monotonic()
         try:
             query = self._query(assigned, subscription)
-            result = await self._pulls.pull(query, self._options.suspend_timeout_s)
+            raw = await self._pulls.pull_raw(query, self._options.suspend_timeout_s)
+            result = self._pulls.plan.result(query, raw)
         except Exception as error:  # noqa: BLE001  # an application's hook may raise anything
             return self._pause_after(error, queue, backoff)
         if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -99,8 +100,8 @@ class LitePullLoops:
                 "offset outside of its queue", "reading goes on elsewhere", queue=queue, offset=result.next_offset
             )
         self._queues.put(assigned, seeks, result)
-        elapsed_s = self._runtime.clock.monotonic() - begun_s
-        return backoff.after(result.next_offset - query.offset, result.status is PullStatus.FOUND, elapsed_s)
+        now_s = self._runtime.clock.monotonic()
+        return backoff.after(raw.next_offset - query.offset, bool(raw.body), now_s - begun_s, now_s)
 
     def _query(self, assigned: AssignedQueue, subscription: SubscriptionData) -> PullQuery:
         return PullQuery(

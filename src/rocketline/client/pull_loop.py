@@ -159,7 +159,8 @@ class PullLoop:
             return
         begun_s = desk.runtime.clock.monotonic()
         raw = await desk.pulls.pull_raw(query, begun=begun)
-        elapsed_s = desk.runtime.clock.monotonic() - begun_s
+        now_s = desk.runtime.clock.monotonic()
+        elapsed_s = now_s - begun_s
         if self.process_queue.is_dropped:
             return
         self.next_offset = raw.next_offset
@@ -169,7 +170,7 @@ class PullLoop:
         except RocketlineError:
             self.next_offset, self._ahead = query.offset, None
             raise
-        pause_s = self._backoff.after(raw.next_offset - query.offset, raw.status is PullStatus.FOUND, elapsed_s)
+        pause_s = self._backoff.after(raw.next_offset - query.offset, bool(raw.body), elapsed_s, now_s)
         await self._take_in(result, elapsed_s)
         if pause_s:
             await desk.runtime.sleep(pause_s)
