@@ -41,7 +41,7 @@ Exceptions carry fields and write their own text; retry loops read `retryable` a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 
 class RocketlineError(Exception):
@@ -402,3 +402,23 @@ def response_error(code: int, remark: str | None, *, request: str = "", address:
     'NoPermissionError'
     """
     return _BY_CODE.get(code, ResponseError)(code, remark, request=request, address=address)
+
+
+_Error = TypeVar("_Error", bound=RocketlineError)
+
+
+def one_more(error: _Error) -> _Error:
+    """The same error for one more of those who waited together, caused by the one that happened.
+
+    Raising adds to an error's traceback: one that thousands raise leads to all of them, and keeps what they held alive.
+
+    >>> lost = ConnectionLostError("127.0.0.1:10911", "the connection closed")
+    >>> copy = one_more(lost)
+    >>> str(copy) == str(lost), copy.address, copy.__cause__ is lost
+    (True, '127.0.0.1:10911', True)
+    """
+    copy: _Error = type(error).__new__(type(error))  # classes of errors have arguments of their own: none is told again
+    copy.args = error.args
+    copy.__dict__.update(error.__dict__)
+    copy.__cause__ = error
+    return copy

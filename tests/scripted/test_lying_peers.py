@@ -4,7 +4,9 @@ honest brokers go on serving, and nobody is asked without a pause who has nothin
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -27,6 +29,17 @@ from rocketline.wire.command import response
 ROUTE, SEND, PULL = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
 LITE_PULL = RequestCode.LITE_PULL_MESSAGE
 MESSAGE = Message("T", b"body")
+ADDRESSES_OF_NOBODY = [
+    "nonsense",
+    "127.0.0.1:99999999",
+    pytest.param(f"127.0.0.1:{'9' * 5000}", id="port of 5000 digits"),
+    "127.0.0.1:x",
+    "",
+    "[::1",
+    "a\0b:1",
+    "a\nb:1",
+    f"{'a' * 64}.b:1",
+]
 ASKED_MAX = 32
 """Pulls of one queue in two seconds by a client that backs off: sixteen at once, then pauses that grow to a second."""
 
@@ -79,7 +92,7 @@ async def test_order_configuration_beyond_all_bounds_is_refused(
             await producer.send(MESSAGE)
 
 
-@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999999", "127.0.0.1:x", "", "[::1"])
+@pytest.mark.parametrize("address", ADDRESSES_OF_NOBODY)
 @pytest.mark.parametrize("vip_channel", [False, True])
 async def test_broker_whose_address_is_none_costs_an_attempt_and_no_more(
     peer: ScriptedPeer, clock: FakeClock, address: str, vip_channel: bool
@@ -89,6 +102,41 @@ async def test_broker_whose_address_is_none_costs_an_attempt_and_no_more(
         with pytest.raises(SendFailedError) as failed:
             await producer.send(MESSAGE)
     assert {type(error) for _, error in failed.value.attempts} == {ConnectError}
+
+
+async def test_host_that_resolvers_choke_on_is_one_that_nobody_reaches(
+    peer: ScriptedPeer, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is that they find wrong: an attempt has failed, and the client has not been closed."""
+
+    def choke(*arguments: object, **options: object) -> NoReturn:
+        raise ValueError("embedded null character")
+
+    peer.route("T", {"a-liar": "any.name:1"})
+    async with Producer(peer.address, group="P", clock=clock) as producer:
+        await producer.queues("T")
+        monkeypatch.setattr(socket, "getaddrinfo", choke)
+        with pytest.raises(SendFailedError) as failed:
+            await producer.send(MESSAGE)
+    assert {type(error) for _, error in failed.value.attempts} == {ConnectError}
+
+
+async def test_all_who_wait_for_a_connection_or_a_route_are_told_in_errors_of_their_own(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    lie(peer, QueueData("a-liar", 2**31 - 1, 2**31 - 1, 6), is_alone=True)
+    async with ClientRuntime(ClientOptions(name_servers=(peer.address,)), clock=clock) as runtime:
+        for wait in (lambda: runtime.update_route("T"), lambda: runtime.connect("127.0.0.1:1", 3)):
+            told = await asyncio.gather(*(wait() for _ in range(3)), return_exceptions=True)
+            assert len(set(map(id, told))) == 3
+            assert len({str(error) for error in told}) == 1
+            assert len({id(_happened(error)) for error in told}) == 1
+
+
+def _happened(told: object) -> object:
+    """The error that somebody was told of by a copy, or that very one."""
+    assert isinstance(told, RocketlineError)
+    return told.__cause__ if isinstance(told.__cause__, RocketlineError) else told
 
 
 async def test_member_list_without_bound_is_not_believed(

@@ -13,6 +13,7 @@ from typing import Final
 from rocketline.client.options import ClientOptions, RpcHook, Tls
 from rocketline.clock import Clock
 from rocketline.errors import ClosedError, ConfigError, ConnectError, ConnectionLostError
+from rocketline.net.address import is_port
 from rocketline.net.channel import Channel, ChannelLimits, Dispatch
 from rocketline.net.config import TlsConfig
 from rocketline.net.remote import Remote
@@ -194,7 +195,7 @@ def vip_address(address: str) -> str:
     '127.0.0.1:10909'
     """
     host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) - _VIP_OFFSET}" if port.isascii() and port.isdigit() else address
+    return f"{host}:{int(port) - _VIP_OFFSET}" if is_port(port) else address
 
 
 def tls_context(tls: bool | Tls | ssl.SSLContext) -> ssl.SSLContext | None:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from rocketline.client.members import Members
 from rocketline.client.requests import checked, command_of
 from rocketline.client.routes import RouteTable, limit_queues
-from rocketline.errors import ClosedError, NameServerNotReadyError, RocketlineError
+from rocketline.errors import ClosedError, NameServerNotReadyError, RocketlineError, one_more
 from rocketline.logs import Log
 from rocketline.model.names import AUTO_CREATE_TOPIC
 from rocketline.model.route import TopicRouteData
@@ -54,7 +54,7 @@ class RouteUpdates:
                 raise ClosedError(f"the client was closed while it asked for the route of {topic}") from None
             raise
         if isinstance(outcome, RocketlineError):
-            raise outcome
+            raise one_more(outcome)
         return outcome
 
     async def update_all(self) -> None:

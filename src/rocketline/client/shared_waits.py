@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rocketline.client.scheduling import Alarm
 from rocketline.clock import Clock
-from rocketline.errors import ClosedError, RocketlineError
+from rocketline.errors import ClosedError, RocketlineError, one_more
 
 
 class _Timing(Protocol):
@@ -61,7 +61,7 @@ class _Waiters:
         if self._alarm is not None:
             self._alarm.cancel()
         for _, waiter in self._waiting:
-            _tell(waiter, problem)
+            _tell(waiter, one_more(problem) if isinstance(problem, RocketlineError) else problem)
 
 
 class SharedWaits:
@@ -79,7 +79,7 @@ class SharedWaits:
     ) -> asyncio.Future[None]:
         """Done when `work` is, which begins now unless it is under way under this name.
 
-        Raises the `RocketlineError` that it ends with, `TimeoutError` when the caller's own time is over, and
+        Raises the error that it ends with, a copy for each who waits, `TimeoutError` when the caller's own time is over, and
         `ClosedError` if its owner ends it.
         """
         waiters = self._waiting.get(name)
@@ -95,8 +95,10 @@ class SharedWaits:
         try:
             await work()
             problem = None
-        except RocketlineError as error:
+        except Exception as error:
             problem = error
+            if not isinstance(error, RocketlineError):
+                raise  # a fault of ours, which is logged as well
         finally:
             del self._waiting[name]
             waiters.tell(problem)

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rocketline.errors import ConfigError
+
+_PORT_DIGITS_MAX: Final = 10
+_SHOWN_MAX: Final = 200
 
 
 def parse_address(text: str) -> tuple[str, int]:
     """Host and port; the last colon divides them. Raises `ConfigError`.
+
+    Strangers may have registered the text: what could be no host, as one with a NUL, is no address.
 
     >>> parse_address("localhost:9876"), parse_address("[::1]:9876")
     (('localhost', 9876), ('::1', 9876))
     """
     host, colon, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ConfigError([f"{text!r} is no address: write host:port, for example 127.0.0.1:9876"])
+    if not (host.isprintable() and host and colon and is_port(port)):
+        shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+        raise ConfigError([f"{shown!r} is no address: write host:port, for example 127.0.0.1:9876"])
     return host, int(port)
+
+
+def is_port(text: str) -> bool:
+    """Its length comes first: Python makes no number of thousands of digits, and says so by an error of its own."""
+    return len(text) <= _PORT_DIGITS_MAX and text.isascii() and text.isdigit() and 0 < int(text) < 65536
 
 
 def format_address(host: str, port: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from rocketline.clock import Clock, SystemClock
-from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError, RocketlineError
+from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError, RocketlineError, one_more
 from rocketline.net.address import parse_address
 from rocketline.net.channel import Channel, ChannelLimits, Dispatch, Outcome
 from rocketline.net.open_channels import OpenChannels
@@ -128,7 +128,7 @@ class Remote:
     async def _dial_for_all(self, timeout_s: float) -> Channel:
         waiting: list[_Made] = []
         self._waiting = waiting
-        outcome: Channel | Exception | None = None
+        outcome: Channel | RocketlineError | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 outcome = self._channel = await self._dial(self._connect_timeout_s)
@@ -138,7 +138,7 @@ class Remote:
         finally:
             self._waiting = None
             for waiter in waiting:
-                _settle(waiter, outcome)
+                _settle(waiter, one_more(outcome) if isinstance(outcome, RocketlineError) else outcome)
         return outcome
 
     async def _wait_for_it(self, timeout_s: float) -> Channel | None:
@@ -174,7 +174,8 @@ class Remote:
         except TimeoutError:
             channel.abort()
             raise no_connection(self.address, timeout_s) from None
-        except (OSError, UnicodeError) as error:  # the latter is what some host names give
+        except (OSError, ValueError) as error:  # the latter is what some host names give
+            channel.abort()
             raise ConnectError(self.address, getattr(error, "strerror", None) or str(error)) from error
         except ConnectionLostError as error:
             raise ConnectError(self.address, error.problem) from error

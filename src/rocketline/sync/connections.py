@@ -83,7 +83,7 @@ class BlockingConnection:
             self._socket = _dial(host, port, timeout_s)
         except TimeoutError:
             raise ConnectError(address, f"no connection within {timeout_s:g} s") from None
-        except (OSError, UnicodeError) as error:  # the latter is what some host names give
+        except (OSError, ValueError) as error:  # the latter is what some host names give
             raise ConnectError(address, getattr(error, "strerror", None) or str(error)) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -55,6 +55,18 @@ async def test_all_are_told_what_went_wrong(runtime: ClientRuntime) -> None:
     waits = SharedWaits(runtime)
     outcomes = await asyncio.gather(*(waits.wait("it", fail, 3) for _ in range(3)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [TopicNotFoundError] * 3
+    assert len(set(map(id, outcomes))) == 3, "each has a traceback of its own"
+    assert len({id(outcome.__cause__) for outcome in outcomes if isinstance(outcome, Exception)}) == 1
+
+
+async def test_fault_is_told_as_what_it_is(runtime: ClientRuntime) -> None:
+    """And not as if the client had been closed, which nobody tries again after."""
+
+    async def fail() -> None:
+        raise ValueError("embedded null character")
+
+    with pytest.raises(ValueError, match="embedded null"):
+        await SharedWaits(runtime).wait("it", fail, 3)
 
 
 async def test_nobody_waits_on_once_the_runtime_is_closed(runtime: ClientRuntime) -> None:
