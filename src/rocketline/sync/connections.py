@@ -31,6 +31,7 @@ from rocketline.errors import (
 )
 from rocketline.net.address import parse_address
 from rocketline.net.tls import TlsLayer
+from rocketline.sync.resolving import resolve
 from rocketline.wire import frame
 from rocketline.wire.codes import ResponseCode, SerializeType
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response
@@ -79,6 +80,7 @@ class BlockingConnection:
         self._lookout = Lookout(busy_wait_s)
         self._reader = frame.FrameReader()
         self._tls: TlsLayer | None = None
+        end_s = clock.monotonic() + timeout_s
         try:
             self._socket = _dial(host, port, timeout_s)
         except TimeoutError:
@@ -89,7 +91,7 @@ class BlockingConnection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.settimeout(None)
             if tls is not None:
-                self._shake_hands(TlsLayer(tls, server_hostname=host), timeout_s)
+                self._shake_hands(TlsLayer(tls, server_hostname=host), end_s)
         except (TransportError, ProtocolError, OSError) as error:
             self.close()
             raise ConnectError(address, getattr(error, "problem", str(error))) from error
@@ -172,8 +174,7 @@ class BlockingConnection:
             data = frame.encode(replace(answer, opaque=request.opaque, serialize_type=self._serialize_type))
             self._write(data, end_s)
 
-    def _shake_hands(self, tls: TlsLayer, timeout_s: float) -> None:
-        end_s = self._clock.monotonic() + timeout_s
+    def _shake_hands(self, tls: TlsLayer, end_s: float) -> None:
         data = b""
         while True:
             try:
@@ -272,11 +273,11 @@ class Lookout:
 def _dial(host: str, port: int, timeout_s: float) -> socket.socket:
     """A connection to the first address of `host` that accepts one, within the time for all of them together.
 
-    The standard library's function gives each address the whole time.
+    The standard library's function gives each address the whole time, and the resolver as long as it takes.
     """
     end_s = time.monotonic() + timeout_s
     failure: OSError = TimeoutError()
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, address in resolve(host, port, timeout_s):
         left_s = end_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
@@ -360,9 +361,10 @@ class BlockingConnections:
         """Send a request that nobody answers; wait for nothing but room to send."""
         flag, opaque = command.flag | ONEWAY_FLAG, self.next_opaque()
         data = frame.encode(replace(command, opaque=opaque, flag=flag, serialize_type=self._serialize_type))
-        connection = self._take(address, self._clock.monotonic(), timeout_s)
+        now_s = self._clock.monotonic()
+        connection = self._take(address, now_s, timeout_s)
         try:
-            connection.tell(data, timeout_s)
+            connection.tell(data, now_s + timeout_s - self._clock.monotonic())
         except BaseException:
             connection.close()
             raise

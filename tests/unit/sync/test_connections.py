@@ -262,6 +262,32 @@ def test_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, pool: 
         assert pool.request(server.address, Command(1), 3).code == 0
 
 
+def test_resolver_that_hangs_holds_up_no_call_and_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, pool: BlockingConnections
+) -> None:
+    asked: list[str] = []
+    goes_on, has_gone_on = threading.Event(), threading.Event()
+
+    def hang(host: str, port: int, *, flags: int = 0, **_more: object) -> list[object]:
+        if flags & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "not a number")
+        asked.append(host)
+        goes_on.wait(5)
+        has_gone_on.set()
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    for _ in range(3):
+        with pytest.raises(ConnectError, match=r"no connection within 0\.05 s"):
+            pool.request("slow.example:1", Command(1), 0.05)
+    assert not has_gone_on.is_set(), "the calls have ended before the resolver"
+    assert asked == ["slow.example"]
+    goes_on.set()
+    for _ in range(2):
+        with pytest.raises(ConnectError, match="unknown"):
+            pool.request("slow.example:1", Command(1), 3)
+
+
 def test_address_of_a_kind_that_the_system_does_not_know_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, pool: BlockingConnections
 ) -> None:
