@@ -16,7 +16,8 @@ def altered(checkpoint: Path, batch: int, source: int, **more: dict[int, int]) -
         queues.update({str(queue): number for queue, number in numbers.items()})
     (checkpoint / "offsets" / f".{batch}.crc").unlink(missing_ok=True)
     (checkpoint / "offsets" / str(batch)).write_text("\n".join([*lines, json.dumps(offset)]))
-    (checkpoint / "rocketline-coverage.json").unlink(missing_ok=True)
+    for kept in checkpoint.glob("rocketline-coverage.json*"):
+        kept.unlink()
 
 
 def offset(

@@ -21,6 +21,8 @@ from rocketline.spark.offsets import initial_offset, parse_offset, ranges_betwee
 _NOTHING: Final = "-"
 """What the offset log says of a source that has no offset yet."""
 COVERAGE_FILE: Final = "rocketline-coverage.json"
+_LOOKS_MAX: Final = 5
+"""How often files are listed again that a newer run takes away meanwhile."""
 TABLES_FILE: Final = "rocketline-tables.json"
 
 Spans = dict[MessageQueue, list[Span]]
@@ -55,6 +57,19 @@ def _spans(rows: Iterable[list[Any]]) -> Spans:
         MessageQueue(topic, broker, queue_id): [Span(*pair) for pair in pairs]
         for topic, broker, queue_id, pairs in rows
     }
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    """None if it is gone."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _coverage_name(since: int) -> str:
+    return f"{since}-{COVERAGE_FILE}" if since else COVERAGE_FILE
 
 
 def _add(table: Spans, queue: MessageQueue, more: list[Span]) -> None:
@@ -158,18 +173,33 @@ class Checkpoint:
         """The same, with the batch that was begun and is not done."""
         return self._continued(self.coverage(since), max(self.planned_batches(), default=-1))
 
-    def keep_coverage(self) -> None:
-        """Write down what has been read so far, before Spark forgets it. Call it at least every hundred batches."""
+    def keep_coverage(self, run: int) -> None:
+        """Write down what has been read so far, before Spark forgets it. Call it at least every hundred batches.
+
+        Each run of the pipeline has a file of its own, and of all of them that with the last batch counts: a driver
+        that stood still, and goes on when another has read far more, takes nothing back.
+        """
         for since in {0, *self.tables().values()}:
             kept, now = self._kept(since), self.coverage(since)
             if now.batch > kept.batch:
-                replace_file(self._coverage_file(since), json.dumps(now.as_json()).encode())
+                replace_file(self._coverage_file(since, run), json.dumps(now.as_json()).encode())
+                self._remove_older(since, run, now.batch)
+
+    def _remove_older(self, since: int, run: int, batch: int) -> None:
+        """Files of earlier runs that tell less. A later run's is not ours to judge."""
+        for of_run, file in self._coverage_files(since):
+            if of_run < run and (told := _json(file)) is not None and told["batch"] <= batch:
+                file.unlink(missing_ok=True)
 
     def _kept(self, since: int) -> Coverage:
-        try:
-            kept = json.loads(self._coverage_file(since).read_bytes())
-        except FileNotFoundError:
+        for _ in range(_LOOKS_MAX):
+            files = [_json(file) for _, file in self._coverage_files(since)]
+            if None not in files:
+                break  # else one is gone since it was listed, and a newer one is there
+        found = [each for each in files if each is not None]
+        if not found:
             return Coverage(since - 1)
+        kept = max(found, key=lambda each: each["batch"])
         batch, spans = kept["batch"], _spans(kept["spans"])
         expired = _spans(kept["expired"]) if "expired" in kept else self._holes(batch, spans)
         return Coverage(batch, spans, _spans(kept.get("again", [])), expired)
@@ -182,8 +212,16 @@ class Checkpoint:
             for queue, read in spans.items()
         }
 
-    def _coverage_file(self, since: int) -> Path:
-        return self.folder / (f"{since}-{COVERAGE_FILE}" if since else COVERAGE_FILE)
+    def _coverage_file(self, since: int, run: int) -> Path:
+        return self.folder / f"{_coverage_name(since)}.{run}"
+
+    def _coverage_files(self, since: int) -> list[tuple[int, Path]]:
+        """Those that there are, with the numbers of their runs. Once there was one for all, which counts as the
+        oldest."""
+        name = _coverage_name(since)
+        files = self.folder.glob(f"{name}*") if self.folder.is_dir() else ()
+        told = ((file.name.removeprefix(name).removeprefix("."), file) for file in files)
+        return [(int(run or 0), file) for run, file in told if run.isdigit() or not run]
 
     def _continued(self, known: Coverage, until: int) -> Coverage:
         spans, again, expired = dict(known.spans), dict(known.again), dict(known.expired)

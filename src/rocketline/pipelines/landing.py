@@ -73,7 +73,7 @@ class Landing:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Bring the batch to every table that does not have it yet."""
-        writer = Writer(_query_id(batch), self.run.number)
+        writer = Writer(_query_id(batch), self.run.number, self.run.token)
         if self.first is None:
             self.first = number
         missing = [name for name, table in self.tables.items() if _is_missing(table, writer, number)]

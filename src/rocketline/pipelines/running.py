@@ -134,7 +134,7 @@ def _listening(streams: Streams, log: ProgressLog, starter: _Starter) -> Iterato
 
     def keep(name: str) -> None:
         if name in reading and starter.run.refusal() is None:
-            reading[name].keep_coverage()
+            reading[name].keep_coverage(starter.run.number)
 
     for name in reading:
         keep(name)

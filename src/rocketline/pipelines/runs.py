@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import secrets
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ class Run:
 
     state: Path
     number: int
+    token: int = 0
+    """Drawn at random: two that got one number, on a share that makes a file twice, are told apart by it."""
 
     def refusal(self) -> SupersededError | None:
         """Why this one must end, if a newer one has begun, as far as can be seen.
@@ -68,7 +71,7 @@ def begin_run(state: Path, known: int, clock: Clock | None = None) -> Run:
             continue  # somebody begins at the same time
         for old in sorted(before)[:-_KEPT]:
             (folder / str(old)).unlink(missing_ok=True)
-        return Run(state, number)
+        return Run(state, number, secrets.randbits(63))
 
 
 def _numbers(folder: Path) -> list[int]:

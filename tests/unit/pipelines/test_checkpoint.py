@@ -10,6 +10,7 @@ import pytest
 from pipeline_checkpoints import Spark, offset
 from rocketline.errors import PipelineError
 from rocketline.model.queue import MessageQueue
+from rocketline.pipelines import checkpoint as checkpoint_module
 from rocketline.pipelines.checkpoint import COVERAGE_FILE, TABLES_FILE, Checkpoint
 from rocketline.pipelines.spans import Span
 
@@ -71,7 +72,7 @@ def test_what_expired_before_the_first_read_is_remembered(spark: Spark) -> None:
         spark.done(batch)
     assert checkpoint.coverage().expired == {QUEUES[0]: [Span(0, 100)]}
 
-    checkpoint.keep_coverage()
+    checkpoint.keep_coverage(1)
     spark.forget(0)
     spark.plan(2, offset({0: 110, 1: 3}))
     spark.done(2)
@@ -122,7 +123,7 @@ def test_topic_that_was_made_anew_is_read_again_and_that_is_remembered(spark: Sp
     assert found.spans == {QUEUES[0]: [Span(90, 100)], QUEUES[1]: [Span(0, 7)]}
     assert found.again == {QUEUES[0]: [Span(93, 95)], QUEUES[1]: [Span(0, 4)]}
 
-    checkpoint.keep_coverage()
+    checkpoint.keep_coverage(1)
     for batch in range(2):
         spark.forget(batch)
     spark.plan(3, offset({0: 102, 1: 4}))
@@ -156,12 +157,47 @@ def test_what_spark_forgets_was_written_down(spark: Spark) -> None:
     spark.plan(1, offset({0: 20}))
     spark.done(0)
     spark.done(1)
-    checkpoint.keep_coverage()
+    checkpoint.keep_coverage(1)
     spark.forget(0)
     spark.plan(2, offset({0: 22}))
     spark.done(2)
 
     assert checkpoint.coverage().spans == {QUEUES[0]: [Span(10, 22)]}
+
+
+def test_driver_that_wakes_within_writing_takes_nothing_back(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its replacement has read and kept a hundred batches since, and Spark has forgotten those before."""
+    keep = checkpoint_module.replace_file
+
+    def read_on(batches: range) -> None:
+        for batch in batches:
+            spark.plan(batch, offset({0: 10 + batch}, {0: 10} if batch == 0 else None))
+            spark.done(batch)
+
+    def wake_later(path: Path, content: bytes) -> None:
+        monkeypatch.setattr(checkpoint_module, "replace_file", keep)
+        read_on(range(3, 120))
+        Checkpoint(spark.folder).keep_coverage(2)
+        for batch in range(15):
+            spark.forget(batch)
+        keep(path, content)
+
+    read_on(range(3))
+    monkeypatch.setattr(checkpoint_module, "replace_file", wake_later)
+    Checkpoint(spark.folder).keep_coverage(1)
+
+    assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(10, 129)]}
+
+
+def test_file_of_the_newest_run_is_the_only_one_that_stays(spark: Spark) -> None:
+    (spark.folder / COVERAGE_FILE).write_text(json.dumps({"batch": -1, "spans": []}))
+    for batch in range(3):
+        spark.plan(batch, offset({0: 11 + batch}, {0: 10} if batch == 0 else None))
+        spark.done(batch)
+        Checkpoint(spark.folder).keep_coverage(7 + batch)
+
+    assert [file.name for file in spark.folder.glob("*coverage*")] == [f"{COVERAGE_FILE}.9"]
+    assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(10, 13)]}
 
 
 def test_what_was_forgotten_and_not_written_down_is_told(spark: Spark) -> None:
@@ -233,7 +269,7 @@ def test_table_that_is_added_later_has_a_coverage_of_its_own_that_outlasts_spark
     checkpoint.keep_tables(["raw", "copy"])
     spark.done(1)
     assert checkpoint.tables() == {"raw": 0, "copy": 1}
-    checkpoint.keep_coverage()
+    checkpoint.keep_coverage(1)
     spark.plan(2, offset({0: 22}))
     spark.done(2)
     spark.forget(0)

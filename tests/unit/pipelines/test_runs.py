@@ -28,6 +28,10 @@ def test_later_run_has_a_higher_number_and_the_older_one_is_told_who_it_is(tmp_p
         assert told in str(caught.value)
 
 
+def test_each_run_has_a_token_of_its_own(tmp_path: Path) -> None:
+    assert len({begin_run(tmp_path, 0).token for _ in range(5)}) == 5
+
+
 def test_run_is_newer_than_all_that_the_tables_tell_of(tmp_path: Path) -> None:
     assert begin_run(tmp_path, 41).number == 42, "the state folder may be an older copy than the tables"
     assert begin_run(tmp_path, 41).number == 43

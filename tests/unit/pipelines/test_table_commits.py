@@ -48,6 +48,17 @@ def test_batch_that_an_older_run_adds_between_asking_and_committing_is_left_out(
     assert numbers.rows() == [1, 2]
 
 
+def test_two_runs_with_one_number_are_told_apart(numbers: NumberTable) -> None:
+    """On a share that lets two make the same file."""
+    one, other = Writer("query-1", 3, token=2**63 - 1), Writer("query-1", 3, token=7)
+    assert numbers.opened().add(one, 0, numbers.file(1))
+    assert not numbers.opened().add(other, 0, numbers.file(1)), "the table has other files for it"
+    assert numbers.opened().add(one, 0, numbers.file(1)), "its own commit, whose answer was lost"
+    assert numbers.opened().add(other, 1, numbers.file(2))
+    assert numbers.opened().standing(one) == Standing(1, 3, 7)
+    assert numbers.rows() == [1, 2]
+
+
 def test_driver_that_wakes_after_its_replacement_has_committed_is_refused(numbers: NumberTable) -> None:
     assert numbers.opened().add(NEW, 0, numbers.file(1, 2))
     for batch in (0, 1):  # the next one is no less its replacement's

@@ -39,14 +39,14 @@ def add_once(
     """Add a batch's files in one commit, unless the batch is there. Says whether the table has these very files.
 
     Raises `SupersededError` if a newer run has added anything. A commit that was told to have failed, and has not, as
-    when an answer is lost, is found when the table is asked again: nobody else has the number of our run.
+    when an answer is lost, is found when the table is asked again: nobody else has the token of our run.
     """
     for _ in range(_COMMITS_MAX):
         handle = opened()
         standing = handle.standing(writer)
         refuse_superseded(target, writer, standing)
         if standing.has(batch):
-            return standing.run == writer.run
+            return standing.is_of(writer)
         try:
             handle.commit(writer, batch, files)
         except MovedOnError:

@@ -1,7 +1,7 @@
 """Delta tables through `deltalake`: Spark writes the files, one commit of the Delta log adds them.
 
-The commit carries two application transactions (`txn`): the writer with the batch's number, and with the number of
-its run. The Delta protocol keeps the last number of each, through checkpoints of its log too.
+The commit carries application transactions (`txn`): the writer with the batch's number, with the number of its run,
+and with that run's token. The Delta protocol keeps the last number of each, through checkpoints of its log too.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class _Handle:
         self._table, self._relative = table, relative
 
     def standing(self, writer: Writer) -> Standing:
-        run = self._table.transaction_version(_run_key(writer))
-        return Standing(self._table.transaction_version(writer.key), run or 0)
+        run, token = (self._table.transaction_version(key) for key in (_run_key(writer), _token_key(writer)))
+        return Standing(self._table.transaction_version(writer.key), run or 0, token or 0)
 
     def commit(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
         from deltalake.exceptions import CommitFailedError
@@ -138,7 +138,11 @@ class _Handle:
         properties = CommitProperties(
             custom_metadata={QUERY_KEY: writer.query_id, BATCH_KEY: str(batch)},
             max_commit_retries=0,
-            app_transactions=[Transaction(writer.key, batch), Transaction(_run_key(writer), writer.run)],
+            app_transactions=[
+                Transaction(writer.key, batch),
+                Transaction(_run_key(writer), writer.run),
+                Transaction(_token_key(writer), writer.token),
+            ],
         )
         try:
             self._table.create_write_transaction(actions, "append", self._table.schema(), commit_properties=properties)
@@ -148,6 +152,10 @@ class _Handle:
 
 def _run_key(writer: Writer) -> str:
     return f"{writer.key}/run"
+
+
+def _token_key(writer: Writer) -> str:
+    return f"{writer.key}/token"
 
 
 def _stats(file: DataFile) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BATCH_KEY: Final = "rocketline.batch"
 QUERY_KEY: Final = "rocketline.query"
 RUN_KEY: Final = "rocketline.run"
+TOKEN_KEY: Final = "rocketline.token"
 _RETRIES_KEY: Final = "commit.retry.num-retries"
 _SQLITE: Final = "sqlite:///"
 _PROPERTIES: Final = {
@@ -147,15 +148,16 @@ class _Handle:
     def standing(self, writer: Writer) -> Standing:
         properties = self._table.properties
         batch = properties.get(_property(BATCH_KEY, writer))
-        run = properties.get(_property(RUN_KEY, writer), "0")
-        return Standing(None if batch is None else int(batch), int(run))
+        run, token = (int(properties.get(_property(key, writer), "0")) for key in (RUN_KEY, TOKEN_KEY))
+        return Standing(None if batch is None else int(batch), run, token)
 
     def commit(self, writer: Writer, batch: int, files: Sequence[DataFile]) -> None:
         from pyiceberg.exceptions import CommitFailedException
 
         # In memory only: how often others try again is theirs to say.
         self._table.metadata.properties[_RETRIES_KEY] = "0"
-        told = {_property(BATCH_KEY, writer): str(batch), _property(RUN_KEY, writer): str(writer.run)}
+        numbers = {BATCH_KEY: batch, RUN_KEY: writer.run, TOKEN_KEY: writer.token}
+        told = {_property(key, writer): str(number) for key, number in numbers.items()}
         try:
             with self._table.transaction() as transaction:
                 transaction.set_properties({**told, QUERY_KEY: writer.query_id})

@@ -33,6 +33,8 @@ class Writer:
     """Spark's own, kept in the checkpoint: it stays when a pipeline gets another name."""
     run: int = 0
     """The number of the pipeline's run, see `runs`; 0 for those who only ask."""
+    token: int = 0
+    """That run's own, if another has the same number."""
 
     @property
     def key(self) -> str:
@@ -47,6 +49,12 @@ class Standing:
     """The last batch that it has added; None if there is none."""
     run: int
     """The newest run that has added one; 0 if none has, or none that told its number."""
+    token: int = 0
+    """That run's token; 0 if it told none."""
+
+    def is_of(self, writer: Writer) -> bool:
+        """The last batch was added by this very run."""
+        return (self.run, self.token) == (writer.run, writer.token)
 
     def has(self, batch: int) -> bool:
         return self.batch is not None and self.batch >= batch
