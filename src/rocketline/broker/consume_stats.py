@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
-from rocketline.broker.long_work import Steps, each_with_pause
+from rocketline.broker.long_work import QUEUES_A_STEP, Steps, each_with_pause
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import TopicTable
@@ -28,6 +28,31 @@ from rocketline.wire.bodies.stats import (
 
 _QUEUES_MAX: Final = 100_000
 """In one answer: what a frame carries."""
+_NAMES_A_STEP: Final = 1_000
+"""Of topics and groups that are looked up."""
+
+
+class _Pace:
+    """Says when a step ends, over everything that is looked at: the topics may have a queue each, and be thousands."""
+
+    def __init__(self, pause_after: int) -> None:
+        self._pause_after, self._count = pause_after, 0
+
+    def is_step(self) -> bool:
+        """One more was looked at; whether a step ends with it."""
+        self._count += 1
+        return self._count % self._pause_after == 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    """Messages that are not consumed yet, and those of them that were pulled."""
+
+    messages: int = 0
+    in_flight: int = 0
+
+    def __add__(self, other: _Lag) -> _Lag:
+        return _Lag(self.messages + other.messages, self.in_flight + other.in_flight)
 
 
 class ConsumeProgress:
@@ -62,51 +87,61 @@ class ConsumeProgress:
 
     def of_group(self, group: str, topics: Iterable[str]) -> Steps[ConsumeStats]:
         """Where a group is in the readable queues of these topics; topics that do not exist are left out."""
-        known = [config for topic in dict.fromkeys(topics) if (config := self._topics.get(topic)) is not None]
-        _check_queues(sum(config.read_queue_nums for config in known))
+        known: dict[str, TopicConfig] = {}
+        queues = 0
+        for topic, is_step in each_with_pause(topics, _NAMES_A_STEP):
+            if topic not in known and (config := self._topics.get(topic)) is not None:
+                known[topic] = config
+                queues = _checked(queues + config.read_queue_nums)
+            if is_step:
+                yield
         table: dict[MessageQueue, OffsetWrapper] = {}
-        rate = 0.0
-        for config in known:
-            part = yield from self._of_group(group, config.topic_name, config.read_queue_nums)
-            table |= part.offset_table
-            rate += part.consume_tps
+        rate, pace = 0.0, _Pace(QUEUES_A_STEP)
+        for config in known.values():
+            yield from self._look(group, config.topic_name, config.read_queue_nums, table, pace)
+            rate += self._stats.get_tps(group, config.topic_name)
         return ConsumeStats(table, rate)
 
     def of_all_groups(self, *, order_only: bool, address: str) -> Steps[ConsumeStatsList]:
         """Where every group is in the writable queues of its topics, or of its ordered topics only."""
-        consumed: dict[str, list[TopicConfig]] = {}
-        for group, is_step in each_with_pause(list(self._groups.all())):
-            topics = map(self._topics.get, self.consumed_topics(group))
-            consumed[group] = [topic for topic in topics if topic is not None and (topic.order or not order_only)]
-            if is_step:
-                yield
-        _check_queues(sum(config.write_queue_nums for config in chain.from_iterable(consumed.values())))
-        by_group: dict[str, list[ConsumeStats]] = {}
-        diff = inflight_diff = 0
-        for (group, configs), is_step in each_with_pause(consumed.items()):
-            by_group[group] = []
+        consumed = yield from self._consumed_by_all(order_only=order_only)
+        listed: list[dict[str, list[ConsumeStats]]] = []
+        lag, pace = _Lag(), _Pace(QUEUES_A_STEP)
+        for group, configs in consumed.items():
+            of_topics: list[ConsumeStats] = []
             for config in configs:
-                stats = yield from self._of_group(group, config.topic_name, config.write_queue_nums)
-                by_group[group].append(stats)
-                diff += sum(at.broker_offset - at.consumer_offset for at in stats.offset_table.values())
-                inflight_diff += sum(at.pull_offset - at.consumer_offset for at in stats.offset_table.values())
-            if is_step:
+                table: dict[MessageQueue, OffsetWrapper] = {}
+                lag += yield from self._look(group, config.topic_name, config.write_queue_nums, table, pace)
+                of_topics.append(ConsumeStats(table, self._stats.get_tps(group, config.topic_name)))
+            listed.append({group: of_topics})
+            if pace.is_step():
                 yield
-        return ConsumeStatsList(
-            [{group: stats} for group, stats in by_group.items()],
-            address,
-            total_diff=diff,
-            total_inflight_diff=inflight_diff,
-        )
+        return ConsumeStatsList(listed, address, total_diff=lag.messages, total_inflight_diff=lag.in_flight)
 
-    def consumed_topics(self, group: str) -> list[str]:
+    def _consumed_by_all(self, *, order_only: bool) -> Steps[dict[str, list[TopicConfig]]]:
+        consumed: dict[str, list[TopicConfig]] = {}
+        queues, pace = 0, _Pace(_NAMES_A_STEP)
+        for group in list(self._groups.all()):
+            configs = consumed[group] = []
+            for topic in self.consumed_topics(group):
+                config = self._topics.get(topic)
+                if config is not None and (config.order or not order_only):
+                    configs.append(config)
+                    queues = _checked(queues + config.write_queue_nums)
+                if pace.is_step():
+                    yield
+            if pace.is_step():
+                yield
+        return consumed
+
+    def consumed_topics(self, group: str) -> Iterator[str]:
         """The topics that a group has offsets of; if it is online, those of them that it subscribes to."""
         return self.subscribed(group, self._offsets.topics_of(group))
 
-    def subscribed(self, group: str, topics: Iterable[str]) -> list[str]:
+    def subscribed(self, group: str, topics: Iterable[str]) -> Iterator[str]:
         """Those of the topics that a group which is online subscribes to; all, if it is not online."""
         info = self._consumers.info(group)
-        return [topic for topic in topics if info is None or not info.subscriptions or topic in info.subscriptions]
+        return (topic for topic in topics if info is None or not info.subscriptions or topic in info.subscriptions)
 
     def time_spans(self, group: str, config: TopicConfig, now_ms: int) -> Steps[list[QueueTimeSpan]]:
         """From when each writable queue's messages are, and from when the one is that a group has consumed last."""
@@ -137,13 +172,20 @@ class ConsumeProgress:
             consume_time_stamp_str=_local_time(consumed_ms),
         )
 
-    def _of_group(self, group: str, topic: str, queues: int) -> Steps[ConsumeStats]:
-        table: dict[MessageQueue, OffsetWrapper] = {}
-        for queue_id, is_step in each_with_pause(range(queues)):
-            table[self._queue(topic, queue_id)] = self._reached(group, topic, queue_id)
-            if is_step:
+    def _look(
+        self, group: str, topic: str, queues: int, table: dict[MessageQueue, OffsetWrapper], pace: _Pace
+    ) -> Steps[_Lag]:
+        """Puts into the table where the group is in each of the queues; returns how far it is behind in all of them."""
+        messages = in_flight = 0
+        for queue_id in range(queues):
+            at = table[self._queue(topic, queue_id)] = self._reached(group, topic, queue_id)
+            messages += at.broker_offset - at.consumer_offset
+            in_flight += at.pull_offset - at.consumer_offset
+            if pace.is_step():
                 yield
-        return ConsumeStats(table, self._stats.get_tps(group, topic))
+        if pace.is_step():  # a topic without queues costs something, too
+            yield
+        return _Lag(messages, in_flight)
 
     def _held(self, topic: str, queue_id: int) -> TopicOffset:
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
@@ -164,11 +206,12 @@ class ConsumeProgress:
         return MessageQueue(topic, self._broker_name, queue_id)
 
 
-def _check_queues(count: int) -> None:
-    if count > _QUEUES_MAX:
+def _checked(queues: int) -> int:
+    if queues > _QUEUES_MAX:
         raise RemoteProtocolError(
-            f"{count} queues are more than one answer tells of, {_QUEUES_MAX}: ask for fewer topics"
+            f"{queues} queues are more than one answer tells of, {_QUEUES_MAX}: ask for fewer topics"
         )
+    return queues
 
 
 def _local_time(time_ms: int) -> str:

@@ -8,13 +8,16 @@ import pytest
 
 from broker_clients import channel
 from broker_tables import Tables, tables
-from long_steps import counted, outcome
+from long_steps import AtOnce, counted, outcome
 from rocketline.broker.consume_stats import ConsumeProgress
+from rocketline.broker.handlers.consume_stats import ConsumeStatsHandlers
 from rocketline.broker.long_work import QUEUES_A_STEP
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
-from rocketline.wire.bodies.stats import OffsetWrapper, QueueTimeSpan, TopicOffset
+from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.stats import ConsumeStats, OffsetWrapper, QueueTimeSpan, TopicOffset
+from rocketline.wire.command import Command
 
 BEGIN_MS = FakeClock().wall_ms()
 ADDRESS = "127.0.0.1:10911"
@@ -109,9 +112,9 @@ def test_topics_of_a_group_are_those_with_offsets_that_it_subscribes_to(
 ) -> None:
     for name in ("T", "U"):
         kept.offsets.commit("G", name, 0, 1)
-    assert progress.consumed_topics("G") == ["T", "U"]
+    assert list(progress.consumed_topics("G")) == ["T", "U"]
     kept.subscribe(channel(kept.clock)[0], "G", "U", "V")
-    assert progress.consumed_topics("G") == ["U"]
+    assert list(progress.consumed_topics("G")) == ["U"]
 
 
 def test_online_group_that_subscribes_to_nothing_is_asked_for_all_its_topics(
@@ -119,7 +122,7 @@ def test_online_group_that_subscribes_to_nothing_is_asked_for_all_its_topics(
 ) -> None:
     kept.offsets.commit("G", "T", 0, 1)
     kept.subscribe(channel(kept.clock)[0], "G")
-    assert progress.consumed_topics("G") == ["T"]
+    assert list(progress.consumed_topics("G")) == ["T"]
 
 
 def test_all_groups_are_listed_with_their_lag_in_sum(kept: Tables, progress: ConsumeProgress) -> None:
@@ -219,3 +222,35 @@ def test_thousands_of_queues_are_looked_at_some_at_a_time(kept: Tables, progress
     of_all = counted(progress.of_all_groups(order_only=False, address=ADDRESS))
     assert (len(of_topic[0].offset_table), len(of_group[0].offset_table), len(spans[0])) == (queues,) * 3
     assert [pauses for _, pauses in (of_topic, of_group, spans, of_all)] == [50, 50, 50, 50]
+
+
+def test_many_topics_of_few_queues_are_looked_at_some_at_a_time(kept: Tables, progress: ConsumeProgress) -> None:
+    """What counts is how many queues there are in all, and topics that have none count as well."""
+    kept.topics.update(*[TopicConfig(f"narrow{n}", 4, 4) for n in range(1000)])
+    kept.groups.find("G")
+    for n in range(1000):
+        kept.offsets.commit("G", f"narrow{n}", 0, 1)
+    of_group, group_pauses = counted(progress.of_group("G", progress.consumed_topics("G")))
+    _, all_pauses = counted(progress.of_all_groups(order_only=False, address=ADDRESS))
+    assert len(of_group.offset_table) == 4000
+    assert group_pauses >= 4000 // QUEUES_A_STEP
+    assert all_pauses >= 4000 // QUEUES_A_STEP
+
+
+def test_many_names_that_nobody_knows_are_looked_up_some_at_a_time(kept: Tables, progress: ConsumeProgress) -> None:
+    _, of_group = counted(progress.of_group("G", (f"nowhere{n}" for n in range(50_000))))
+    for n in range(50_000):
+        kept.offsets.commit("TOOLS_CONSUMER", f"nowhere{n}", 0, 1)
+    _, of_all = counted(progress.of_all_groups(order_only=False, address=ADDRESS))
+    assert (of_group, of_all) == (50, 50)
+
+
+def test_names_in_a_header_are_looked_up_some_at_a_time(kept: Tables, progress: ConsumeProgress) -> None:
+    work = AtOnce(kept.clock)
+    of_group = ConsumeStatsHandlers(progress, kept.topics, work, kept.clock, ADDRESS).by_code()[208]
+    answer = of_group(
+        channel(kept.clock)[0], Command(208, ext={"consumerGroup": "G", "topicList": ";T;;" + "a;" * 300_000})
+    )
+    assert isinstance(answer, Command)
+    assert list(decode(ConsumeStats, answer.body).offset_table) == [queue(0), queue(1)]
+    assert work.pauses >= 300

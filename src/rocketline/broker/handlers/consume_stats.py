@@ -6,6 +6,10 @@ the delay of a group that has committed nothing from the first message, where Ja
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Final
+
 from rocketline.broker.consume_stats import ConsumeProgress
 from rocketline.broker.long_work import LongWork, Steps, answered_with
 from rocketline.broker.topics import TopicTable
@@ -16,6 +20,8 @@ from rocketline.wire import headers
 from rocketline.wire.bodies.stats import ConsumeTimeSpans, QueueTimeSpan
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
+
+_NAME: Final = re.compile("[^;]+")
 
 
 class ConsumeStatsHandlers:
@@ -36,9 +42,9 @@ class ConsumeStatsHandlers:
 
     def _of_group(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetConsumeStatsRequestHeader, request.ext)
-        listed = [topic for topic in (asked.topic_list or "").split(";") if topic]
-        if listed:
-            topics = listed
+        topics: Iterator[str]
+        if (asked.topic_list or "").strip(";"):
+            topics = _each_name(asked.topic_list or "")
         elif asked.topic:
             topics = self._progress.subscribed(asked.consumer_group, [asked.topic])
         else:
@@ -60,6 +66,11 @@ class ConsumeStatsHandlers:
 
     def _answer(self, channel: Channel, request: Command, body: Steps[object]) -> Outcome:
         return self._work.begin(channel, request, answered_with(body))
+
+
+def _each_name(listed: str) -> Iterator[str]:
+    """One after the other: a header has room for half a million."""
+    return (found[0] for found in _NAME.finditer(listed))
 
 
 def _as_body(spans: Steps[list[QueueTimeSpan]]) -> Steps[ConsumeTimeSpans]:
