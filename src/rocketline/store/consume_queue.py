@@ -32,7 +32,7 @@ _NEAR_UNITS: Final = 200
 """Four kilobytes that a reader of older messages will ask for next."""
 _SCAN_BYTES: Final = 64 * 1024 - 64 * 1024 % UNIT_BYTES
 _TOPIC_BYTES_MAX_V1: Final = 127
-_MESSAGE_BYTES_MIN: Final = 22
+MESSAGE_BYTES_MIN: Final = 22
 """In the log. A record has more, but may be a batch of such."""
 
 
@@ -63,7 +63,7 @@ class QueueEnd(Protocol):
 def is_gap(queue: QueueEnd, offset: int, log_offset: int) -> bool:
     """Whether a record in the log may follow on others that are gone: so many must once have had room before it."""
     missing = offset - queue.max_offset
-    if 0 < missing * _MESSAGE_BYTES_MIN <= log_offset - max(queue.max_log_offset, 0):
+    if 0 < missing * MESSAGE_BYTES_MIN <= log_offset - max(queue.max_log_offset, 0):
         return True
     _log.error("queue offset is damaged", queue=str(queue), found=offset, log_offset=log_offset)
     return False
@@ -200,14 +200,14 @@ class ConsumeQueue:
             position += len(units)
         return count
 
-    def keep_from_files(self, log_offset: int) -> int:
-        """Go on with the units that the files have behind those derived, of records at `log_offset` or beyond: the log
-        had them. Where the last of these records ends, 0 if there is none."""
+    def keep_from_files(self, is_lost: Callable[[int], bool]) -> int:
+        """Go on with the units that the files have behind those derived, of records that are lost by their place: the
+        log had them. Where the last of these records ends, 0 if there is none."""
         self._segments.load()
         position, fields = self.max_offset * UNIT_BYTES, list[int]()
         while unit := self._segments.read(position, UNIT_BYTES):
             place, size, code = UNIT.unpack(unit)
-            if place < max(log_offset, self.max_log_offset) or size <= 0 or size == NO_SIZE:
+            if place < self.max_log_offset or size <= 0 or size == NO_SIZE or not is_lost(place):
                 break
             fields += place, size, code
             position += UNIT_BYTES

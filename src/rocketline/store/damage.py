@@ -58,12 +58,18 @@ class DamagedSpans:
         number = bisect_right(self._spans, (position, _FAR))
         return self._spans[number].begin if number < len(self._spans) else _FAR
 
+    def within(self, begin: int, end: int) -> Iterator[Span]:
+        """The damage between two positions, also what reaches over them."""
+        spans = self._spans
+        number = max(bisect_right(spans, (begin, _FAR)) - 1, 0)
+        while number < len(spans) and spans[number].begin < end:
+            if begin < spans[number].end:
+                yield spans[number]
+            number += 1
+
     def first_in(self, begin: int, end: int) -> Span | None:
-        """The first damage between two positions."""
-        for span in self._spans:
-            if span.begin < end and begin < span.end:
-                return span
-        return None
+        """The first of it."""
+        return next(self.within(begin, end), None)
 
     def forget_before(self, log_start: int) -> bool:
         """Drop what is gone from the log; whether anything was."""

@@ -99,6 +99,7 @@ class QueueTable:
         self._topics: dict[str, dict[int, Queue]] = {}
         self._sleeping: dict[str, dict[int, KnownQueue]] = {}
         self._unsettled: dict[str, dict[int, ConsumeQueue]] = {}  # derived, and not yet compared with their files
+        self._lower: dict[tuple[str, int], KnownQueue] = {}  # of queues that were derived: they were so long before
         self._unseen: list[tuple[str, int]] = []  # asleep, and not yet compared with the log
         self._behind: dict[Queue, None] = {}
         self.shortage: OSError | None = None
@@ -205,7 +206,7 @@ class QueueTable:
                 damaged[queue] = problem
             elif isinstance(queue, ConsumeQueue) and self._unsettled.get(topic, {}).get(queue_id) is queue:
                 self._awake(queue)
-        known = {queue: self._sleeping.get(queue.topic, {}).get(queue.queue_id) for queue in damaged}
+        known = {queue: self._known(queue) for queue in damaged}
         for queue in damaged:
             self._awake(queue)
         try:
@@ -220,6 +221,26 @@ class QueueTable:
             raise
         self._behind.update(dict.fromkeys(damaged))
         self._unseen = []
+
+    def _known(self, queue: Queue) -> KnownQueue | None:
+        """What an earlier life knew of a queue."""
+        sleeping = self._sleeping.get(queue.topic, {}).get(queue.queue_id)
+        return sleeping or self._lower.get((queue.topic, queue.queue_id))
+
+    def known_end(self, topic: str, queue_id: int) -> int | None:
+        """Where a queue ends, as far as that is known without a look at its files; None if there is no such queue."""
+        open_queue = self._topics.get(topic, {}).get(queue_id) or self._unsettled.get(topic, {}).get(queue_id)
+        known = open_queue or self._sleeping.get(topic, {}).get(queue_id)
+        return known.max_offset if known is not None else None
+
+    def derived_though_known(self) -> list[tuple[Queue, KnownQueue]]:
+        """Queues that a recovery has derived, of which an earlier life knew that they were so long at least."""
+        return [
+            (queue, known)
+            for (topic, queue_id), known in self._lower.items()
+            for table in (self._topics, self._unsettled)
+            if (queue := table.get(topic, {}).get(queue_id)) is not None
+        ]
 
     def _unawake(self) -> list[tuple[str, int]]:
         return [
@@ -260,7 +281,7 @@ class QueueTable:
         end = 0
         for queues in self._unsettled.values():
             for queue in queues.values():
-                end = max(end, queue.keep_from_files(log_offset))
+                end = max(end, queue.keep_from_files(log_offset.__le__))
         for topic, sleeping in self._sleeping.items():
             for queue_id, known in sleeping.items():
                 if known.max_offset == UNKNOWN:
@@ -338,6 +359,8 @@ class QueueTable:
         awake = self._topics.get(topic, {}).get(queue_id)
         if awake is not None:
             return awake
+        if known is not None and known.max_offset != UNKNOWN:
+            self._lower[topic, queue_id] = known
         if is_batched:
             batched = self._new(topic, queue_id, is_batched)
             batched.load(is_clean=False)
@@ -470,6 +493,7 @@ class QueueTable:
         self._sleeping.pop(topic, None)
         self._unsettled.pop(topic, None)
         self._topics.pop(topic, None)
+        self._lower = {name: known for name, known in self._lower.items() if name[0] != topic}
         self._undeleted.discard(topic)
 
     def doomed(self) -> list[Path]:

@@ -20,11 +20,12 @@ from typing import Final
 
 from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
+from rocketline.model.names import topic_problem
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketline.store.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.damage import Aside
 from rocketline.store.queue_ends import UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
@@ -35,6 +36,8 @@ from rocketline.wire.message_codec import RECORD_BYTES_MIN
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
 """Of the units that wait for their queue."""
+_TOLD_MAX: Final = 5
+"""Messages of a damaged stretch that a line names."""
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
 """Units of such topics point at records of others: Apache's broker may have left some."""
 
@@ -71,6 +74,8 @@ class Recovery:
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
         self._has_expired = False  # the log has lost files since the last clean stop, as it should
+        self._synced_end = 0  # a clean stop had so much of the log on disk
+        self._end = 0  # where the log ended when all was read
         queues.doctor = self
 
     # --- the whole
@@ -85,6 +90,7 @@ class Recovery:
             ends = None
         _check_files(log, checkpoint, ends)
         self._has_expired = ends is not None and log.start > ends.log_start
+        self._synced_end = ends.log_end if ends is not None else 0
         if not log.segments.starts:
             queues.put_to_sleep(queues.listed())
         elif is_clean:
@@ -104,12 +110,14 @@ class Recovery:
         derivation = _Derivation(log, queues, self._codes, begin)
         last = derivation.take_all(self._walk(derivation, begin, log.end, last)) or last
         end = stop_of(log, begin if last is None else max(last.log_offset + last.size, begin))
-        end = stop_of(log, self._proven_end(end, checkpoint))
+        self._end = end = stop_of(log, self._proven_end(derivation, end, checkpoint))
         for copy in log.restart(begin, end, self._aside):
             _log.warning("what followed the last good record was dropped", log_end=end, copy=str(copy))
         for queue in queues.awake:
             queue.truncate(end)
             queue.correct_min(log.start)
+        for queue, known in queues.derived_though_known():
+            self._make_good(queue, known.max_offset)
         queues.begin_checks()
         return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
 
@@ -140,7 +148,7 @@ class Recovery:
             if record.log_offset == position:
                 return record
         if log.damage.at(position) is None:
-            self._note_damage(position, end)
+            self._note_damage(position, end, self._remains(position, end))
         return record_at(log, position)
 
     def _crash_begin(self, safe_store_ms: int, ends: QueueEnds | None) -> int:
@@ -163,14 +171,33 @@ class Recovery:
         log, rules, position = self._log, self._rules, begin
         while True:
             for last in scan(log, position, end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
+                if last.log_offset != position and log.damage:
+                    self._tell_lost(derivation, position, last.log_offset)
                 yield last
                 position = last.log_offset + last.size
             stop = stop_of(log, position)
+            self._tell_lost(derivation, position, stop)
             found = self._next_behind(derivation, stop, end, last) if stop < end else None
             if found is None:
                 return
-            self._note_damage(stop, found)
+            remains = self._remains(stop, found)
+            self._note_damage(stop, found, remains)
+            derivation.lose(remains)
             position = found
+
+    def _tell_lost(self, derivation: _Derivation, begin: int, end: int) -> None:
+        """What known damage between two positions has taken from queues."""
+        for span in self._log.damage.within(begin, end):
+            derivation.lose(self._remains(*span))
+
+    def _remains(self, begin: int, end: int) -> list[Record]:
+        """Damaged records, as far as they follow on each other from `begin` on: their lengths agree, and they know
+        their place, so they say which messages they were."""
+        found: list[Record] = []
+        while begin < end and (record := record_at(self._log, begin)) is not None and begin + record.size <= end:
+            found.append(record)
+            begin += record.size
+        return found
 
     def _next_behind(self, derivation: _Derivation, position: int, end: int, last: Record | None) -> int | None:
         """Where the log goes on behind damage at `position`: with a record whose queue has not been further already."""
@@ -182,29 +209,52 @@ class Recovery:
                 return place
         return None
 
-    def _note_damage(self, begin: int, end: int) -> None:
+    def _note_damage(self, begin: int, end: int, remains: list[Record]) -> None:
         log = self._log
         log.damage.add(begin, end)
         if end - begin < RECORD_BYTES_MIN and not end % log.segment_bytes:
             _log.warning("blank record at the end of a log file is lost", log_offset=begin)
             return
         file = str(log.segments.path(log.segments.start_of(begin)))
-        _log.error("log is damaged: these bytes are passed over", log_offset=begin, bytes=end - begin, file=file)
+        _log.error("log is damaged: these bytes are passed over", log_offset=begin, bytes=end - begin, file=file,
+                   messages=_told(remains))  # fmt: skip
 
-    def _proven_end(self, end: int, checkpoint: Checkpoint) -> int:
-        """Where the log ended, if units of queues or the checkpoint prove that it went on behind `end`.
+    def _proven_end(self, derivation: _Derivation, end: int, checkpoint: Checkpoint) -> int:
+        """Where the log ended, if a clean stop, units of queues or the checkpoint prove that it went on behind `end`.
 
-        If nothing but zeros follows there is nothing to keep: so a crash leaves what it has kept from the disk.
+        If nothing but zeros follows there is nothing to keep: so a crash leaves what it has kept from the disk. But
+        what a clean stop has synced was there, whatever follows now.
         """
         log, known = self._log, checkpoint.logics_log_offset or -1
         if known >= end:
             _log.error("log has lost what followed its last good record", log_end=end, checkpoint=known)
-        if not log.segments.is_set_from(end):
-            return end
-        proven = max(self._queues.prove(end), min(known + RECORD_BYTES_MIN, log.segments.end) if known >= end else end)
+        proven = max(self._synced_end, end)
+        if log.segments.is_set_from(end):
+            proven = max(proven, self._queues.prove(end), self._end_of(known) if known >= end else end)
         if proven > end:
-            self._note_damage(end, proven)
-        return max(proven, end)
+            remains = self._remains(end, proven)
+            self._note_damage(end, proven, remains)
+            derivation.lose(remains)
+            derivation.finish()
+        return proven
+
+    def _end_of(self, position: int) -> int:
+        """Where the record there ends, of which nothing may be left."""
+        record = record_at(self._log, position)
+        size = record.size if record is not None else RECORD_BYTES_MIN
+        return min(position + size, self._log.segments.end)
+
+    def _make_good(self, queue: Queue, expected: int) -> None:
+        """A queue that went up to `expected` and ends before has lost the rest to damage of the log."""
+        log = self._log
+        if queue.max_offset < expected and (span := log.damage.first_in(queue.max_log_offset, log.end)):
+            if isinstance(queue, ConsumeQueue):
+                queue.keep_from_files(self._is_lost)
+            if queue.max_offset < expected:
+                queue.lose(expected, span)
+
+    def _is_lost(self, place: int) -> bool:
+        return self._log.damage.at(place) is not None
 
     # --- what queues are compared with
 
@@ -229,11 +279,14 @@ class Recovery:
             is_followed = queue.load(is_clean=False)
         except CorruptStoreError as error:
             return str(error)
-        queue.truncate(self._begin)
+        # No whole record of it was read from `_begin` on: units that it has there are of damaged ones.
+        queue.truncate(self._end)
         return self.problem_of(queue) or ("units follow on its last one" if is_followed else None)
 
     def settle(self, queue: ConsumeQueue) -> str | None:
         try:
+            if self._log.damage:
+                queue.keep_from_files(self._is_lost)
             problem, stale = queue.settle(is_first=self._begin <= self._log.start and not self._log.damage)
         except CorruptStoreError as error:
             return str(error)
@@ -251,9 +304,7 @@ class Recovery:
         derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)
         derivation.take_all(self._walk(derivation, log.start, log.end, None))
         for queue, before in known.items():
-            expected = before.max_offset if before is not None else UNKNOWN
-            if queue.max_offset < expected and (span := log.damage.first_in(queue.max_log_offset, log.end)):
-                queue.lose(expected, span)
+            self._make_good(queue, before.max_offset if before is not None else UNKNOWN)
             queue.correct_min(log.start)
 
     # --- units that are read
@@ -317,12 +368,14 @@ class Recovery:
 class _Run:
     """Units of one queue that follow each other, until they are given to it together."""
 
-    __slots__ = ("_log", "_queues", "next_offset", "queue", "topic", "units")
+    __slots__ = ("_log", "_queues", "lost", "next_offset", "queue", "topic", "units")
 
     def __init__(self, log: CommitLog, queues: QueueTable, queue: Queue) -> None:
         self._log, self._queues, self.queue, self.topic = log, queues, queue, queue.topic
         self.units: list[int] = []
         """Log offset, record size and tags code of each."""
+        self.lost: list[Record] = []
+        """Damaged records that say they are of this queue, and that have no unit yet."""
         self.next_offset = self._next()
 
     def _next(self) -> int:
@@ -341,13 +394,45 @@ class _Run:
     def add_unusual(self, record: Record, code: int) -> None:
         """A record with an offset of its own, or one that may hold several messages."""
         self.end()
+        self._take_lost(record.queue_offset)
+        self._derive(record, code)
+        self.next_offset = self._next()
+
+    def finish(self) -> None:
+        """No record follows."""
+        self.end()
+        self._take_lost(None)
+        self.next_offset = self._next()
+
+    def _take_lost(self, following: int | None) -> None:
+        """Give damaged records their units, up to the offset of the whole one that follows. Nothing but themselves says
+        what they were: so each must fit between its neighbours."""
+        queue, taken = self.queue, list[Record]()
+        for record in self.lost:
+            begin, end = record.queue_offset, record.queue_offset + messages_in(record)
+            if self._may_follow(record) if following is None else queue.max_offset <= begin and end <= following:
+                self._derive(record, 0)
+                taken.append(record)
+        self.lost = []
+        if taken:
+            _log.error("messages are damaged", topic=queue.topic, queue=queue.queue_id,
+                       first_offset=taken[0].queue_offset, count=sum(map(messages_in, taken)),
+                       log_offset=taken[0].log_offset)  # fmt: skip
+
+    def _may_follow(self, record: Record) -> bool:
+        """It is the next, or damage before it has room for all between."""
+        queue = self.queue
+        missing = record.queue_offset - queue.max_offset
+        spans = self._log.damage.within(max(queue.max_log_offset, 0), record.log_offset) if missing > 0 else ()
+        return 0 <= missing * MESSAGE_BYTES_MIN <= sum(end - begin for begin, end in spans)
+
+    def _derive(self, record: Record, code: int) -> None:
         log_offset, size, _, _, queue_offset, _, store_ms, _ = record
         if isinstance(self.queue, BatchConsumeQueue):
             self.queue.derive(BatchUnit(log_offset, size, code, store_ms, queue_offset, messages_in(record)))
         else:
             lost = self._log.damage.first_in(self.queue.max_log_offset, log_offset)
             self.queue.derive(queue_offset, log_offset, size, code, lost)
-        self.next_offset = self._next()
 
 
 class _Derivation:
@@ -361,6 +446,7 @@ class _Derivation:
         self._runs = {
             (queue.topic.encode("utf-8", "replace"), queue.queue_id): _Run(log, queues, queue) for queue in only or ()
         }
+        self._orphans: dict[tuple[bytes, int], list[Record]] = {}  # damaged, of queues that have no whole record
 
     def goes_on(self, record: Record) -> bool:
         """A record behind damage is no remnant: its queue has not been further before, unless it began anew."""
@@ -368,6 +454,18 @@ class _Derivation:
         if run is None or not record.queue_offset:
             return True
         return record.queue_offset >= max(run.next_offset, run.queue.max_offset)
+
+    def lose(self, records: Iterable[Record]) -> None:
+        """These are damaged. Their queues keep their places for them, which readers pass over, so that no offset is
+        given out again."""
+        for record in records:
+            if record.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+                continue
+            key = record.topic, record.queue_id
+            if (run := self._runs.get(key)) is not None:
+                run.lost.append(record)
+            elif not self._is_selective:
+                self._orphans.setdefault(key, []).append(record)
 
     def take_all(self, records: Iterable[Record]) -> Record | None:
         """The last of them."""
@@ -380,8 +478,7 @@ class _Derivation:
             if run is None:
                 if self._is_selective:
                     continue
-                queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset, self._begin)
-                run = runs[topic, queue_id] = _Run(self._log, self._queues, queue)
+                run = self._begin_run(topic, queue_id, queue_offset)
             code = codes.of(last, run.topic)
             if queue_offset == run.next_offset:
                 run.next_offset += 1
@@ -391,10 +488,40 @@ class _Derivation:
                     run.end()
             else:
                 run.add_unusual(last, code)
-        for run in runs.values():
-            run.end()
-        self._queues.derived(run.queue for run in runs.values())
+        self.finish()
         return last
+
+    def _begin_run(self, topic: bytes, queue_id: int, queue_offset: int) -> _Run:
+        queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset, self._begin)
+        run = self._runs[topic, queue_id] = _Run(self._log, self._queues, queue)
+        return run
+
+    def finish(self) -> None:
+        """Let queues have what waits for them; no record follows."""
+        for (topic, queue_id), records in self._orphans.items():
+            # A queue with a whole record begins at that: what it had before is in its files.
+            if (topic, queue_id) not in self._runs and (first := self._end_before(records[0])) is not None:
+                self._begin_run(topic, queue_id, first).lost = records
+        self._orphans = {}
+        for run in self._runs.values():
+            run.finish()
+        self._queues.derived(run.queue for run in self._runs.values())
+
+    def _end_before(self, record: Record) -> int | None:
+        """Where the queue of a damaged record ended before it; None if it cannot have been that queue's."""
+        topic, offset = record.topic.decode("utf-8", "replace"), record.queue_offset
+        end = self._queues.known_end(topic, record.queue_id)
+        if end is None:  # new since the last stop, or no queue at all
+            return 0 if not offset and record.queue_id >= 0 and topic_problem(topic) is None else None
+        if end == UNKNOWN:
+            return offset if 0 <= offset * MESSAGE_BYTES_MIN <= record.log_offset else None
+        return end
+
+
+def _told(records: list[Record]) -> str | None:
+    """Which messages these are."""
+    places = [f"{one.topic.decode('utf-8', 'replace')}/{one.queue_id} offset {one.queue_offset}" for one in records]
+    return ", ".join(places[:_TOLD_MAX]) + (" …" if len(places) > _TOLD_MAX else "") if places else None
 
 
 def _check_files(log: CommitLog, checkpoint: Checkpoint, ends: QueueEnds | None) -> None:

@@ -1,0 +1,224 @@
+"""Damaged records cost themselves and nothing else: no queue offset is given out again, and nothing whole is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.message_store import MessageStore
+from rocketline.testing.fake_clock import FakeClock
+from stores import BATCHED, ROOT, catch_up, contents, die, fill, flush, flush_queues, inner_batch, memory
+from stores import open_store as opened
+
+BIG = {"mapped_file_size_commit_log": 1 << 16}
+BODY_AT = 95
+UNITS_WRITTEN = (True, False)
+
+
+@pytest.fixture
+def files(clock: FakeClock) -> MemoryFileSystem:
+    return memory(clock)
+
+
+def log_file(start: int = 0) -> Path:
+    return ROOT / "commitlog" / f"{start:020}"
+
+
+def flip(files: MemoryFileSystem, at: int) -> None:
+    """One bit of the log's first file."""
+    file = files.open(log_file())
+    file.write_at(at, bytes([file.read_at(at, 1)[0] ^ 1]))
+
+
+def crush(files: MemoryFileSystem, at: int) -> None:
+    """Leave nothing of a record by which it could be known."""
+    files.open(log_file()).write_at(at, b"\xff" * 60)
+
+
+def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[int]:
+    return [int(found.body.strip(b".")) for found in contents(store, topic, queue_id)]
+
+
+def flip_body(files: MemoryFileSystem, at: int) -> None:
+    flip(files, at + BODY_AT)
+
+
+# --- queue offsets
+
+
+@pytest.mark.parametrize("is_written", UNITS_WRITTEN)
+@pytest.mark.parametrize("stopped_after", [None, 3, 5])
+def test_the_offset_of_a_damaged_record_is_not_given_out_again(
+    files: MemoryFileSystem,
+    clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    stopped_after: int | None,
+    is_written: bool,
+) -> None:
+    """It is the last of its queue, and others follow: nothing whole in the log says that it was there."""
+    store = opened(files, clock, **BIG)
+    sent = fill(store, stopped_after or 0, topic="A")
+    if stopped_after:
+        store.close()
+        store = opened(files, clock, **BIG)
+    sent += fill(store, 5 - len(sent), topic="A")
+    fill(store, 5)
+    flush(store)
+    if is_written:
+        flush_queues(store)
+    die(store)
+    flip_body(files, sent[-1].log_offset)
+    for _ in range(2):  # the second life knows of the damage, and passes over it
+        store = opened(files, clock, **BIG)
+        assert store.max_offset("A", 0) == 5
+        assert bodies(store, "A") == [0, 1, 2, 3]
+        die(store)
+    assert (
+        f"messages are damaged topic=A queue=0 first_offset=4 count=1 log_offset={sent[-1].log_offset}" in caplog.text
+    )
+    store = opened(files, clock, **BIG)
+    assert fill(store, 1, topic="A")[0].queue_offset == 5
+    store.close()
+
+
+@pytest.mark.parametrize("has_ends", [True, False])
+def test_units_of_damaged_records_of_which_nothing_can_be_read_are_kept(
+    files: MemoryFileSystem, clock: FakeClock, has_ends: bool
+) -> None:
+    """Only the files of the queue know of them."""
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 3, topic="A")
+    quiet = fill(store, 1, topic="Q")
+    store.close()
+    if not has_ends:
+        files.remove(ROOT / "queue_ends.json")
+        files.remove(ROOT / "checkpoint")
+    store = opened(files, clock, **BIG)
+    sent += fill(store, 2, topic="A")
+    fill(store, 5)
+    flush(store)
+    flush_queues(store)
+    die(store)
+    crush(files, sent[-1].log_offset)
+    crush(files, quiet[0].log_offset)
+    store = opened(files, clock, **BIG)
+    assert store.max_offset("A", 0) == 5
+    assert fill(store, 1, topic="A")[0].queue_offset == 5
+    assert fill(store, 1, topic="Q")[0].queue_offset == 1
+    assert bodies(store, "A") == [0, 1, 2, 3, 5]
+    store.close()
+
+
+@pytest.mark.parametrize("hurt", [flip_body, crush])
+def test_what_a_clean_stop_knew_of_a_queue_holds_after_a_crash(
+    files: MemoryFileSystem, clock: FakeClock, hurt: Callable[[MemoryFileSystem, int], None]
+) -> None:
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 5, topic="A")
+    batches = [store.append(inner_batch(3)) for _ in range(2)]
+    fill(store, 1)
+    store.close()
+    store = opened(files, clock, **BIG)
+    die(store)
+    files.remove(ROOT / "checkpoint")
+    files.remove_tree(ROOT / "consumequeue" / "A")
+    files.remove_tree(ROOT / "batchconsumequeue" / BATCHED)
+    hurt(files, sent[-1].log_offset)
+    hurt(files, batches[-1].log_offset)
+    store = opened(files, clock, **BIG)
+    assert fill(store, 1, topic="A")[0].queue_offset == 5
+    assert store.append(inner_batch(3)).queue_offset == 6
+    store.close()
+
+
+def test_the_offsets_of_a_damaged_batch_are_not_given_out_again(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock, **BIG)
+    sent = [store.append(inner_batch(3)) for _ in range(4)]
+    fill(store, 3)
+    flush(store)
+    flush_queues(store)
+    die(store)
+    flip_body(files, sent[-1].log_offset)
+    for _ in range(2):
+        store = opened(files, clock, **BIG)
+        assert store.max_offset(BATCHED, 0) == 12
+        assert store.read(BATCHED, 0, 9, 10, None).next_offset == 12
+        die(store)
+    store = opened(files, clock, **BIG)
+    assert store.append(inner_batch(3)).queue_offset == 12
+    store.close()
+
+
+@pytest.mark.parametrize("offset", [0, 2, 4, 999])
+def test_a_damaged_record_is_believed_only_where_its_neighbours_agree(
+    files: MemoryFileSystem, clock: FakeClock, offset: int
+) -> None:
+    """Its queue offset is damaged as well: those of whole records must not be moved by it."""
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 8)
+    flush(store)
+    die(store)
+    flip_body(files, sent[3].log_offset)
+    files.open(log_file()).write_at(sent[3].log_offset + 20, offset.to_bytes(8, "big"))
+    store = opened(files, clock, **BIG)
+    assert [(found.queue_offset, found.body[:1]) for found in contents(store)] == [
+        (number, b"%d" % number) for number in range(8) if number != 3
+    ]
+    assert fill(store, 1)[0].queue_offset == 8
+    store.close()
+
+
+def test_records_behind_damage_whose_queue_was_further_already_are_remnants(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """Of a former life of these bytes, stored in the same millisecond: what they say of their queue tells."""
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 6)
+    flush(store)
+    die(store)
+    file = files.open(log_file())
+    file.write_at(sent[4].log_offset, b"\xff" * 60)
+    file.write_at(sent[5].log_offset + 20, (2).to_bytes(8, "big"))
+    store = opened(files, clock, **BIG)
+    assert store.max_offset("T", 0) == 4
+    assert store.log.end == sent[4].log_offset
+    assert list(store.log.damage) == []
+    store.close()
+
+
+def test_the_checkpoint_alone_proves_that_the_log_went_on(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 5)
+    flush(store)
+    flush_queues(store)
+    flush_queues(store)
+    die(store)
+    files.remove_tree(ROOT / "consumequeue")
+    flip_body(files, sent[-1].log_offset)
+    store = opened(files, clock, **BIG)
+    assert store.log.end == sent[-1].log_offset + 160
+    assert "log has lost what followed its last good record" in caplog.text
+    assert bodies(store) == [0, 1, 2, 3]
+    assert fill(store, 1)[0].queue_offset == 5
+    store.close()
+
+
+def test_what_a_clean_stop_has_synced_was_there_though_it_is_blank_now(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 5)
+    catch_up(store)
+    store.close()
+    store = opened(files, clock, **BIG)
+    die(store)
+    files.open(log_file()).write_at(sent[3].log_offset, bytes(320))
+    store = opened(files, clock, **BIG)
+    assert bodies(store) == [0, 1, 2]
+    assert fill(store, 1)[0].queue_offset == 5
+    store.close()
