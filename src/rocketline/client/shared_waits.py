@@ -79,8 +79,8 @@ class SharedWaits:
     ) -> asyncio.Future[None]:
         """Done when `work` is, which begins now unless it is under way under this name.
 
-        Raises the error that it ends with, a copy for each who waits, `TimeoutError` when the caller's own time is over, and
-        `ClosedError` if its owner ends it.
+        Raises the error that it ends with, a copy for each who waits, `TimeoutError` when the caller's own time is
+        over, and `ClosedError` if its owner ends it.
         """
         waiters = self._waiting.get(name)
         if waiters is None:

@@ -50,6 +50,8 @@ class WaitingBounds:
     bytes_max: int = 256 * 1024 * 1024
     bytes_of_one_max: int = 32 * 1024 * 1024
     """Two of the largest frames."""
+    first_bytes_max: int = 1024 * 1024
+    """One request of up to so many bytes of each connection may wait, whatever others have waiting."""
 
 
 @dataclass(slots=True, eq=False)
@@ -146,12 +148,16 @@ class LongWork:
         together are no more than one.
         """
         job = _Job(channel, request, steps, is_change, key, _size(request))
+        line = self._lines.get(channel, _Line())
+        refusal = self._refusal(job, line.load)
+        if refusal and is_change:  # before it has changed anything
+            steps.close()
+            return response(ResponseCode.SYSTEM_BUSY, refusal)
         if key is None or not any(other.channel is channel for other in self._by_key.get(key, ())):
             done = _first_steps(job, is_short=is_short)
             if done is not None:
                 return done[0]
-        line = self._lines.get(channel, _Line())
-        if refusal := self._refusal(job, line.load):
+        if refusal:
             steps.close()
             return response(ResponseCode.SYSTEM_BUSY, refusal)
         self._lines[channel] = line
@@ -181,6 +187,8 @@ class LongWork:
 
     def _refusal(self, job: _Job, own: _Load) -> str:
         bounds, all_ = self._bounds, self._load
+        if not own.count and job.size <= bounds.first_bytes_max:
+            return ""
         is_many = all_.count >= bounds.count_max or own.count >= bounds.of_one_max
         is_much = all_.size + job.size > bounds.bytes_max or own.size + job.size > bounds.bytes_of_one_max
         if not (is_many or is_much):

@@ -104,7 +104,9 @@ async def test_too_many_are_refused_of_one_connection_and_in_all(scene: Scene) -
     assert refusal.code == ResponseCode.SYSTEM_BUSY
     while len(scene.work) < bounds.count_max:
         assert scene.begin(scene.connection()[0], "y", 1) is LATER
-    refusal = scene.begin(scene.connection()[0], "z", 1)
+    other, _ = scene.connection()
+    assert scene.begin(other, "z", 1) is LATER, "the first of a connection that behaves well"
+    refusal = scene.begin(other, "z", 1)
     assert isinstance(refusal, Command)
     assert refusal.code == ResponseCode.SYSTEM_BUSY
     scene.turns()
@@ -174,7 +176,7 @@ async def test_large_bodies_have_a_turn_each(scene: Scene) -> None:
 
 
 async def test_bytes_that_wait_have_a_bound_for_each_connection_and_for_all() -> None:
-    scene = Scene(bytes_of_one_max=10_000, bytes_max=20_000)
+    scene = Scene(bytes_of_one_max=10_000, bytes_max=20_000, first_bytes_max=0)
     lines = [scene.connection()[0] for _ in range(3)]
     outcomes = [scene.begin(line, "x", 1, body=bytes(3000)) for line in lines for _ in range(3)]
     assert [outcome is LATER for outcome in outcomes] == [True, True, False, True, True, False, False, False, False]
@@ -194,7 +196,7 @@ async def test_broker_s_bounds_are_few_of_the_largest_frames() -> None:
 
 
 async def test_fields_of_a_header_count_as_well() -> None:
-    scene = Scene(bytes_of_one_max=10_000)
+    scene = Scene(bytes_of_one_max=10_000, first_bytes_max=10_000)
     line, _ = scene.connection()
     refusal = scene.work.begin(line, Command(1, {"topic": "t" * 10_000}), scene.steps("x", 1))
     assert isinstance(refusal, Command)
@@ -265,6 +267,16 @@ async def test_refused_work_is_closed(scene: Scene) -> None:
             ended.append("closed")
         return response(0)
 
-    scene.work = LongWork(scene._call_later, Throttle(scene.clock), WaitingBounds(count_max=0))
+    scene.work = LongWork(scene._call_later, Throttle(scene.clock), WaitingBounds(count_max=0, first_bytes_max=0))
     scene.work.begin(scene.connection()[0], Command(1), steps())
     assert ended == ["closed"]
+
+
+async def test_change_is_refused_before_it_has_changed_anything(scene: Scene) -> None:
+    line, _ = scene.connection()
+    while scene.begin(line, "x", 1) is LATER:
+        pass
+    scene.steps_done.clear()
+    refusal = scene.begin(line, "change", 3, is_change=True)
+    assert isinstance(refusal, Command)
+    assert (refusal.code, scene.steps_done) == (ResponseCode.SYSTEM_BUSY, [])
