@@ -52,11 +52,12 @@ class KvConfig:
     def _take(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
         """Replaced by every change, never edited."""
-        self.key_count = sum(map(len, namespaces.values()))
+        # A namespace stays when its last key goes, and counts as one.
+        self.key_count = sum(max(1, len(table)) for table in namespaces.values())
         self.size = sum(
             KvChange(namespace, key, value).size
             for namespace, table in namespaces.items()
-            for key, value in table.items()
+            for key, value in (table or {"": ""}).items()
         )
         """Characters of all there is."""
         self._bodies.clear()

@@ -27,7 +27,8 @@ class KvSaves:
     def __init__(self, kv: KvConfig) -> None:
         self._kv = kv
         self._waiting: list[tuple[KvChange, Done]] = []
-        self._waiting_size = 0
+        self._unsaved_count = self._unsaved_size = 0
+        """Of the changes that wait, and of those that are being saved."""
         self._saving = Background()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -43,15 +44,16 @@ class KvSaves:
     def change(self, change: KvChange, done: Done) -> str:
         """Have it saved; `done` hears when it is, or why not. Returns why it cannot be, "" if it may."""
         size = change.size + _CHANGE_SIZE
-        if self._waiting_size + size > SIZE_MAX:
+        if self._unsaved_size + size > SIZE_MAX:
             return "too many changes of the KV configuration wait to be saved: try again"
         if change.value is not None and self._is_new(change):
-            if self._kv.key_count + len(self._waiting) >= KEYS_MAX:
+            if self._kv.key_count + self._unsaved_count >= KEYS_MAX:
                 return f"the KV configuration has {KEYS_MAX} keys already"
-            if self._kv.size + self._waiting_size + size > SIZE_MAX:
+            if self._kv.size + self._unsaved_size + size > SIZE_MAX:
                 return f"the KV configuration would have more than {SIZE_MAX} characters"
         self._waiting.append((change, done))
-        self._waiting_size += size
+        self._unsaved_count += 1
+        self._unsaved_size += size
         if self._is_idle.is_set():
             self._is_idle.clear()
             self._saving.start(self._save_all)
@@ -65,8 +67,10 @@ class KvSaves:
     async def _save_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting, self._waiting_size = self._waiting, [], 0
+                batch, self._waiting = self._waiting, []
                 problem = await self._save([change for change, _ in batch])
+                self._unsaved_count -= len(batch)
+                self._unsaved_size -= sum(change.size + _CHANGE_SIZE for change, _ in batch)
                 for _, done in batch:
                     done(problem)
         finally:

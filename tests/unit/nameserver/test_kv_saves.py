@@ -81,7 +81,7 @@ async def test_keys_and_characters_have_a_bound(kv: CountedKv, monkeypatch: pyte
             await change(saves, "ns", "other", "x" * 600)
         with pytest.raises(ValueError, match="wait to be saved"):
             await asyncio.gather(*(change(saves, "ns", f"k{number}") for number in range(100)))
-        await asyncio.sleep(0)
+        await saves._is_idle.wait()
         assert await change(saves, "ns", "long", "short") is None, "what takes less room is taken"
         assert await change(saves, "ns", "other", "x" * 600) is None
     monkeypatch.setattr(kv_saves, "KEYS_MAX", 2)
@@ -89,6 +89,30 @@ async def test_keys_and_characters_have_a_bound(kv: CountedKv, monkeypatch: pyte
         with pytest.raises(ValueError, match="2 keys already"):
             await change(saves, "ns", "third", "")
     assert KEYS_MAX == 10_000
+
+
+async def test_namespaces_without_keys_have_a_bound(kv: CountedKv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_saves, "KEYS_MAX", 10)
+    async with KvSaves(kv) as saves:
+        for number in range(10):
+            await change(saves, f"ns{number}", "k", "v")
+            await change(saves, f"ns{number}", "k")
+        with pytest.raises(ValueError, match="10 keys already"):
+            await change(saves, "another", "k", "v")
+    assert kv.size == sum(len(namespace) for namespace in kv.namespaces)
+    assert len(kv.namespaces) == 10
+
+
+async def test_what_is_being_saved_counts(kv: CountedKv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_saves, "KEYS_MAX", 10)
+    async with KvSaves(kv) as saves:
+        first = [change(saves, "ns", f"a{number}", "v") for number in range(8)]
+        await asyncio.sleep(0)
+        assert not saves._waiting, "they are being saved"
+        more = [change(saves, "ns", f"b{number}", "v") for number in range(8)]
+        outcomes = await asyncio.gather(*first, *more, return_exceptions=True)
+        assert [isinstance(outcome, ValueError) for outcome in outcomes] == [False] * 10 + [True] * 6
+    assert kv.key_count == 10
 
 
 def test_body_is_encoded_once_for_each_change(kv: CountedKv) -> None:

@@ -250,3 +250,15 @@ class TestReplies:
         for topic in ("T1", "T2"):
             ask(replies, question(7, topic), b"x" * 2000)
         assert [kept_reply(replies, question(7, t)) is not None for t in ("T1", "T2")] == [False, True]
+
+
+def test_encoded_routes_have_a_bound_in_bytes(sources: Sources) -> None:
+    size = len(sources.answers.body("T1", strict=True) or b"")
+    answers = RouteAnswers(sources.table, sources.kv, sources.settings, body_bytes_max=2 * size)
+    for strict in (True, False):
+        for topic in ("T1", "T2"):
+            assert answers.body(topic, strict=strict) == sources.answers.body(topic, strict=strict)
+            assert 0 < answers.kept_bytes <= 2 * size
+    tiny = RouteAnswers(sources.table, sources.kv, sources.settings, body_bytes_max=size - 1)
+    assert tiny.body("T1", strict=True) == sources.answers.body("T1", strict=True)
+    assert tiny.kept_bytes == 0

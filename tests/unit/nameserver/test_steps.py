@@ -101,3 +101,31 @@ def test_registration_is_taken_in_by_steps_and_ends_when_the_broker_leaves() -> 
     table.unregister(table.live.registered_over("x"))
     counted(work)
     assert (table.offer_total, table.topics(), table.brokers(), table.clusters()) == (0, [], {}, {})
+
+
+def read_in_steps(data: bytes, *, compressed: bool) -> int:
+    return counted(read_register_body(data, compressed=compressed, version=513))[1]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_step_of_long_topics_ends_sooner(compressed: bool) -> None:
+    attributes = {f"a{number}": "x" * 50 for number in range(50)}
+    topics = {f"T{number}": TopicConfig(f"T{number}", 1, 1, attributes=attributes) for number in range(64)}
+    body = RegisterBrokerBody(TopicConfigTable(DataVersion(1), topic_config_table=topics))
+    characters = len(encode_register_body(body, compressed=False))
+    steps = read_in_steps(encode_register_body(body, compressed=compressed), compressed=compressed)
+    assert steps >= characters / 16_384
+
+
+def test_compressed_part_that_would_take_long_is_refused() -> None:
+    """A few hundred bytes that repeat stand for very many."""
+    topics = {"T": TopicConfig("T", 1, 1, attributes={"a": "x" * 5000})}
+    data = encode_register_body(
+        RegisterBrokerBody(TopicConfigTable(DataVersion(1), topic_config_table=topics)), compressed=True
+    )
+    assert len(data) < 1000
+    with pytest.raises(RemoteProtocolError, match="at most 4096 are read"):
+        read_in_steps(data, compressed=True)
+    body = RegisterBrokerBody(filter_server_list=["f" * 100] * 1000)
+    with pytest.raises(RemoteProtocolError, match="at most 65536 are read"):
+        read_in_steps(encode_register_body(body, compressed=True), compressed=True)

@@ -28,6 +28,8 @@ class Entry(NamedTuple):
     path: tuple[str, ...]
     key: str
     value: Any
+    end: int
+    """Where it ends in the text."""
 
 
 class NotStandardError(ValueError):
@@ -41,8 +43,8 @@ Tables = Mapping[str, Any]
 def entries(text: str, tables: Tables) -> Iterator[Entry]:
     """The entries of the object in `text` and of those in it that `tables` names.
 
-    >>> [*entries('{"a":1,"t":{"x":{"y":2}}}', {"t": {}})]
-    [Entry(path=(), key='a', value=1), Entry(path=('t',), key='x', value={'y': 2})]
+    >>> [entry[:3] for entry in entries('{"a":1,"t":{"x":{"y":2}}}', {"t": {}})]
+    [((), 'a', 1), (('t',), 'x', {'y': 2})]
 
     Raises `NotStandardError`, and `RemoteProtocolError` for an entry that is too long.
     """
@@ -97,7 +99,8 @@ class _Walk:
             if key in tables and self.next() == "{":
                 yield from self.object((*path, key), tables[key])
             else:
-                yield Entry(path, key, self._value())
+                value = self._value()
+                yield Entry(path, key, value, self.at)
             if self.next() != ",":
                 break
             self.at += 1
@@ -106,11 +109,7 @@ class _Walk:
     def _key(self) -> str:
         if self.next() != '"':
             raise NotStandardError(f"no key at character {self.at}")
-        try:
-            key, self.at = _read(self._text, self.at)
-        except ValueError as error:
-            raise NotStandardError(str(error)) from None
-        return str(key)
+        return str(self._value())
 
     def _expect(self, char: str) -> None:
         if self.next() != char:

@@ -19,7 +19,13 @@ from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.record import record
 from rocketline.wire import dialect
 from rocketline.wire.bodies.codec import decode, encode, from_value
-from rocketline.wire.bodies.json_tables import NotStandardError, Tables, entries, quoted_integer_keys
+from rocketline.wire.bodies.json_tables import (
+    ENTRY_CHARACTERS_MAX,
+    NotStandardError,
+    Tables,
+    entries,
+    quoted_integer_keys,
+)
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import CURRENT_VERSION
 
@@ -36,6 +42,10 @@ _WITH_MAPPINGS = 413
 _WRAPPER = "topicConfigSerializeWrapper"
 _STEP = 64
 """Topics that are read in one go, in half a millisecond."""
+_STEP_CHARACTERS = 8 * 1024
+"""Of these, if they are long: what only Python can read takes a microsecond each."""
+LINE_BYTES_MAX = 4 * 1024
+"""A topic with its attributes, or a data version, of the compressed form; what they have is a few hundred."""
 _PIECE_BYTES = 256 * 1024
 TOLERATED_MAX = 32 * 1024
 """Characters of the dialect, which Python itself reads. Brokers write standard JSON, but for bare integer keys."""
@@ -78,22 +88,42 @@ def read_register_body(
     if version < _WITH_FILTER_SERVERS or not compressed:
         return (yield from _read_json(data, topics_max, is_bare=version < _WITH_FILTER_SERVERS))
     parts = _Parts((yield from _inflate(data)))
-    data_version = decode(DataVersion, parts.bytes(), tolerated_max=TOLERATED_MAX)
+    data_version = decode(DataVersion, parts.bytes(LINE_BYTES_MAX), tolerated_max=LINE_BYTES_MAX)
     topics: dict[str, TopicConfig] = {}
-    for number in _numbers(parts.count(), topics_max):
-        topic = _parse_topic(parts.bytes())
+    pace = _Pace()
+    for _ in _numbers(parts.count(), topics_max):
+        line = parts.bytes(LINE_BYTES_MAX)
+        topic = _parse_topic(line)
         topics[topic.topic_name] = topic
-        if number % _STEP == 0:
+        if pace.is_step_over(len(line)):
             yield
-    filter_servers = decode(list[str], parts.bytes(), tolerated_max=TOLERATED_MAX)
+    filter_servers = decode(list[str], parts.bytes(ENTRY_CHARACTERS_MAX), tolerated_max=LINE_BYTES_MAX)
     mappings: dict[str, TopicQueueMappingInfo] = {}
-    for number in _numbers(parts.count() if version >= _WITH_MAPPINGS else 0, topics_max):
-        mapping = decode(TopicQueueMappingInfo, parts.bytes(), tolerated_max=TOLERATED_MAX)
+    for _ in _numbers(parts.count() if version >= _WITH_MAPPINGS else 0, topics_max):
+        text = parts.bytes(ENTRY_CHARACTERS_MAX)
+        mapping = decode(TopicQueueMappingInfo, text, tolerated_max=LINE_BYTES_MAX)
         mappings[mapping.topic] = mapping
-        if number % _STEP == 0:
+        if pace.is_step_over(len(text)):
             yield
     table = TopicConfigTable(data_version, topic_config_table=topics, topic_queue_mapping_info_map=mappings)
     return RegisterBrokerBody(table, filter_servers)
+
+
+class _Pace:
+    """Says when a step is over: after so many things, or characters of them."""
+
+    __slots__ = ("_characters", "_things")
+
+    def __init__(self) -> None:
+        self._things = self._characters = 0
+
+    def is_step_over(self, characters: int) -> bool:
+        self._things += 1
+        self._characters += characters
+        if self._things < _STEP and self._characters < _STEP_CHARACTERS:
+            return False
+        self._things = self._characters = 0
+        return True
 
 
 def _numbers(count: int, count_max: int) -> range:
@@ -136,7 +166,8 @@ def _read_tables(text: str, topics_max: int, *, is_bare: bool) -> Generator[None
     mappings: dict[str, TopicQueueMappingInfo] = {}
     rest: dict[str, Any] = {_WRAPPER: {}}
     tables: Tables = {"topicConfigTable": {}, "topicQueueMappingInfoMap": {}, "topicQueueMappingDetailMap": {}}
-    for number, (path, key, value) in enumerate(entries(text, tables if is_bare else {_WRAPPER: tables})):
+    pace, at = _Pace(), 0
+    for number, (path, key, value, end) in enumerate(entries(text, tables if is_bare else {_WRAPPER: tables})):
         table = path[-1] if path else _WRAPPER if is_bare else ""
         if table == "topicConfigTable":
             if value is not None:
@@ -148,10 +179,11 @@ def _read_tables(text: str, topics_max: int, *, is_bare: bool) -> Generator[None
             rest[_WRAPPER][key] = value
         elif not path:
             rest[key] = value
-        if number % _STEP == 0:
+        if pace.is_step_over(end - at):
             # Each topic may be in three tables; what is in none of them is not worth reading in such numbers.
             _check_count(max(len(topics), len(mappings), number // 4), topics_max)
             yield
+        at = end
     _check_count(max(len(topics), len(mappings)), topics_max)
     body = from_value(RegisterBrokerBody, rest)
     wrapper = body.topic_config_serialize_wrapper
@@ -231,8 +263,12 @@ class _Parts:
     def count(self) -> int:
         return self._length("a count of", bytes_each=4)
 
-    def bytes(self) -> bytes:
+    def bytes(self, size_max: int) -> bytes:
         size = self._length("a part of", bytes_each=1)
+        if size > size_max:
+            raise RemoteProtocolError(
+                f"compressed registration: a part of {size} bytes at byte {self._at}: at most {size_max} are read"
+            )
         self._at += size
         return self._plain[self._at - size : self._at]
 
@@ -256,7 +292,7 @@ def _parse_topic(line: bytes) -> TopicConfig:
         raise RemoteProtocolError(f"compressed registration: topic {line[:80]!r} has {len(words)} fields, not 5 or 6")
     value: dict[str, object] = dict(zip(_LINE_FIELDS, words, strict=False))
     if len(words) == 6:
-        value["attributes"] = dialect.parse(words[5].encode(), tolerated_max=TOLERATED_MAX)
+        value["attributes"] = dialect.parse(words[5].encode(), tolerated_max=LINE_BYTES_MAX)
     return from_value(TopicConfig, value)
 
 

@@ -106,3 +106,12 @@ def test_what_is_left_out_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> N
     assert "orders" in line
     assert "liar" in line
     assert "2147483647" in line
+
+
+@pytest.mark.parametrize("totals", [(ROUTE_QUEUES_MAX, 1), (1, ROUTE_QUEUES_MAX)])
+def test_of_two_mappings_of_a_scope_the_larger_counts(totals: tuple[int, int]) -> None:
+    """As it does for whoever makes queues of them."""
+    mappings = {str(n): TopicQueueMappingInfo("T", str(n), total) for n, total in enumerate(totals)}
+    mappings["other"] = TopicQueueMappingInfo("T", "other", 1, scope="another")
+    with pytest.raises(RouteRefusedError, match=f"{ROUTE_QUEUES_MAX + 1} static queues"):
+        believed("T", TopicRouteData([HONEST], [broker("honest")], topic_queue_mapping_by_broker=mappings))

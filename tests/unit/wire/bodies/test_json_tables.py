@@ -20,11 +20,16 @@ def test_entries_are_what_json_reads_however_many_there_are() -> None:
     assert len(text) > 4 * ENTRY_CHARACTERS_MAX
     read = list(entries(text, {"t": {}}))
     assert {entry.key: entry.value for entry in read if entry.path == ("t",)} == table
-    assert [entry for entry in read if not entry.path] == [Entry((), "a", 1), Entry((), "z", "end")]
+    assert [entry[:3] for entry in read if not entry.path] == [((), "a", 1), ((), "z", "end")]
+    assert [entry.end for entry in read] == sorted(entry.end for entry in read)
+    assert text[read[-1].end - 5 : read[-1].end] == '"end"'
 
 
 def test_tables_that_are_no_objects_are_values() -> None:
-    assert list(entries('{"t":null,"u":[]}', {"t": {}, "u": {}})) == [Entry((), "t", None), Entry((), "u", [])]
+    assert list(entries('{"t":null,"u":[]}', {"t": {}, "u": {}})) == [
+        Entry((), "t", None, 9),
+        Entry((), "u", [], 16),
+    ]
     assert list(entries(" { } ", {})) == []
 
 
@@ -41,6 +46,11 @@ def test_what_json_refuses_is_refused(text: str) -> None:
 def test_entry_that_would_take_long_is_refused(value: str) -> None:
     with pytest.raises((NotStandardError, RemoteProtocolError)):
         list(entries(f'{{"a":{value},"b":{value}}}', {}))
+
+
+def test_key_that_would_take_long_is_refused() -> None:
+    with pytest.raises((NotStandardError, RemoteProtocolError)):
+        list(entries('{"' + "k" * (16 * ENTRY_CHARACTERS_MAX) + '":1}', {}))
 
 
 def test_nesting_beyond_all_bounds_is_refused() -> None:
