@@ -34,6 +34,9 @@ from rocketline.wire.headers import (
 
 _PAGE: Final = 2000
 """Groups asked for at once. Java: maxPageSizeInGetMetadata."""
+_RESTARTS_MAX: Final = 3
+_GROUPS_MAX: Final = 200_000
+"""More of one broker are not looked at: one that lies about their number would fill the memory."""
 
 
 class Groups:
@@ -58,24 +61,39 @@ class Groups:
         return {broker: table[group] for broker, table in tables.items() if group in table}
 
     async def _configs(self, broker: BrokerAddress) -> dict[str, SubscriptionGroupConfig]:
-        """All pages of a broker's table, from the beginning again when it changes meanwhile."""
+        """All pages of a broker's table, from the beginning again when it changes meanwhile, three times at most.
+
+        Then the whole table is asked for at once, as older clients do, and what comes is taken as it is. A broker that
+        goes on without anything new, or beyond all bounds, is not asked any further.
+        """
         found: dict[str, SubscriptionGroupConfig] = {}
-        version = None
-        while True:
-            header = GetAllSubscriptionGroupRequestHeader(
-                group_seq=len(found),
-                data_version=encode(version).decode() if version else None,
-                max_group_num=_PAGE,
+        version, restarts = None, 0
+        while restarts <= _RESTARTS_MAX:
+            page, total = await self._page(
+                broker,
+                GetAllSubscriptionGroupRequestHeader(
+                    group_seq=len(found),
+                    data_version=encode(version).decode() if version else None,
+                    max_group_num=_PAGE,
+                ),
             )
-            answer = await self._calls.ask(broker.address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            page = decode_answer(SubscriptionGroupTable, answer.body)
             if version is not None and page.data_version != version:
+                restarts += 1
                 found.clear()
-            version = page.data_version
+            version, known = page.data_version, len(found)
             found |= page.subscription_group_table
-            total = headers.decode(GetAllSubscriptionGroupResponseHeader, answer.ext).total_group_num
-            if total is None or len(found) >= total or not page.subscription_group_table:
+            if total is None or len(found) >= min(total, _GROUPS_MAX) or len(found) == known:
                 return found
+        page, _ = await self._page(broker, GetAllSubscriptionGroupRequestHeader())
+        return page.subscription_group_table
+
+    async def _page(
+        self, broker: BrokerAddress, asked: GetAllSubscriptionGroupRequestHeader
+    ) -> tuple[SubscriptionGroupTable, int | None]:
+        """A part of the table, and how many groups there are in all, if the broker tells."""
+        answer = await self._calls.ask(broker.address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, asked)
+        total = headers.decode(GetAllSubscriptionGroupResponseHeader, answer.ext).total_group_num
+        return decode_answer(SubscriptionGroupTable, answer.body), total
 
     async def create(
         self,
