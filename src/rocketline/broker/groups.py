@@ -28,6 +28,8 @@ _PREDEFINED = (
 )  # fmt: skip
 GROUPS_MAX: Final = 50_000
 """Anybody can make one: by asking for it, or by a heartbeat. The table of so many has 30 to 50 MB."""
+FORBIDDEN_MAX: Final = 10_000
+"""Topics that groups may not read, of all groups together."""
 _GROUPS, _FORBIDDEN = "subscriptionGroupTable", "forbiddenTable"
 
 
@@ -153,8 +155,12 @@ class GroupTable:
         known = self.forbidden.get(group, {})
         bits = known.get(topic, 0) | PERM_READ if is_forbidden else known.get(topic, 0) & ~PERM_READ
         if bits != known.get(topic, 0):
-            topics = {name: bits for name, bits in {**known, topic: bits}.items() if bits}
-            self._table.change({}, {_FORBIDDEN: {group: topics or None}})
+            self._table.change({}, {_FORBIDDEN: {group: {topic: bits or None}}})
+
+    def may_forbid(self, group: str, topic: str) -> bool:
+        """There are not too many topics that groups may not read for another one."""
+        is_known = topic in self.forbidden.get(group, {})
+        return is_known or sum(map(len, self.forbidden.values())) < FORBIDDEN_MAX
 
     @property
     def table(self) -> SavedTable[SubscriptionGroupConfig]:

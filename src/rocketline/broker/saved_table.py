@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from rocketline.clock import Clock
 from rocketline.errors import CorruptStoreError, RemoteProtocolError
@@ -24,6 +24,8 @@ _FOLD_SHARE: Final = 2
 says, however large the table is."""
 _FOLD_AFTER_S: Final = 60.0
 """And so long after a change at the latest: Apache's broker, should it run next, does not know the journal."""
+_Others: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
+_Changes: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any] | None]]
 
 
 class SavedTable(Generic[Config]):
@@ -41,14 +43,14 @@ class SavedTable(Generic[Config]):
         clock: Clock,
         entries: Mapping[str, Config],
         saved: DataVersion | None,
-        others: Mapping[str, Mapping[str, Any]] | None = None,
+        others: _Others | None = None,
     ) -> None:
         """`field` is what the file calls the entries, `saved` the version that it has, if there is one.
 
-        `others` are further fields of the file, each a map of values by name, which come before it."""
+        `others` are further fields of the file, each a map of maps, which come before it."""
         self.entries = dict(entries)
         """Edited by every change: whoever takes a rest while looking through it looks through a copy."""
-        self.others: Mapping[str, Mapping[str, Any]] = others or {}
+        self.others: _Others = others or {}
         """Replaced by every change, never edited."""
         self.data_version = saved or DataVersion(timestamp=clock.wall_ms())
         """What name servers and slaves compare."""
@@ -68,11 +70,11 @@ class SavedTable(Generic[Config]):
     def change(
         self,
         changes: Mapping[str, Config | None],
-        others: Mapping[str, Mapping[str, Any]] | None = None,
+        others: _Changes | None = None,
     ) -> None:
         """Put these in, and take those away that are None. Raises `OSError` if that cannot be made durable.
 
-        `others` are the same for the further fields."""
+        `others` are the same for the further fields: what changes in the maps of which, or None for all of one."""
         now_ms, counter = self._clock.wall_ms(), self.data_version.counter + 1
         data_version = replace(self.data_version, counter=counter, timestamp=now_ms)
         # The first line of all says what was there before, too: whoever reads the folder has no table yet.
@@ -101,12 +103,12 @@ class SavedTable(Generic[Config]):
     def _take_in(
         self,
         changes: Mapping[str, Config | None],
-        others: Mapping[str, Mapping[str, Any]],
+        others: _Changes,
         data_version: DataVersion,
     ) -> None:
         _change(self.entries, changes)
         for field, some in others.items():
-            self.others = {**self.others, field: _change(dict(self.others[field]), some)}
+            self.others = {**self.others, field: _merged(self.others[field], some)}
         self.data_version = data_version
         self.version += 1
 
@@ -158,12 +160,13 @@ class SavedTable(Generic[Config]):
         self._journal.rotate()
         return FileSave(self._files, self._path, self._pieces(dict(self.entries), self.others, self.data_version))
 
-    def _pieces(
-        self, entries: Mapping[str, Config], others: Mapping[str, Mapping[str, Any]], data_version: DataVersion
-    ) -> Iterator[str]:
-        fields = {"dataVersion": to_value(data_version), **others}
-        before = [f'{_LINE}"{field}":{pretty(value, _LINE)},' for field, value in fields.items()]
-        yield f'{{{"".join(before)}{_LINE}"{self._field}":'
+    def _pieces(self, entries: Mapping[str, Config], others: _Others, data_version: DataVersion) -> Iterator[str]:
+        yield f'{{{_LINE}"dataVersion":{pretty(to_value(data_version), _LINE)},'
+        for field, table in others.items():
+            yield f'{_LINE}"{field}":'
+            yield from pretty_pieces(((name, pretty(value, _LINE + "\t")) for name, value in table.items()), _LINE)
+            yield ","
+        yield f'{_LINE}"{self._field}":'
         texts = ((name, pretty(to_value(config), _LINE + "\t")) for name, config in entries.items())
         yield from pretty_pieces(texts, _LINE)
         yield "\n}"
@@ -186,6 +189,14 @@ class SavedTable(Generic[Config]):
             return decode(DataVersion, seen_version.encode("utf-8", "replace")) == self.data_version
         except RemoteProtocolError:
             return False
+
+
+def _merged(
+    table: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, Mapping[str, Any]]:
+    """A map of maps in which these have changed; one that is empty then is left out."""
+    changed = {name: _change(dict(table.get(name, {})), some) if some else None for name, some in changes.items()}
+    return _change(dict(table), {name: inner or None for name, inner in changed.items()})
 
 
 def _change(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

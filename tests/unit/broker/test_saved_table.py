@@ -230,3 +230,27 @@ def test_groups_and_what_they_may_not_read_come_back_from_the_journal() -> None:
     tables.groups.delete("h")
     again = tables.restarted().groups
     assert (again.get("g") is not None, again.get("h"), again.forbidden) == (True, None, {"g": {"T": 4}})
+
+
+def test_topic_forbidden_to_a_group_costs_the_bytes_of_its_own() -> None:
+    tables = SavedTables()
+    tables.groups.find("g")
+    for number in range(500):
+        tables.groups.set_forbidden("g", f"T{number}", is_forbidden=True)
+    before = tables.files.size_of(CONFIG / "subscriptionGroup.json.journal")
+    tables.groups.set_forbidden("g", "U", is_forbidden=True)
+    tables.groups.set_forbidden("g", "T0", is_forbidden=False)
+    assert tables.files.size_of(CONFIG / "subscriptionGroup.json.journal") - before < 500
+    again = tables.restarted().groups
+    assert again.forbidden["g"].keys() == {"U", *(f"T{number}" for number in range(1, 500))}
+
+
+def test_what_groups_may_not_read_is_written_in_small_pieces_and_as_before() -> None:
+    tables = SavedTables()
+    for number in range(3_000):
+        tables.groups.set_forbidden(f"g{number}", "T", is_forbidden=True)
+    pieces = list(tables.groups.table._begin()._pieces)
+    assert max(map(len, pieces)) < 2 * PIECE_CHARACTERS
+    begin = "".join(pieces).partition('\n\t"subscriptionGroupTable"')[0]
+    assert begin.endswith('\t\t"g2999":{\n\t\t\t"T":4\n\t\t}\n\t},')
+    assert len(json.loads("".join(pieces))["forbiddenTable"]) == 3_000

@@ -6,7 +6,8 @@ UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225), GET_SUBSCRIPTIONGROUP_CONFIG (35
 
 Differs from Apache:
 - a list with a group that is refused changes nothing; Apache keeps those before it until the next start;
-- to let a group read one topic again leaves its other topics forbidden, and is saved;
+- to let a group read one topic again leaves its other topics forbidden, and is saved; to forbid one makes the group, if
+  that may be made, and there may be 10,000 such pairs;
 - attributes of groups, all of which belong to features that are not here, are refused;
 - a retry topic may have 16,384 queues, not any number; there may be 50,000 groups.
 """
@@ -14,7 +15,7 @@ Differs from Apache:
 from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.groups import GROUPS_MAX, GroupTable
+from rocketline.broker.groups import FORBIDDEN_MAX, GROUPS_MAX, GroupTable
 from rocketline.broker.long_work import LongWork, Steps, answered
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.request_body import read_body
@@ -126,9 +127,25 @@ class GroupHandlers:
         """Change whether the group may read the topic, if the request says so; tell it in any case."""
         asked = headers.read(headers.UpdateGroupForbiddenRequestHeader, request.ext)
         if asked.readable is not None:
+            if not asked.readable and (problem := self._no_forbidding(asked.group, asked.topic)) is not None:
+                return problem
             self._groups.set_forbidden(asked.group, asked.topic, is_forbidden=not asked.readable)
         is_readable = not self._groups.is_forbidden(asked.group, asked.topic)
         return response(ResponseCode.SUCCESS, body=encode(GroupForbidden(asked.group, asked.topic, is_readable)))
+
+    def _no_forbidding(self, group: str, topic: str) -> Command | None:
+        """Why a group cannot be kept from a topic. Neither need be there yet; but what nothing can be called is not
+        kept, nor more than can be written at once."""
+        try:
+            names.check_topic(topic)
+        except LocalProtocolError as error:
+            return response(ResponseCode.INVALID_PARAMETER, str(error))
+        if self._groups.find(group) is None:
+            return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist on this broker")
+        if not self._groups.may_forbid(group, topic):
+            remark = f"groups are kept from {FORBIDDEN_MAX} topics already: let some read again"
+            return response(ResponseCode.INVALID_PARAMETER, remark)
+        return None
 
 
 def _problem(config: SubscriptionGroupConfig) -> str | None:

@@ -1,4 +1,4 @@
-"""Topics and groups that are deleted: all that was kept of them goes, a little at a time."""
+"""Topics and groups, as administrators change them. What was kept of deleted ones goes, a little at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocketline.broker.handlers.topics import TopicHandlers
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
-from rocketline.wire.codes import RequestCode
+from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
 GROUPS = 40
@@ -94,3 +94,19 @@ async def test_deleted_group_takes_its_offsets_and_figures_along_in_steps(scene:
     assert (kept.offsets.topics_of("g0"), kept.stats.data("GROUP_GET_NUMS", "T1@g0")) == ([], None)
     assert kept.groups.get("g0") is None
     assert scene.work.pauses >= 3
+
+
+async def test_group_is_kept_from_topics_within_bounds(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketline.broker.groups.FORBIDDEN_MAX", 2)
+
+    def forbid(group: str, topic: str, readable: str = "false") -> int:
+        code = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
+        return scene.ask(code, group=group, topic=topic, readable=readable).code
+
+    assert [forbid("g", "T"), forbid("not-yet", "not-yet"), forbid("g", "T")] == [0, 0, 0]
+    assert scene.kept.groups.get("not-yet") is not None
+    assert forbid("g", "U") == ResponseCode.INVALID_PARAMETER
+    assert [forbid("g", "T", "true"), forbid("made up", "T", "true"), forbid("g", "U")] == [0, 0, 0]
+    assert forbid("g", "U" * 300) == ResponseCode.INVALID_PARAMETER
+    assert forbid("made up", "T") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert scene.kept.groups.forbidden == {"not-yet": {"not-yet": 4}, "g": {"U": 4}}
