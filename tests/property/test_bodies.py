@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from long_steps import outcome
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.route import TopicRouteData
 from rocketline.wire import bodies, dialect
 from rocketline.wire.bodies import (
     RegisterBrokerBody,
     decode,
+    decode_in_steps,
     decode_register_body,
     encode,
     encode_in_parts,
@@ -80,6 +82,7 @@ def test_body_when_written_and_read_is_the_same(cls: type, data: st.DataObject) 
     body = data.draw(values(cls))
     assert decode(cls, encode(body)) == body
     assert b"".join(encode_in_parts(body)) == encode(body)
+    assert outcome(decode_in_steps(cls, encode(body), tolerated_max=2**20)) == body
 
 
 @given(values(TopicRouteData), st.booleans())

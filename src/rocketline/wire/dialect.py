@@ -39,10 +39,7 @@ def parse(data: bytes, *, tolerated_max: int | None = TOLERATED_CHARACTERS_MAX) 
     >>> parse(b'{0:"a",1:{"k":{"$ref":"$[0]"}}}')
     {'0': 'a', '1': {'k': 'a'}}
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"JSON body of {len(data)} bytes is no UTF-8 at byte {error.start}") from None
+    text = _as_text(data)
     try:
         value = _parse_text(text, tolerated_max)
     except RecursionError:
@@ -51,6 +48,26 @@ def parse(data: bytes, *, tolerated_max: int | None = TOLERATED_CHARACTERS_MAX) 
         _check_length(text, tolerated_max, "references")
         value = resolve(value, values_max=2 * len(text))
     return value
+
+
+def parse_strictly(data: bytes) -> Any:
+    """The value in `data`, if it is standard JSON without references, at the standard library's pace."""
+    text = _as_text(data)
+    if '"$ref"' in text:
+        raise RemoteProtocolError(f"JSON body of {len(text)} characters has references: it is too long for that")
+    try:
+        return parse_standard(text)
+    except ValueError as error:
+        raise RemoteProtocolError(f"JSON body of {len(text)} characters is none of the standard: {error}") from None
+    except RecursionError:
+        raise RemoteProtocolError(f"JSON body of {len(data)} bytes is nested too deeply") from None
+
+
+def _as_text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"JSON body of {len(data)} bytes is no UTF-8 at byte {error.start}") from None
 
 
 def _parse_text(text: str, tolerated_max: int | None) -> Any:

@@ -6,6 +6,7 @@ UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225), GET_SUBSCRIPTIONGROUP_CONFIG (35
 
 Differs from Apache:
 - a list with a group that is refused changes nothing; Apache keeps those before it until the next start;
+- a list may have 1,000 groups, and is made as a whole;
 - to let a group read one topic again leaves its other topics forbidden, and is saved; to forbid one makes the group, if
   that may be made, and there may be 10,000 such pairs;
 - attributes of groups, all of which belong to features that are not here, are refused;
@@ -16,9 +17,9 @@ from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.groups import FORBIDDEN_MAX, GROUPS_MAX, GroupTable
-from rocketline.broker.long_work import LongWork, Steps, answered
+from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
 from rocketline.broker.offsets import ConsumerOffsets
-from rocketline.broker.request_body import read_body
+from rocketline.broker.request_body import LISTED_MAX, read_body_in_steps
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import QUEUES_MAX
 from rocketline.errors import LocalProtocolError
@@ -36,6 +37,7 @@ from rocketline.wire.command import Command, response
 
 _NAMED_MAX = 10
 """Groups that one line of the log names."""
+_CHECKED_A_STEP = 100
 
 
 class GroupHandlers:
@@ -63,15 +65,27 @@ class GroupHandlers:
             RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbid,
         }
 
-    def _update(self, channel: Channel, request: Command) -> Command:
-        configs = [read_body(SubscriptionGroupConfig, request.body)] if request.body else []
-        return self._updated(configs, channel)
+    def _update(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._one_updated(channel, request.body), is_change=True)
 
-    def _update_list(self, channel: Channel, request: Command) -> Command:
-        return self._updated(read_body(SubscriptionGroupList, request.body).group_config_list, channel)
+    def _one_updated(self, channel: Channel, body: bytes) -> Steps[Command]:
+        configs = [(yield from read_body_in_steps(SubscriptionGroupConfig, body))] if body else []
+        return (yield from self._updated(configs, channel))
 
-    def _updated(self, configs: list[SubscriptionGroupConfig], channel: Channel) -> Command:
-        for config in configs:
+    def _update_list(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._list_updated(channel, request.body), is_change=True)
+
+    def _list_updated(self, channel: Channel, body: bytes) -> Steps[Command]:
+        configs = (yield from read_body_in_steps(SubscriptionGroupList, body)).group_config_list
+        if len(configs) > LISTED_MAX:
+            return response(ResponseCode.INVALID_PARAMETER, f"{len(configs)} groups at once: at most {LISTED_MAX}")
+        return (yield from self._updated(configs, channel))
+
+    def _updated(self, configs: list[SubscriptionGroupConfig], channel: Channel) -> Steps[Command]:
+        """Checked some at a time, then made all at once."""
+        for config, is_step in each_with_pause(configs, _CHECKED_A_STEP):
+            if is_step:
+                yield
             problem = _problem(config)
             if problem is not None:
                 return response(ResponseCode.INVALID_PARAMETER, problem)

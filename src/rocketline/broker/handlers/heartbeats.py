@@ -14,6 +14,8 @@ Differs from Apache:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
@@ -21,7 +23,7 @@ from rocketline.broker.long_work import LongWork, Steps
 from rocketline.broker.members import NAME_MAX, Client
 from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
-from rocketline.broker.request_body import read_body
+from rocketline.broker.request_body import read_body, read_body_in_steps
 from rocketline.broker.stats import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
 from rocketline.broker.topics import TopicTable, retry_topic
 from rocketline.clock import Clock
@@ -45,6 +47,7 @@ CONSUMER_GROUPS_MAX = 1000
 CONSUMER_GROUPS_OF_ONE_MAX = PRODUCER_GROUPS_MAX = 10_000
 """Of one connection."""
 _CONSUMERS_A_STEP = 50
+_SUBSCRIPTIONS_A_STEP = 1000
 _PRODUCERS_A_STEP = 200
 
 _log = Log(__name__)
@@ -78,19 +81,22 @@ class HeartbeatHandlers:
         }
 
     def _heartbeat(self, channel: Channel, request: Command) -> Outcome:
-        heartbeat = _read(request.body)
+        return self._work.begin(channel, request, self._heard(channel, request))
+
+    def _heard(self, channel: Channel, request: Command) -> Steps[Command]:
         heard_s, heard_ms = self._clock.monotonic(), self._clock.wall_ms()
+        heartbeat = yield from _read(request.body)
         client = Client(channel, heartbeat.client_id, request.language, request.version, heard_s, heard_ms)
-        return self._work.begin(channel, request, self._registered(heartbeat, client))
+        return (yield from self._registered(heartbeat, client))
 
     def _registered(self, heartbeat: HeartbeatData, client: Client) -> Steps[Command]:
         """Some groups at a time: each may make a group and a topic. A connection that is gone is taken in nowhere."""
         is_sub_wanted = heartbeat.heartbeat_fingerprint == 0
-        consumers, producers = list(heartbeat.consumer_data_set), list(heartbeat.producer_data_set)
-        for at in range(0, len(consumers), _CONSUMERS_A_STEP):
-            some = [] if client.channel.is_closed else consumers[at : at + _CONSUMERS_A_STEP]
-            is_sub_wanted = self._register_consumers(some, heartbeat, client) or is_sub_wanted
-            if at + _CONSUMERS_A_STEP < len(consumers):
+        consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set
+        for some, is_last in _slices(consumers):
+            if not client.channel.is_closed:
+                is_sub_wanted = self._register_consumers(some, heartbeat, client) or is_sub_wanted
+            if not is_last:
                 yield
         for at in range(0, len(producers), _PRODUCERS_A_STEP):
             if at:
@@ -183,8 +189,21 @@ class HeartbeatHandlers:
         return response(ResponseCode.SYSTEM_ERROR, f"this broker filters by tags, not by {kind} expressions")
 
 
-def _read(body: bytes) -> HeartbeatData:
-    heartbeat = read_body(HeartbeatData, body)
+def _slices(consumers: list[ConsumerData]) -> Iterator[tuple[list[ConsumerData], bool]]:
+    """So many at a time that a step has few groups, and few subscriptions unless one group has more; and whether it is
+    the last time."""
+    some: list[ConsumerData] = []
+    subscriptions = 0
+    for left, data in zip(range(len(consumers) - 1, -1, -1), consumers, strict=True):
+        some.append(data)
+        subscriptions += len(data.subscription_data_set)
+        if not left or len(some) == _CONSUMERS_A_STEP or subscriptions >= _SUBSCRIPTIONS_A_STEP:
+            yield some, not left
+            some, subscriptions = [], 0
+
+
+def _read(body: bytes) -> Steps[HeartbeatData]:
+    heartbeat = yield from read_body_in_steps(HeartbeatData, body)
     if len(heartbeat.consumer_data_set) > CONSUMER_GROUPS_MAX:
         count = len(heartbeat.consumer_data_set)
         raise RemoteProtocolError(f"a heartbeat with {count} consumer groups: at most {CONSUMER_GROUPS_MAX} are read")

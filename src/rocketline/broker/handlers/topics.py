@@ -8,6 +8,7 @@ Like Apache: a list with one topic that is there already, the same in all, ends 
 Differs from Apache:
 - a list with a topic that is refused changes nothing; Apache keeps those before it until the next start;
 - a topic may have 16,384 queues, not any number, and not fewer than none; there may be 200,000 topics;
+- a list may have 1,000 topics, and is made as a whole;
 - topics with COMPACTION are made, but nothing compacts them.
 """
 
@@ -20,7 +21,7 @@ from rocketline.broker.attributes import MESSAGE_TYPE, MIXED, parse_changes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
 from rocketline.broker.offsets import ConsumerOffsets
-from rocketline.broker.request_body import read_body
+from rocketline.broker.request_body import LISTED_MAX, read_body_in_steps
 from rocketline.broker.stats import BrokerStats
 from rocketline.broker.topics import QUEUES_MAX, TOPICS_MAX, TopicTable
 from rocketline.errors import LocalProtocolError, RemoteProtocolError, StoreError
@@ -42,6 +43,7 @@ _NAMED_MAX = 10
 _TOPICS_A_STEP = 8
 """To be deleted, each of which is a line of the journal's and a change of names on disk."""
 _GROUPS_A_STEP = 500
+_CHECKED_A_STEP = 100
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
@@ -79,7 +81,7 @@ class TopicHandlers:
             RequestCode.GET_TOPIC_CONFIG: self._get,
         }
 
-    def _update(self, channel: Channel, request: Command) -> Command:
+    def _update(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.CreateTopicRequestHeader, request.ext)
         config = TopicConfig(
             topic_name=asked.topic,
@@ -91,13 +93,22 @@ class TopicHandlers:
             order=asked.order,
             attributes=parse_changes(asked.attributes),
         )
-        return self._updated([config], channel)
+        return self._work.begin(channel, request, self._updated([config], channel), is_change=True)
 
-    def _update_list(self, channel: Channel, request: Command) -> Command:
-        return self._updated(read_body(TopicConfigList, request.body).topic_config_list, channel)
+    def _update_list(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._list_updated(channel, request.body), is_change=True)
 
-    def _updated(self, configs: list[TopicConfig], channel: Channel) -> Command:
-        for config in configs:
+    def _list_updated(self, channel: Channel, body: bytes) -> Steps[Command]:
+        configs = (yield from read_body_in_steps(TopicConfigList, body)).topic_config_list
+        if len(configs) > LISTED_MAX:
+            return response(ResponseCode.INVALID_PARAMETER, f"{len(configs)} topics at once: at most {LISTED_MAX}")
+        return (yield from self._updated(configs, channel))
+
+    def _updated(self, configs: list[TopicConfig], channel: Channel) -> Steps[Command]:
+        """Checked some at a time, then made all at once."""
+        for config, is_step in each_with_pause(configs, _CHECKED_A_STEP):
+            if is_step:
+                yield
             problem = self._problem(config)
             if problem is not None:
                 return response(ResponseCode.INVALID_PARAMETER, problem)

@@ -2,6 +2,7 @@
 
 from rocketline.wire.bodies.codec import decode as decode
 from rocketline.wire.bodies.codec import decode_answer as decode_answer
+from rocketline.wire.bodies.codec import decode_in_steps as decode_in_steps
 from rocketline.wire.bodies.codec import encode as encode
 from rocketline.wire.bodies.codec import encode_in_parts as encode_in_parts
 from rocketline.wire.bodies.registration import RegisterBrokerBody as RegisterBrokerBody

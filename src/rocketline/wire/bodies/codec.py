@@ -8,13 +8,14 @@ order, leave nulls out, and keep maps as they are except that integer keys are s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, TypeVar, get_args
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire import dialect
 from rocketline.wire.bodies.parts import parts
 from rocketline.wire.bodies.reading import reader
+from rocketline.wire.bodies.reading_in_steps import read_in_steps
 from rocketline.wire.bodies.writing import writer
 
 Body = TypeVar("Body")
@@ -28,8 +29,24 @@ def decode(cls: type[Body], data: bytes, *, tolerated_max: int | None = dialect.
     try:
         return from_value(cls, dialect.parse(data, tolerated_max=tolerated_max))
     except RemoteProtocolError as error:
-        name = f"list of {get_args(cls)[0].__name__}" if get_args(cls) else cls.__name__
-        raise RemoteProtocolError(f"{name} of {len(data)} bytes cannot be read: {error}") from None
+        raise _unreadable(cls, data, error) from None
+
+
+def decode_in_steps(cls: type[Body], data: bytes, *, tolerated_max: int) -> Generator[None, None, Body]:
+    """The same for a stranger's large body, with rests in between. Beyond `tolerated_max` it must be standard JSON."""
+    hint: Any = cls
+    try:
+        is_short = len(data) <= tolerated_max
+        value = dialect.parse(data) if is_short else dialect.parse_strictly(data)
+        body: Body = yield from read_in_steps(hint, value)
+    except RemoteProtocolError as error:
+        raise _unreadable(cls, data, error) from None
+    return body
+
+
+def _unreadable(cls: type[Any], data: bytes, error: RemoteProtocolError) -> RemoteProtocolError:
+    name = f"list of {get_args(cls)[0].__name__}" if get_args(cls) else cls.__name__
+    return RemoteProtocolError(f"{name} of {len(data)} bytes cannot be read: {error}")
 
 
 def decode_answer(cls: type[Body], data: bytes) -> Body:

@@ -20,7 +20,7 @@ _ENTRIES_MAX: Final = 128
 def parts(hint: Any, value: Any) -> Iterator[bytes]:
     """What the dialect writes for a value that `hint` describes, in pieces that are joined by nothing."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if _is_small(hint):
+    if is_small(hint):
         yield dialect.write(writer(hint)(value))
     elif origin in (Union, UnionType):
         yield from parts(present(arguments), value)
@@ -43,7 +43,7 @@ def _between(begin: bytes, pieces: Iterable[Iterator[bytes]], end: bytes) -> Ite
 
 
 def _entries(hint: Any, entries: list[Any], entry_hint: Any) -> Iterator[Iterator[bytes]]:
-    if _is_small(entry_hint):
+    if is_small(entry_hint):
         for at in range(0, len(entries), _ENTRIES_MAX):
             yield _inner(hint, entries[at : at + _ENTRIES_MAX])
     else:
@@ -54,7 +54,7 @@ def _pairs(hint: Any, table: dict[Any, Any], entry_hint: Any) -> Iterator[Iterat
     key_hint = get_args(hint)[0]
     is_sorted = key_hint is not str and not is_dataclass(key_hint)
     items = iter(sorted(table.items()) if is_sorted else table.items())
-    if _is_small(entry_hint):
+    if is_small(entry_hint):
         while some := dict(islice(items, _ENTRIES_MAX)):
             yield _inner(hint, some)
     else:
@@ -81,14 +81,14 @@ def _named_fields(cls: Any) -> list[tuple[str, str, Any]]:
 
 
 @cache
-def _is_small(hint: Any) -> bool:
+def is_small(hint: Any) -> bool:
     """It holds no map and no list, however deep."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (list, dict):
         return False
     if origin in (Union, UnionType):
-        return _is_small(present(arguments))
+        return is_small(present(arguments))
     if origin is Annotated or not is_dataclass(hint):
         return True
     cls: Any = hint
-    return all(_is_small(inner) for _, _, inner in _named_fields(cls))
+    return all(is_small(inner) for _, _, inner in _named_fields(cls))

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from long_steps import counted
 from rocketline.model.queue import MessageQueue
-from rocketline.wire.bodies import encode, encode_in_parts
+from rocketline.wire.bodies import decode_in_steps, encode, encode_in_parts
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, CorrectionOffsets
 from rocketline.wire.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
 
@@ -26,3 +27,6 @@ def test_large_body_comes_in_small_pieces_that_are_the_same_in_all(body: object)
     whole = encode(body)
     assert b"".join(pieces) == whole
     assert max(map(len, pieces)) < len(whole) / 4
+    read, pauses = counted(decode_in_steps(type(body), whole, tolerated_max=2**20))
+    assert read == body
+    assert pauses >= 3 or b"{{" in whole, "where objects are keys it is read in one go"
