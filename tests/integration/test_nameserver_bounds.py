@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from name_servers import OTHER, Peer, broker_header, name_server, registration, serving
+from name_servers import OTHER, SLAVE, Peer, broker_header, name_server, registration, serving
+from rocketline.files import replace_file
 from rocketline.model.queue import QUEUES_MAX
-from rocketline.model.route import QueueData, TopicRouteData
+from rocketline.model.route import QueueData, TopicQueueMappingInfo, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
+from rocketline.nameserver import limits
 from rocketline.nameserver.handlers import brokers
-from rocketline.wire.bodies import decode, encode
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies import RegisterBrokerBody, decode, encode, encode_register_body
 from rocketline.wire.bodies.lists import TopicList
+from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 
@@ -88,13 +95,115 @@ async def test_unregistration_wins_over_a_registration_that_is_still_read(tmp_pa
 
 
 async def test_registration_whose_connection_is_gone_does_not_happen(tmp_path: Path) -> None:
-    async with serving(tmp_path) as peer:
-        async with Peer(peer.address) as stranger:
+    async with name_server(tmp_path) as server, Peer(server.address) as peer:
+        async with Peer(server.address) as stranger:
             await stranger.send_oneway(large("S"), 60)
-            await peer.ask_route("T")
-        for _ in range(200):
+            while not len(server._work):
+                await peer.ask_route("T")
+        while len(server._work):
+            assert "S" not in server.table.brokers() or server.table.offer_total < MANY
             await peer.ask_route("T")
         assert (await peer.clusters()).broker_addr_table == {}
+
+
+async def test_one_address_under_many_names_leaves_with_its_connection(tmp_path: Path) -> None:
+    async with serving(tmp_path) as peer:
+        async with Peer(peer.address) as stranger:
+            for number in range(50):
+                assert (await stranger.register("T", "U", name=f"n{number}", address=OTHER)).code == 0
+            assert list((await peer.clusters()).broker_addr_table) == ["n49"]
+        await peer.until_unknown("T")
+        assert (await peer.clusters()).broker_addr_table == {}
+
+
+async def test_refused_registration_over_its_own_connection_is_a_sign_of_life(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with name_server(tmp_path, clock=clock) as server, Peer(server.address) as peer:
+        await peer.register("T", "U")
+        monkeypatch.setattr(limits, "OFFERS_MAX", 2)
+        for counter in range(2, 5):
+            clock.advance(100)
+            refused = await peer.register("T", "U", "V", data_version=DataVersion(counter))
+            assert refused.code == 1
+            server.scan()
+        assert (await peer.ask_route("T")).code == 0
+        assert (await peer.ask_route("V")).code == 17
+
+
+async def test_lists_of_one_connection_keep_no_broker_waiting_and_are_not_made_while_they_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with name_server(tmp_path) as server, Peer(server.address) as stranger, Peer(server.address) as peer:
+        assert (await peer.request(large("S", 20_000), 60)).code == 0
+        question = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        made = 0
+        listed = server.table._select
+
+        def counted_lists(is_wanted: Any) -> Any:
+            nonlocal made
+            yield
+            made += 1
+            return (yield from listed(is_wanted))
+
+        monkeypatch.setattr(server.table, "_select", counted_lists)
+        async with asyncio.TaskGroup() as group:
+            lists = [group.create_task(stranger.request(replace(question), 60)) for _ in range(100)]
+            while len(server._work) < 50:
+                await peer.ask_route("T")
+            assert (await peer.request(large("R", 1000), 60)).code == 0
+            assert made < 50, "a registration waits for a few lists, not for all of them"
+        assert {answer.result().code for answer in lists} == {0}
+
+
+async def test_slave_that_stands_in_publishes_what_it_said_before(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as server, Peer(server.address) as master, Peer(server.address) as slave:
+        await master.register("T", "U", enableActingMaster="true")
+        told = registration("T", "U", "V", broker_id=1, address=SLAVE, enableActingMaster="true")
+        assert (await slave.request(replace(told), 5)).code == 0
+        assert server.table.live.kept == 2
+        assert (await slave.request(replace(told), 5)).code == 0
+        assert (await slave.ask_route("V")).code == 17
+        await master.unregister()
+        assert (await slave.request(replace(told), 5)).code == 0
+        assert await slave.perm("V") == 4
+
+
+async def test_mapping_of_a_stranger_is_left_out(tmp_path: Path) -> None:
+    async with serving(tmp_path) as peer:
+        await peer.register("T", "U")
+        table = TopicConfigTable(
+            DataVersion(1),
+            topic_config_table={name: TopicConfig(name, 4, 4) for name in ("T", "U")},
+            topic_queue_mapping_info_map={"T": TopicQueueMappingInfo("T", "B", 9, curr_id_map={0: 0})},
+        )
+        header = {**broker_header(name="S", address=OTHER), "haServerAddr": "h"}
+        body = encode_register_body(RegisterBrokerBody(table), compressed=False)
+        assert (await peer.ask(RequestCode.REGISTER_BROKER, header, body)).code == 0
+        assert (await peer.route("T")).topic_queue_mapping_by_broker is None
+
+
+async def test_settings_have_a_bound_and_are_saved_off_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved_in: set[int] = set()
+
+    def watched(path: Path, content: bytes, mode: int = 0o644) -> None:
+        saved_in.add(threading.get_ident())
+        replace_file(path, content, mode=mode)
+
+    monkeypatch.setattr("rocketline.settings.effective.replace_file", watched)
+    async with serving(tmp_path) as peer:
+        refusal = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"#" * (64 * 1024 + 1))
+        assert (refusal.code, "65536" in (refusal.remark or "")) == (1, True)
+        updates = (
+            peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=f"waitSecondsForService={number}".encode())
+            for number in range(20)
+        )
+        assert {answer.code for answer in await asyncio.gather(*updates)} == {0}
+    assert saved_in
+    assert threading.get_ident() not in saved_in
+    assert "waitSecondsForService=19" in (tmp_path / "namesrv.conf").read_text()
 
 
 async def test_topics_added_one_by_one_are_checked_alike(tmp_path: Path) -> None:

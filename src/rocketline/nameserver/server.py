@@ -20,6 +20,7 @@ from rocketline.nameserver.notices import Notices
 from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
 from rocketline.nameserver.route_table import RouteTable
+from rocketline.nameserver.settings_saves import SettingsSaves
 from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Dispatcher, Handler
@@ -63,6 +64,7 @@ class NameServer:
                 )
             )
             self._kv_saves = await stack.enter_async_context(KvSaves(self._kv))
+            self._settings_saves = await stack.enter_async_context(SettingsSaves(self._settings))
             self._server = await stack.enter_async_context(self._make_server())
             scan_s = config.scan_not_active_broker_interval_ms / 1000
             for timer in (
@@ -118,7 +120,7 @@ class NameServer:
             ).by_code(),
             **TopicHandlers(table, settings, self._work).by_code(),
             **KvHandlers(self._kv, self._kv_saves, self._throttle).by_code(),
-            **ConfigurationHandlers(settings, self._throttle).by_code(),
+            **ConfigurationHandlers(settings, self._settings_saves, self._throttle).by_code(),
         }
 
     def scan(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
@@ -145,12 +146,13 @@ class Settings(Generic[C]):
 
         What came from a flag, the environment or a second file is left as `path` had it: it was not meant to stay.
         """
+        self.saving(path)()
+
+    def saving(self, path: Path) -> Callable[[], None]:
+        """What `save` would write now, to be called in any thread."""
         known = {key: text for key in self._known if (text := self._lasting_text(key)) is not None}
         bare = (key for key, setting in self._known.items() if setting.type in (bool, int))
-        content = file_content(path, self._file_texts | known, bare)
-        with contextlib.suppress(FileNotFoundError):
-            replace_file(path.with_name(path.name + ".bak"), path.read_bytes(), mode=0o600)
-        replace_file(path, content, mode=0o600)
+        return partial(_replace_settings, path, file_content(path, self._file_texts | known, bare))
 
     def _with_update(self, value: C, key: str, text: str) -> C:
         setting = self._known.get(key)
@@ -168,6 +170,12 @@ class Settings(Generic[C]):
     def _shown(self, setting: Declared) -> str:
         text = setting.format(setting.value_in(self.value))
         return MASK if text and setting.rules.is_secret else text
+
+
+def _replace_settings(path: Path, content: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        replace_file(path.with_name(path.name + ".bak"), path.read_bytes(), mode=0o600)
+    replace_file(path, content, mode=0o600)
 
 
 def load(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rocketline.logs import Throttle
 from rocketline.nameserver.config import NameServerConfig
-from rocketline.net.channel import Channel
+from rocketline.nameserver.settings_saves import SettingsSaves
+from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings, format_properties, parse_properties
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
+BODY_BYTES_MAX: Final = 64 * 1024
+"""All settings together have a tenth of it."""
+
 
 class ConfigurationHandlers:
     """Settings by Apache's keys, as property text."""
 
-    def __init__(self, settings: Settings[NameServerConfig], log: Throttle) -> None:
-        self._settings, self._log = settings, log
+    def __init__(self, settings: Settings[NameServerConfig], saves: SettingsSaves, log: Throttle) -> None:
+        self._settings, self._saves, self._log = settings, saves, log
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -23,8 +29,13 @@ class ConfigurationHandlers:
             RequestCode.GET_NAMESRV_CONFIG: self._get,
         }
 
-    def _update(self, channel: Channel, request: Command) -> Command:
+    def _update(self, channel: Channel, request: Command) -> Outcome:
         """All of it or, if a key is protected or the text broken, nothing. What cannot be saved still counts now."""
+        if len(request.body) > BODY_BYTES_MAX:
+            problem = f"properties of {len(request.body)} bytes: at most {BODY_BYTES_MAX} are read"
+            return response(ResponseCode.SYSTEM_ERROR, problem)
+        if self._saves.is_full:
+            return response(ResponseCode.SYSTEM_BUSY, "too many updates of the settings wait to be saved: try again")
         pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
         config = self._settings.value
         if protected := sorted(config.black_list & pairs.keys()):
@@ -34,12 +45,14 @@ class ConfigurationHandlers:
         update = self._settings.update(pairs)
         changed = ", ".join((*update.live, *update.after_restart)) or "nothing"
         self._log.info("settings updated", changed, ignored=len(update.ignored), by=channel.peer)
-        try:
-            self._settings.save(config.config_store_path)
-        except OSError as error:
-            problem = f"changed until the next start only: {config.config_store_path}: {error.strerror}"
-            return response(ResponseCode.SYSTEM_ERROR, problem)
-        return response(ResponseCode.SUCCESS)
+        self._saves.save(lambda problem: channel.reply(request, self._saved(problem)))
+        return LATER
+
+    def _saved(self, problem: OSError | None) -> Command:
+        if problem is None:
+            return response(ResponseCode.SUCCESS)
+        path = self._settings.value.config_store_path
+        return response(ResponseCode.SYSTEM_ERROR, f"changed until the next start only: {path}: {problem.strerror}")
 
     def _get(self, channel: Channel, request: Command) -> Command:
         return response(ResponseCode.SUCCESS, body=format_properties(self._settings.properties()).encode())
