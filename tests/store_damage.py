@@ -58,6 +58,10 @@ class Kept:
     end: int
     is_clean: bool
 
+    @property
+    def last_log_file(self) -> Path:
+        return max(path for path in self.files if path.parent == ROOT / "commitlog")
+
     def restore(self, clock: FakeClock) -> MemoryFileSystem:
         files = memory(clock)
         for path, data in self.files.items():
@@ -130,6 +134,14 @@ def served(store: MessageStore) -> set[bytes]:
                 assert result.next_offset > offset, "a consumer would stand still"
                 offset = result.next_offset
     return found
+
+
+def next_places(store: MessageStore) -> list[Place]:
+    """Which places new messages get, one in each queue."""
+    queues = [(topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES)]
+    sent = [store.append(message(topic, b"new", queue_id=queue_id)) for topic, queue_id in queues]
+    sent.append(store.append(inner_batch(3)))
+    return [(one.topic.encode(), one.queue_id, one.queue_offset) for one in sent]
 
 
 # --- damages

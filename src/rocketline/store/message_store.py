@@ -173,6 +173,8 @@ class MessageStore(StoreReader):
         self.queues.write_behind()
         self._note_shortage(self.queues.shortage)
         self.checkpoint.confirm_log_offset = found.last_record
+        # What lay behind the end is gone, and has been told of.
+        self.checkpoint.logics_log_offset = min(self.checkpoint.logics_log_offset, found.last_record)
         last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
         self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms

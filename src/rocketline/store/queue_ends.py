@@ -79,16 +79,25 @@ class QueueEnds:
         return cls(content["logStart"], content["logEnd"], content["lastRecord"], (first, second), queues)
 
     @classmethod
-    def load(cls, fs: FileSystem, root: Path) -> QueueEnds | None:
-        """What the last clean stop knew, None if that cannot be relied on. Ask before the store is locked anew."""
-        path, lock = root / FILE_NAME, root / "lock"
-        data = fs.read_file(path)
+    def read(cls, fs: FileSystem, root: Path) -> QueueEnds | None:
+        """What the last clean stop knew, None if somebody else has had the store since. Ask before the store is locked
+        anew. Raises `ValueError` for a file that is damaged, `OSError`."""
+        data, lock = fs.read_file(root / FILE_NAME), root / "lock"
         if data is None or not fs.exists(lock):
             return None
         try:
             return cls.decode(data, fs.modified_ms(lock))
-        except (ValueError, KeyError, TypeError) as error:
-            _log.warning("ends of queues are not known: all queues are looked at", path=str(path), problem=str(error))
+        except (KeyError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+    @classmethod
+    def load(cls, fs: FileSystem, root: Path) -> QueueEnds | None:
+        """The same; None if it is damaged, too."""
+        try:
+            return cls.read(fs, root)
+        except ValueError as error:
+            path = str(root / FILE_NAME)
+            _log.warning("ends of queues are not known: all queues are looked at", path=path, problem=str(error))
             return None
 
     def save(self, fs: FileSystem, root: Path) -> None:

@@ -36,6 +36,8 @@ from rocketline.wire.message_codec import RECORD_BYTES_MIN
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
 """Of the units that wait for their queue."""
+_LOST_FILES_MAX: Final = 1024
+"""Units that point further behind the log are damaged."""
 _TOLD_MAX: Final = 5
 """Messages of a damaged stretch that a line names."""
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
@@ -88,11 +90,16 @@ class Recovery:
         log, queues = self._log, self._queues
         if ends is not None and ends.layout != queues.layout:
             ends = None
-        _check_files(log, checkpoint, ends)
+        _check_end(log, checkpoint, ends)
         self._has_expired = ends is not None and log.start > ends.log_start
         self._synced_end = ends.log_end if ends is not None else 0
+        if ends is not None and is_clean and log.segments.starts and log.start > ends.log_start:
+            # Files that expire do so while the broker runs, and it knew where its log began when it stopped.
+            _log.error("log has lost its first files: their messages are gone", bytes=log.start - ends.log_start,
+                       path=str(log.segments.path(ends.log_start)), log_start=log.start)  # fmt: skip
         if not log.segments.starts:
-            queues.put_to_sleep(queues.listed())
+            queues.load()
+            _check_nothing(log, checkpoint, queues)
         elif is_clean:
             self._begin, self._last = self._clean_begin(ends)
         else:
@@ -102,8 +109,7 @@ class Recovery:
         """Make log and queues agree. Raises `OSError`."""
         log, queues, begin, last = self._log, self._queues, self._begin, self._last
         if not log.segments.starts:
-            for topic in list(queues.topics):
-                queues.remove(topic)
+            queues.begin_checks()
             return Recovered(0, 0, 0, 0)
         for queue in queues.awake:
             queue.truncate(begin)
@@ -128,6 +134,8 @@ class Recovery:
             queues.put_to_sleep(ends.queues)
             return ends.log_end, self._last_at(ends.last_record, ends.log_end)
         is_sound = queues.load()
+        if (known := max(map(self._end_beyond, queues.awake), default=0)) > log.segments.end:
+            raise _missing(log, known)
         problems = [problem for queue in queues.awake if (problem := self.problem_of(queue)) is not None]
         last = max(queues.awake, key=lambda queue: queue.max_log_offset, default=None)
         if is_sound and not problems and last is not None and last.max_log_offset >= 0:
@@ -138,6 +146,20 @@ class Recovery:
             problem = problems[0] if problems else "units follow on an end"
             _log.warning("queues do not agree with the log: reading the whole log", problem=problem)
         return log.start, None
+
+    def _end_beyond(self, queue: Queue) -> int:
+        """Where the log ended by the last two units of a queue, if both are of records behind its last file: one alone
+        may be damaged, and lets the queue be derived anew. 0 if they are not."""
+        log, end = self._log, 0
+        for offset in (queue.max_offset - 2, queue.max_offset - 1):
+            unit = queue.unit(offset)
+            if unit is None:
+                continue
+            place, size, _ = unit
+            if place < max(log.segments.end, end) or not RECORD_BYTES_MIN <= size <= log.segment_bytes:
+                return 0
+            end = place + size
+        return end if end <= log.segments.end + _LOST_FILES_MAX * log.segment_bytes else 0
 
     def _last_at(self, position: int, end: int) -> Record | None:
         """The record that ended the log, which may be damaged."""
@@ -280,7 +302,9 @@ class Recovery:
         except CorruptStoreError as error:
             return str(error)
         # No whole record of it was read from `_begin` on: units that it has there are of damaged ones.
+        before = queue.max_offset
         queue.truncate(self._end)
+        self._tell_stale(queue, before - queue.max_offset)
         return self.problem_of(queue) or ("units follow on its last one" if is_followed else None)
 
     def settle(self, queue: ConsumeQueue) -> str | None:
@@ -290,10 +314,14 @@ class Recovery:
             problem, stale = queue.settle(is_first=self._begin <= self._log.start and not self._log.damage)
         except CorruptStoreError as error:
             return str(error)
-        if stale:
-            _log.error("queue knows messages that the log has lost", topic=queue.topic, queue=queue.queue_id,
-                       first_offset=queue.max_offset, count=stale)  # fmt: skip
+        self._tell_stale(queue, stale)
         return problem or self.problem_of(queue)
+
+    @staticmethod
+    def _tell_stale(queue: Queue, count: int) -> None:
+        if count:
+            _log.error("queue knows messages that the log has lost", topic=queue.topic, queue=queue.queue_id,
+                       first_offset=queue.max_offset, count=count)  # fmt: skip
 
     def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
         log = self._log
@@ -524,13 +552,35 @@ def _told(records: list[Record]) -> str | None:
     return ", ".join(places[:_TOLD_MAX]) + (" …" if len(places) > _TOLD_MAX else "") if places else None
 
 
-def _check_files(log: CommitLog, checkpoint: Checkpoint, ends: QueueEnds | None) -> None:
+def _check_end(log: CommitLog, checkpoint: Checkpoint, ends: QueueEnds | None) -> None:
     """A log that is shorter than it was has lost files. Raises `CorruptStoreError`."""
-    known = max(checkpoint.logics_log_offset + 1 if checkpoint.logics_log_offset else 0, ends.log_end if ends else 0)
+    places = checkpoint.logics_log_offset, checkpoint.confirm_log_offset
+    known = max(*(place + 1 if place else 0 for place in places), ends.log_end if ends else 0)
     if known > log.segments.end:
-        path = log.segments.path(log.segments.start_of(known - 1))
+        raise _missing(log, known)
+
+
+def _missing(log: CommitLog, known: int) -> CorruptStoreError:
+    return CorruptStoreError(
+        str(log.segments.path(log.segments.start_of(known - 1))),
+        f"missing: messages were written up to log offset {known}, and the files of the log go to "
+        f"{log.segments.end}. Put it back, or run `rocketline store repair` to go on with what is left",
+    )
+
+
+def _check_nothing(log: CommitLog, checkpoint: Checkpoint, queues: QueueTable) -> None:
+    """There is no file of the log: was there ever any? A disk that is not mounted must not cost the queues.
+
+    Raises `CorruptStoreError`.
+    """
+    stored_ms = max(checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp, checkpoint.index_msg_timestamp)
+    known = max((queue.max_log_offset for queue in queues.awake), default=0)
+    if stored_ms > 0 or known > 0:
+        witness = (
+            f"queues know messages up to log offset {known}" if known > 0 else "the checkpoint has the time of one"
+        )
         raise CorruptStoreError(
-            str(path),
-            f"missing: messages were written up to log offset {known}, and the files of the log go to "
-            f"{log.segments.end}. Put it back, or run `rocketline store repair` to go on with what is left",
+            str(log.segments.folder),
+            f"empty: it has no file of the log, but {witness}. Put its files back, or mount its disk; to begin anew, "
+            "move consumequeue, batchconsumequeue, index and checkpoint away",
         )

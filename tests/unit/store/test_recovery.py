@@ -9,11 +9,29 @@ import pytest
 from rocketline.errors import CorruptStoreError, IllegalMessageError, StoreLockedError
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.consume_queue import UNIT
+from rocketline.store.inspection.check import check_store
+from rocketline.store.inspection.findings import Kind
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
-from stores import LOG_BYTES, ROOT, SYNC, catch_up, contents, die, fill, find_keys, flush, flush_queues, memory, message
+from store_damage import walk
+from stores import (
+    LOG_BYTES,
+    ROOT,
+    SYNC,
+    catch_up,
+    contents,
+    die,
+    fill,
+    find_keys,
+    flush,
+    flush_queues,
+    inner_batch,
+    memory,
+    message,
+    store_config,
+)
 from stores import open_store as opened
 
 ABORT = ROOT / "abort"
@@ -127,18 +145,104 @@ def test_a_unit_that_points_at_no_record_lets_the_whole_log_be_read(files: Memor
     store.close()
 
 
-def test_queues_without_a_log_are_removed(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 5.4: no log files at all, and nothing that knows of any."""
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("known_by", ["consumequeue", "batchconsumequeue", "checkpoint"])
+def test_a_log_without_any_file_stops_the_start_if_anything_knows_of_messages(
+    files: MemoryFileSystem, clock: FakeClock, known_by: str, is_clean: bool
+) -> None:
+    """A disk that is not mounted. Apache's broker deletes the queues (store.md 5.4)."""
     store = opened(files, clock)
     fill(store, 5)
+    store.append(inner_batch(3))
+    flush(store)
     store.close()
-    for path in (log_file(0), log_file(LOG_BYTES), ROOT / "checkpoint", ROOT / "queue_ends.json"):
-        files.remove(path)
+    if not is_clean:
+        files.write_file(ABORT, b"1")
+    if known_by == "checkpoint":  # as versions before 5.5 leave it: times alone
+        files.open(ROOT / "checkpoint").write_at(24, bytes(24))
+    else:
+        files.remove(ROOT / "checkpoint")
+    for name in {"consumequeue", "batchconsumequeue"} - {known_by}:
+        files.remove_tree(ROOT / name)
+    files.remove(ROOT / "queue_ends.json")
+    files.rename(ROOT / "commitlog", ROOT / "unmounted")
+    before = {path: files.read_file(path) for path in walk(files, ROOT) if path.name != "checkpoint"}
+    with pytest.raises(CorruptStoreError, match=r"commitlog: empty: .* mount its disk; to begin anew, move"):
+        opened(files, clock)
+    assert {path: files.read_file(path) for path in walk(files, ROOT) if path.name != "checkpoint"} == before
+    files.remove_tree(ROOT / "commitlog")
+    files.rename(ROOT / "unmounted", ROOT / "commitlog")
+    files.write_file(ABORT, b"1")
     store = opened(files, clock)
-    assert store.max_offset("T", 0) == 0
-    assert not files.exists(ROOT / "consumequeue" / "T")
+    assert bodies(store) == [0, 1, 2, 3, 4]
+    store.close()
+
+
+def test_queues_without_messages_need_no_log(files: MemoryFileSystem, clock: FakeClock) -> None:
+    files.make_folder(ROOT / "consumequeue" / "T" / "0")
+    store = opened(files, clock)
     assert fill(store, 1)[0].log_offset == 0
     store.close()
+
+
+def test_a_missing_last_file_is_known_by_units_where_another_broker_has_left_them(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """Versions before 5.5 have no logicsPhysicalOffset in their checkpoint."""
+    store = opened(files, clock)
+    fill(store, 9)
+    store.close()
+    files.remove(ROOT / "queue_ends.json")
+    files.open(ROOT / "checkpoint").write_at(32, bytes(16))
+    kept = files.read_file(log_file(LOG_BYTES)) or b""
+    files.remove(log_file(LOG_BYTES))
+    with pytest.raises(CorruptStoreError, match=rf"{LOG_BYTES:020}: missing: .* {LOG_BYTES}\."):
+        opened(files, clock)
+    files.write_file(log_file(LOG_BYTES), kept)
+    store = opened(files, clock)
+    assert bodies(store) == list(range(9))
+    store.close()
+
+
+def test_a_single_unit_far_away_is_no_reason_not_to_start(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock)
+    fill(store, 4)
+    store.close()
+    files.remove(ROOT / "queue_ends.json")
+    files.open(QUEUE_FILE).write_at(3 * 20, UNIT.pack(1 << 40, 160, 0))
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, 3]
+    store.close()
+
+
+def test_missing_first_files_are_named_after_a_clean_stop(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened(files, clock)
+    fill(store, 30)
+    catch_up(store)
+    store.close()
+    files.remove(log_file(0))
+    (finding,) = [one for one in check_store(files, clock, store_config()).findings.kept if one.is_damage]
+    assert (finding.kind, finding.path) == (Kind.LOG_FILE, log_file(0))
+    assert f"{LOG_BYTES} bytes are missing" in finding.problem
+    opened(files, clock).close()
+    assert f"log has lost its first files: their messages are gone bytes={LOG_BYTES}" in caplog.text
+    caplog.clear()
+    opened(files, clock).close()
+    assert not caplog.text, "once is enough"
+
+
+def test_first_files_that_nobody_vouches_for_are_a_note(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """They may have expired."""
+    store = opened(files, clock)
+    fill(store, 30)
+    flush(store)
+    flush_queues(store)
+    die(store)
+    files.remove(log_file(0))
+    found = [one for one in check_store(files, clock, store_config()).findings.kept if one.kind is Kind.LOG_FILE]
+    assert [(one.is_damage, one.path) for one in found] == [(False, log_file(LOG_BYTES))]
 
 
 @pytest.mark.parametrize("known_by", ["checkpoint", "queue_ends.json"])

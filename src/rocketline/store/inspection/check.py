@@ -25,7 +25,7 @@ from rocketline.store.inspection.index_check import IndexCheck
 from rocketline.store.inspection.log_walk import LogFile, LogWalk, Span, log_files
 from rocketline.store.inspection.queue_check import FOLDERS, QueueCheck
 from rocketline.store.inspection.stand_in import Lost
-from rocketline.store.inspection.table_check import CheckpointCheck, Tables
+from rocketline.store.inspection.table_check import CheckpointCheck, EndsCheck, Tables
 from rocketline.store.record_scan import Record, scan
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
@@ -112,6 +112,7 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Repor
     findings = report.findings
     tables = Tables(fs, root, findings)
     checkpoint = CheckpointCheck(fs, root / "checkpoint", findings)
+    ends = EndsCheck(fs, root, findings)
     is_clean = not fs.exists(root / "abort")
     files = log_files(fs, config.commit_log_path, config.mapped_file_size_commit_log, findings)
     report.log_bytes = total = sum(file.size for file in files)
@@ -138,8 +139,9 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Repor
     if index is not None:
         index.finish()
     others = [checkpoint.compare(walk), index.longest if index else (0, "")]
+    others.append(ends.compare(walk, queues.expired, is_clean=is_clean))
     _tell_short(walk, findings, [queues.longest, *others])
-    proven = max(others)[0] + config.mapped_file_size_commit_log
+    proven = max(max(others)[0], walk.end) + config.mapped_file_size_commit_log
     report.beyond = [one for one in queues.beyond if one.log_offset <= proven]
     report.contradicted, report.is_confirmed = queues.contradicted, queues.is_confirmed
     if not is_clean:

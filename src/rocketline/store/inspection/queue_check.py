@@ -97,6 +97,8 @@ class QueueCheck:
         self._not_yet = 0  # messages whose units a start makes, since the last broker had not written them when it died
         self.units = 0
         """That point at their own record."""
+        self.expired = 0
+        """Units of messages that were in the log before its beginning."""
         self.longest: tuple[int, str] = (0, "")
         """Where the log must end at least, and which unit says so."""
         self.hurt: set[tuple[bool, str, int]] = set()
@@ -370,6 +372,7 @@ class QueueCheck:
         for number, log_offset, size in _outside(queue, ranges):
             end = log_offset + size
             if 0 <= log_offset < end <= start:
+                self.expired += 1
                 continue  # its message was deleted with a file of the log
             self._note_lost(queue, number, log_offset, size)
             if size != _NO_SIZE and log_offset >= self._walk.end:

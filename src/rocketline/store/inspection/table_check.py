@@ -10,9 +10,10 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.model.topic_config import TopicConfig
 from rocketline.store.checkpoint import FILE_BYTES, Checkpoint
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind
+from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind, counted
 from rocketline.store.inspection.log_walk import LogWalk
 from rocketline.store.json_files import decode_json
+from rocketline.store.queue_ends import FILE_NAME, QueueEnds
 from rocketline.store.table_journal import Change, chain, journal_lines
 from rocketline.wire.bodies import codec
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
@@ -31,6 +32,7 @@ _JOURNALED: Final = {"topics.json": "topicConfigTable", "subscriptionGroup.json"
 """Tables with a journal beside them, and what it calls their entries."""
 _QUEUE_TYPE: Final = "queue.type"
 _BATCHED: Final = "BatchCQ"
+_FIRST_MISSING: Final = "put copies back before any broker starts; without, their messages are gone"
 _AHEAD_MS_MAX: Final = 3000
 """The checkpoint may be a moment ahead of the last record: a message that was refused has moved its time on."""
 
@@ -114,6 +116,39 @@ class Tables:
 
     def _tell(self, path: Path, problem: str, remedy: str, *, is_damage: bool = True) -> None:
         self._findings.add(Finding(kind=Kind.TABLE, path=path, problem=problem, remedy=remedy, is_damage=is_damage))
+
+
+class EndsCheck:
+    """What the last clean stop knew: where the log began and ended."""
+
+    def __init__(self, fs: FileSystem, root: Path, findings: Findings) -> None:
+        self._findings, self._path = findings, root / FILE_NAME
+        self.ends: QueueEnds | None = None
+        """None if that does not count."""
+        try:
+            self.ends = QueueEnds.read(fs, root)
+        except ValueError as error:
+            remedy = f"a start looks at all queues instead; or: {REPAIR}"
+            self._tell(Kind.TABLE, f"cannot be read: {error}", remedy)
+
+    def compare(self, walk: LogWalk, expired: int, *, is_clean: bool) -> tuple[int, str]:
+        """With the log: where this must end at least. `expired`: units of messages before its beginning."""
+        ends, start = self.ends, walk.files[0].start if walk.files else 0
+        if ends is not None and is_clean:
+            if walk.files and start > ends.log_start:
+                missing = start - ends.log_start
+                problem = f"the log began at {ends.log_start} when the broker stopped: {missing} bytes are missing"
+                self._tell(Kind.LOG_FILE, problem, _FIRST_MISSING, path=walk.path_of(ends.log_start))
+        elif expired:
+            problem = f"the log begins at {start}, and queues have {counted(expired, 'unit')} of messages before that"
+            remedy = f"their files have expired, or are missing: {_FIRST_MISSING}"
+            self._tell(Kind.LOG_FILE, problem, remedy, path=walk.path_of(start), is_damage=False)
+        return max(ends.log_end - 1, 0) if ends is not None else 0, FILE_NAME
+
+    def _tell(self, kind: Kind, problem: str, remedy: str, *, path: Path | None = None, is_damage: bool = True) -> None:
+        self._findings.add(
+            Finding(kind=kind, path=path or self._path, problem=problem, remedy=remedy, is_damage=is_damage)
+        )
 
 
 class CheckpointCheck:
