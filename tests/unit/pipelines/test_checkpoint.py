@@ -9,6 +9,7 @@ import pytest
 
 from pipeline_checkpoints import Spark, offset
 from rocketline.errors import PipelineError
+from rocketline.files import replace_file
 from rocketline.model.queue import MessageQueue
 from rocketline.pipelines import checkpoint as checkpoint_module
 from rocketline.pipelines.checkpoint import COVERAGE_FILE, TABLES_FILE, Checkpoint
@@ -167,7 +168,7 @@ def test_what_spark_forgets_was_written_down(spark: Spark) -> None:
 
 def test_driver_that_wakes_within_writing_takes_nothing_back(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its replacement has read and kept a hundred batches since, and Spark has forgotten those before."""
-    keep = checkpoint_module.replace_file
+    keep = replace_file
 
     def read_on(batches: range) -> None:
         for batch in batches:

@@ -37,7 +37,14 @@ class Measured(AtOnce):
     efforts: list[int]
 
     def begin(
-        self, channel: Channel, request: Command, steps: Generator[None, None, Outcome], *, is_change: bool = False
+        self,
+        channel: Channel,
+        request: Command,
+        steps: Generator[None, None, Outcome],
+        *,
+        is_change: bool = False,
+        key: object = None,
+        is_short: bool = False,
     ) -> Outcome:
         result, self.efforts = calls_by_step(steps)
         return result
@@ -59,8 +66,8 @@ class Scene:
                 kept.clock,
                 self.work,
             ),
-            TopicHandlers(kept.topics, kept.offsets, kept.store, kept.settings, self.work, kept.log),
-            GroupHandlers(kept.groups, kept.offsets, kept.settings, self.work, kept.log),
+            TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, kept.settings, self.work, kept.log),
+            GroupHandlers(kept.groups, kept.offsets, kept.stats, kept.settings, self.work, kept.log),
             LockHandlers(QueueLocks(kept.clock), self.work),
         )
         self._handlers = {code: handler for family in families for code, handler in family.by_code().items()}
