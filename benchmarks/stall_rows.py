@@ -148,7 +148,21 @@ def _batch(count: int, properties: bytes = b"") -> Command:
     return send(PROBED, member * count, is_batch=True)
 
 
-def _registration(topics: int, *, dialect: bool = False) -> Callable[[int], Iterator[Command]]:
+def _register(number: int, body: bytes, *, is_compressed: bool = False) -> Command:
+    ext = {
+        **_broker_of(number), "haServerAddr": "127.0.0.1:1", "compressed": str(is_compressed).lower(),
+        "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
+    }  # fmt: skip
+    return Command(RequestCode.REGISTER_BROKER, ext, body)
+
+
+def _broker_of(number: int) -> dict[str, str]:
+    """One for each connection."""
+    address = f"127.0.0.1:{1000 + (number >> 32)}"
+    return {"brokerName": f"b{number >> 32}", "brokerAddr": address, "clusterName": "c", "brokerId": "0"}
+
+
+def _registration(topics: int, *, dialect: bool = False) -> Callable[[int], Command]:
     """A broker with many topics. The dialect of old releases has keys that are no strings, and no quick parser."""
 
     def make(number: int) -> Command:
@@ -159,15 +173,34 @@ def _registration(topics: int, *, dialect: bool = False) -> Callable[[int], Iter
         }
         wrapper = {"dataVersion": version, "topicConfigTable": table}
         text = json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":"))
-        body = (text.replace('"t0"', "1", 1) if dialect else text).encode()
-        ext = {
-            "brokerName": f"b{number >> 32}", "brokerAddr": f"127.0.0.1:{1000 + (number >> 32)}", "clusterName": "c",
-            "haServerAddr": "127.0.0.1:1", "brokerId": "0", "compressed": "false",
-            "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
-        }  # fmt: skip
-        return Command(RequestCode.REGISTER_BROKER, ext, body)
+        return _register(number, (text.replace('"topicName"', "'topicName'", 1) if dialect else text).encode())
 
-    return _numbered(make)
+    return make
+
+
+def _compressed_registration(topics: int) -> Callable[[int], Command]:
+    """Topics with attributes, which shrink to next to nothing; in quotes that no quick parser reads."""
+    attributes = "{" + ",".join(f"'a{number}':'x'" for number in range(200)) + "}"
+
+    def make(number: int) -> Command:
+        version = json.dumps({"counter": number, "stateVersion": 0, "timestamp": number}).encode()
+        lines = [f"t{topic} 4 4 6 SINGLE_TAG {attributes}".encode() for topic in range(topics)]
+        parts = [struct.pack(">i", len(part)) + part for part in (version, *lines, b"[]")]
+        parts.insert(1, struct.pack(">i", len(lines)))
+        return _register(number, zlib.compress(b"".join([*parts, bytes(4)])), is_compressed=True)
+
+    return make
+
+
+def _come_and_go(make: Callable[[int], Command]) -> Callable[[int], Iterator[Command]]:
+    """A broker that registers, and leaves as soon as it has."""
+
+    def asked(connection: int) -> Iterator[Command]:
+        for number in itertools.count(connection << 32):
+            yield make(number)
+            yield Command(RequestCode.UNREGISTER_BROKER, _broker_of(number))
+
+    return asked
 
 
 def _topic_question(code: RequestCode, **more: str) -> Callable[[int], Iterator[Command]]:
@@ -311,10 +344,33 @@ ROWS: Final = (
     ),
     Row(name="settings, changed all the time", asked=_numbered(_config)),
     # the name server
-    Row(name="registrations of 100,000 topics", asked=_registration(100_000), at_name_server=True),
+    Row(name="registrations of 65,000 topics", asked=_numbered(_registration(65_000)), at_name_server=True),
     Row(
-        name="registrations of 20,000 topics in the dialect",
-        asked=_registration(20_000, dialect=True),
+        name="registrations of 400 topics in the dialect",
+        asked=_numbered(_registration(400, dialect=True)),
+        at_name_server=True,
+    ),
+    Row(
+        name="compressed registrations of 7,000 topics with attributes",
+        asked=_numbered(_compressed_registration(7000)),
+        at_name_server=True,
+    ),
+    Row(name="brokers of 65,000 topics that leave", asked=_come_and_go(_registration(65_000)), at_name_server=True),
+    Row(
+        name="GET_ALL_TOPIC_LIST of 65,000 topics",
+        asked=lambda connection: itertools.chain(
+            [_registration(65_000)(connection << 32)],
+            itertools.repeat(Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)),
+        ),
+        at_name_server=True,
+    ),
+    Row(
+        name="settings of the name server, changed all the time",
+        asked=_numbered(
+            lambda number: Command(
+                RequestCode.UPDATE_NAMESRV_CONFIG, body=f"waitSecondsForService={number % 100}\n".encode() * 2000
+            )
+        ),
         at_name_server=True,
     ),
     Row(
