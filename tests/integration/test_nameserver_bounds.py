@@ -84,6 +84,35 @@ async def test_others_are_served_while_a_large_table_is_read(tmp_path: Path) -> 
         assert len(listed) == len({*listed}) == MANY + 2
 
 
+async def test_short_compressed_registration_may_be_a_long_one(tmp_path: Path) -> None:
+    table = {f"T{number:05}": TopicConfig(f"T{number:05}", 4, 4) for number in range(1000)}
+    body = encode_register_body(RegisterBrokerBody(TopicConfigTable(topic_config_table=table)), compressed=True)
+    assert len(body) < limits.SHORT_BYTES
+    header = {**broker_header(), "haServerAddr": "h", "compressed": "true"}
+    async with name_server(tmp_path) as server, Peer(server.address) as stranger, Peer(server.address) as peer:
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(stranger.ask(RequestCode.REGISTER_BROKER, header, body))
+            waited = 0
+            while not working.done():
+                await peer.ask_route("T")
+                waited += len(server._work)
+        assert working.result().code == 0
+        assert waited > 0, "it had more than one turn"
+
+
+async def test_registration_over_a_new_connection_wins_over_one_that_is_still_read(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as server, Peer(server.address) as old, Peer(server.address) as new:
+        async with asyncio.TaskGroup() as group:
+            slow = group.create_task(old.request(large("S"), 60))
+            while not len(server._work):
+                await new.ask_route("T")
+            quick = await new.register("T", "U", name="S", address="S:1", data_version=DataVersion(2))
+        assert (slow.result().code, quick.code) == (1, 0)
+        await old.close()
+        assert sorted(server.table.topics()) == ["T", "U"]
+        assert (await new.ask_route("T")).code == 0
+
+
 async def test_unregistration_wins_over_a_registration_that_is_still_read(tmp_path: Path) -> None:
     async with serving(tmp_path) as peer:
         answers = await asyncio.gather(
