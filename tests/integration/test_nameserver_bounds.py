@@ -160,9 +160,7 @@ async def test_refused_registration_over_its_own_connection_is_a_sign_of_life(
         assert (await peer.ask_route("V")).code == 17
 
 
-async def test_lists_of_one_connection_keep_no_broker_waiting_and_are_not_made_while_they_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lists_of_one_connection_keep_no_broker_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with name_server(tmp_path) as server, Peer(server.address) as stranger, Peer(server.address) as peer:
         assert (await peer.request(large("S", 20_000), 60)).code == 0
         question = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)

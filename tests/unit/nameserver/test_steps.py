@@ -14,7 +14,7 @@ from rocketline.nameserver.registration import Registration
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.wire.bodies import RegisterBrokerBody, encode_register_body, read_register_body
 from rocketline.wire.bodies.topics import TopicConfigTable
-from steps import counted
+from steps import counted, finished
 
 MANY = 20_000
 
@@ -49,6 +49,15 @@ def test_topics_are_chosen_in_steps(table: RouteTable) -> None:
     for work in (table.topics_of_cluster("C"), table.topics_with_sys_flag(present=0)):
         chosen, steps = counted(work)
         assert (len(chosen), steps >= MANY / 4000) == (MANY, True)
+
+
+def test_list_is_made_when_its_turn_has_come(table: RouteTable) -> None:
+    """What only waits takes no memory: the first step makes nothing."""
+    for steps in (table.listed(), table.topics_of_cluster("C")):
+        next(steps)
+        table.register_topic("late", [QueueData("B", 1, 1, 6)])
+        assert "late" in finished(steps)
+        table.delete_topic("late")
 
 
 def test_who_leaves_costs_what_he_had(table: RouteTable) -> None:
