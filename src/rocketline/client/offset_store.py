@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from rocketline.client.queue_bounds import find_broker
 from rocketline.errors import OffsetNotFoundError, RocketlineError
-from rocketline.logs import Log
+from rocketline.logs import Log, Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.wire import headers
 from rocketline.wire.headers import (
@@ -212,6 +212,7 @@ class BrokerOffsets:
 
     def __init__(self, runtime: ClientRuntime, group: str) -> None:
         self._runtime, self._group = runtime, group
+        self._throttle = Throttle(runtime.clock, name=__name__)  # a broker may have thousands of queues
 
     async def load(self) -> Mapping[MessageQueue, int]:
         """Nothing beforehand: others may have read on since."""
@@ -243,7 +244,7 @@ class BrokerOffsets:
         try:
             await self.save_one(queue, offset, is_oneway=is_oneway)
         except RocketlineError as error:
-            _log.warning("offset not saved", group=self._group, queue=queue, offset=offset, problem=error)
+            self._throttle.warning("offset not saved", str(error), group=self._group, queue=queue, offset=offset)
 
     async def save_one(self, queue: MessageQueue, offset: int, *, is_oneway: bool = True) -> None:
         """The same for one queue. Raises `TransportError`, `RouteError` and, unless oneway, `ResponseError`."""

@@ -35,7 +35,7 @@ UNLIMITED: Final = 2**31 - 1
 class Locks(Protocol):
     """`queue_locks.QueueLocks`, as far as it is needed here."""
 
-    async def lock(self, queue: MessageQueue) -> bool: ...
+    async def lock(self, queue: MessageQueue) -> bool | None: ...
 
 
 class Run:

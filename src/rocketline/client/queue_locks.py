@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.errors import RocketlineError
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.wire import bodies
 from rocketline.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody
@@ -21,8 +21,6 @@ LOCK_PERIOD_S: Final = 20.0
 """How often all locks are renewed. Java: rocketmq.client.rebalance.lockInterval."""
 _TIMEOUT_S: Final = 1.0
 
-_log = Log(__name__)
-
 
 class QueueLocks:
     """The locks of one consumer's queues. Java: RebalanceImpl.lock, lockAll, unlock, unlockAll.
@@ -33,12 +31,13 @@ class QueueLocks:
 
     def __init__(self, runtime: ClientRuntime, group: str, queues: Mapping[MessageQueue, ProcessQueue[Any]]) -> None:
         self._runtime, self._group, self._queues = runtime, group, queues
+        self._log = Throttle(runtime.clock, name=__name__)  # a broker may have thousands of queues
 
-    async def lock(self, queue: MessageQueue) -> bool:
-        """Take or renew one lock, and say whether it is ours."""
+    async def lock(self, queue: MessageQueue) -> bool | None:
+        """Take or renew one lock, and say whether it is ours; None if the broker could not tell."""
         locked = await self._ask(self._runtime.routes.broker_of(queue), [queue])
         if locked is None or queue not in locked:
-            return False
+            return None if locked is None else False
         self._note([queue])
         return True
 
@@ -57,7 +56,7 @@ class QueueLocks:
             for queue in queues:
                 if queue not in locked and (process_queue := self._queues.get(queue)) is not None:
                     process_queue.is_locked = False
-                    _log.warning("queue lock lost", group=self._group, queue=queue)
+                    self._log.warning("queue lock lost", "another member has it", group=self._group, queue=queue)
 
     async def unlock(self, queue: MessageQueue) -> None:
         """Let one go, without waiting for an answer: another member may want it."""
@@ -69,7 +68,7 @@ class QueueLocks:
                 address, UnlockBatchMqRequestHeader(), self._body([queue]), timeout_s=_TIMEOUT_S
             )
         except RocketlineError as error:
-            _log.warning("queue not unlocked", group=self._group, queue=queue, problem=error)
+            self._log.warning("queue not unlocked", "its lock runs out", group=self._group, queue=queue, problem=error)
 
     async def unlock_all(self) -> None:
         """Let all go, and wait until the brokers know: called when the consumer closes."""
@@ -84,7 +83,9 @@ class QueueLocks:
                 address, UnlockBatchMqRequestHeader(), self._body(queues), timeout_s=_TIMEOUT_S, vip=True
             )
         except RocketlineError as error:
-            _log.warning("queues not unlocked", group=self._group, broker=broker_name, problem=error)
+            self._log.warning(
+                "queues not unlocked", "their locks run out", group=self._group, broker=broker_name, problem=error
+            )
             return
         for queue in queues:
             if (process_queue := self._queues.get(queue)) is not None:
@@ -101,7 +102,9 @@ class QueueLocks:
             )
             return set(bodies.decode(LockBatchResponseBody, reply.body).lock_ok_mq_set)
         except RocketlineError as error:
-            _log.warning("queues not locked", group=self._group, broker=broker_name, problem=error)
+            self._log.warning(
+                "queues not locked", "another try follows", group=self._group, broker=broker_name, problem=error
+            )
             return None
 
     def _note(self, locked: Iterable[MessageQueue]) -> None:

@@ -16,7 +16,8 @@ from rocketline.client.offset_store import OffsetStore
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.queue_locks import QueueLocks
 from rocketline.client.subscriptions import Subscriptions
-from rocketline.logs import Log
+from rocketline.errors import RouteError, TransportError
+from rocketline.logs import Log, Throttle
 from rocketline.model.names import is_retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
@@ -28,6 +29,9 @@ FIRST_PULL_S: Final = 0.5
 """How long a new queue rests, so that its last owner can finish and save how far it is. Java: 500 in RebalanceImpl."""
 _LOCK_AGAIN_S: Final = 0.5
 _CALLBACK_WAIT_S: Final = 0.5
+_BROKERS_AT_ONCE: Final = 256
+_QUEUES_AT_ONCE: Final = 64
+"""Of each broker. A route may name a thousand brokers, with thousands of queues each."""
 _UNLOCK_AFTER_S: Final = 20.0
 """A dropped queue whose lock is older is unlocked though its callback still runs. Java: unlockDelayTimeMills."""
 
@@ -113,6 +117,7 @@ class Rebalancer:
         self._strategy, self._subscriptions, self._offsets, self._start = strategy, subscriptions, offsets, start
         self._locks_queues = is_orderly and self._is_clustering
         self._is_push = is_push
+        self._throttle = Throttle(runtime.clock, name=__name__)
         self._turn, self._announcing = asyncio.Lock(), asyncio.Lock()
         self._is_stopped = False
 
@@ -202,24 +207,39 @@ class Rebalancer:
 
     async def add(self, queues: Iterable[MessageQueue]) -> bool:
         """Take queues that are ours now. Answers whether any was added; those that failed are for the next round."""
-        added = await asyncio.gather(*(self._add(queue) for queue in queues))
-        return any(added)
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            by_broker.setdefault(self._runtime.routes.broker_of(queue), []).append(queue)
+        slots = asyncio.Semaphore(_BROKERS_AT_ONCE)
+        return any(await asyncio.gather(*(self._add_of_broker(slots, own) for own in by_broker.values())))
 
-    async def _add(self, queue: MessageQueue) -> bool:
+    async def _add_of_broker(self, slots: asyncio.Semaphore, queues: list[MessageQueue]) -> bool:
+        """Some at a time. A broker that cannot be reached is not asked for all the others as well."""
+        is_any_added = False
+        async with slots:
+            for start in range(0, len(queues), _QUEUES_AT_ONCE):
+                added = await asyncio.gather(*map(self._add, queues[start : start + _QUEUES_AT_ONCE]))
+                is_any_added |= any(added)
+                if all(outcome is None for outcome in added):
+                    break
+        return is_any_added
+
+    async def _add(self, queue: MessageQueue) -> bool | None:
+        """Whether it was added; None if its broker could not be reached."""
         if self._is_stopped:
             return False
-        if self._locks_queues and not await self.locks.lock(queue):
+        if self._locks_queues and not (locked := await self.locks.lock(queue)):
             _log.info("queue is still locked by another member", group=self._group, queue=queue)
             self._runtime.call_later(_LOCK_AGAIN_S, self._runtime.wake_rebalance)
-            return False
+            return locked
         self._offsets.remove(queue)
         try:
             offset = await self._start(queue)
         except Exception as error:  # noqa: BLE001  # an application's keeper may raise anything
-            _log.warning("start of a queue not known", group=self._group, queue=queue, problem=error)
+            self._throttle.warning("start of a queue not known", str(error), group=self._group, queue=queue)
             if self._locks_queues:
                 await self.locks.unlock(queue)
-            return False
+            return None if isinstance(error, TransportError | RouteError) else False
         process_queue: ProcessQueue[Any] = ProcessQueue(self._runtime.clock.monotonic())
         process_queue.is_locked = True
         self.queues[queue] = process_queue

@@ -245,7 +245,7 @@ async def test_broker_that_is_gone_is_logged_and_costs_others_nothing(caplog: py
     with caplog.at_level(logging.WARNING):
         await offsets.save({gone: 1, ONE: 10})
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("offset not saved ")
+    assert caplog.messages[0].startswith("offset not saved: ")
     assert [one.commit_offset for one in double.requests(UpdateConsumerOffsetRequestHeader)] == [10]
     with pytest.raises(BrokerNotFoundError, match="'gone'"):
         await offsets.fetch(gone)

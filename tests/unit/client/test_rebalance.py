@@ -13,7 +13,7 @@ from rocketline.client.offset_store import BrokerOffsets, OffsetStore
 from rocketline.client.process_queue import ProcessQueue
 from rocketline.client.rebalance import Rebalancer, queue_threshold, queues_to_drop
 from rocketline.client.subscriptions import Subscriptions
-from rocketline.errors import RequestTimeoutError
+from rocketline.errors import ConnectError, RequestTimeoutError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 from rocketline.wire import bodies
@@ -26,7 +26,7 @@ from rocketline.wire.headers import (
     UnlockBatchMqRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from runtime_double import RuntimeDouble, a_route, queues
+from runtime_double import ADDRESS, RuntimeDouble, a_route, queues
 
 FOUR = queues(4)
 
@@ -140,6 +140,39 @@ async def test_queue_that_is_lost_before_its_first_pull_is_not_pulled() -> None:
     await consumer.rebalancer.run()
     consumer.double.advance(0.5)
     assert sorted(consumer.pulling) == consumer.owned == FOUR[2:]
+
+
+@pytest.mark.parametrize("is_orderly", [False, True])
+async def test_broker_that_is_dead_costs_some_questions_and_a_line(
+    caplog: pytest.LogCaptureFixture, is_orderly: bool
+) -> None:
+    """And not as many of each as it has queues; those of others are taken all the same."""
+    consumer, asked = Consumer(is_orderly=is_orderly), 0
+
+    def lock(request: Command) -> Command:
+        if "dead" in request.body.decode():
+            refuse()
+        return consumer._lock(request)
+
+    def refuse() -> None:
+        nonlocal asked
+        asked += 1
+        raise ConnectError("dead:1", "nobody is there")
+
+    async def start(queue: MessageQueue) -> int:
+        if queue.broker_name == "dead":
+            refuse()
+        return 7
+
+    consumer.double.answers[LockBatchMqRequestHeader] = lock
+    consumer.rebalancer._start = start
+    consumer.double.routes.apply("T", a_route(500, {"b": {0: ADDRESS}, "dead": {0: "dead:1"}}))
+    with caplog.at_level(logging.WARNING):
+        assert not await consumer.rebalancer.run()
+    assert {queue.broker_name for queue in consumer.owned} == {"b"}
+    assert len(consumer.owned) == 500
+    assert asked <= 64
+    assert len([each for each in caplog.records if each.name.startswith("rocketline")]) == 1
 
 
 async def test_stranger_to_its_own_group_drops_all_queues() -> None:
