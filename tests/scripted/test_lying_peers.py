@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,6 +18,7 @@ from rocketline.aio import LitePullConsumer, Message, Producer, PushConsumer
 from rocketline.client.options import ClientOptions
 from rocketline.client.runtime import ClientRuntime
 from rocketline.errors import ConnectError, RocketlineError, RouteRefusedError, SendFailedError
+from rocketline.model.queue import MessageQueue
 from rocketline.model.route import BrokerData, QueueData, TopicRouteData
 from rocketline.net.channel import Outcome
 from rocketline.testing.fake_clock import FakeClock
@@ -312,3 +314,66 @@ async def test_no_error_tells_of_a_time_below_zero(peer: ScriptedPeer, clock: Fa
                 assert all(isinstance(outcome, RocketlineError) for outcome in outcomes), outcomes
                 assert not any(" -" in str(outcome) for outcome in outcomes), outcomes
             await producer.send(MESSAGE)
+
+
+async def test_no_blocking_error_tells_of_a_time_below_zero(peer: ScriptedPeer, clock: FakeClock) -> None:
+    def outcomes(producer: BlockingProducer, timeout_s: float) -> list[object]:
+        queue = MessageQueue("T", "broker-a", 0)
+        return [
+            _raised(lambda: producer.send(MESSAGE, timeout_s=timeout_s)),
+            _raised(lambda: producer.send(MESSAGE, queue=queue, timeout_s=timeout_s)),
+            _raised(lambda: producer.send_soon(MESSAGE, timeout_s=timeout_s).result(30)),
+        ]
+
+    def work() -> list[object]:
+        told: list[object] = []
+        with BlockingProducer(peer.address, group="P", clock=clock) as producer:
+            for timeout_s in (0, -1e-6):
+                for _ in range(2):  # cold, and warm
+                    told += outcomes(producer, timeout_s)
+                producer.send(MESSAGE)
+        return told
+
+    told = await in_background(work)
+    assert all(isinstance(outcome, RocketlineError) for outcome in told), told
+    assert not any(" -" in str(outcome) for outcome in told), told
+
+
+def _raised(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001  # the test looks at what it is
+        return error
+
+
+async def test_cold_burst_makes_no_more_tasks_and_timers_than_a_warm_one(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """Ten times the messages cost no further task and no further timer, and so does a client that knows nothing yet."""
+    loop = asyncio.get_running_loop()
+    made = Counter[str]()
+    call_at = loop.call_at
+
+    def counted_call_at(*arguments: Any, **options: Any) -> asyncio.TimerHandle:
+        made["timers"] += 1
+        return call_at(*arguments, **options)
+
+    def counted_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        made["tasks"] += 1
+        return asyncio.Task(work, loop=loop, **options)
+
+    async def burst(producer: Producer, count: int) -> dict[str, int]:
+        """What is made beside the tasks of `gather` itself."""
+        made.clear()
+        await asyncio.gather(*(producer.send(MESSAGE, timeout_s=60) for _ in range(count)))
+        return {"tasks": made["tasks"] - count, "timers": made["timers"]}
+
+    loop.call_at = counted_call_at  # type: ignore[method-assign]
+    loop.set_task_factory(counted_task)
+    try:
+        for count in (100, 1000):
+            async with Producer(peer.address, group=f"P{count}", clock=clock) as producer:
+                cold, warm = await burst(producer, count), await burst(producer, count)
+            assert all(cold[kind] <= warm[kind] + 16 for kind in cold), (cold, warm)
+            assert max(warm.values()) <= 16, warm
+    finally:
+        loop.set_task_factory(None)
+        loop.call_at = call_at  # type: ignore[method-assign]
