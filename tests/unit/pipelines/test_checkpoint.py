@@ -11,7 +11,6 @@ from pipeline_checkpoints import Spark, offset
 from rocketline.errors import PipelineError
 from rocketline.files import replace_file
 from rocketline.model.queue import MessageQueue
-from rocketline.pipelines import checkpoint as checkpoint_module
 from rocketline.pipelines.checkpoint import COVERAGE_FILE, TABLES_FILE, Checkpoint
 from rocketline.pipelines.spans import Span
 
@@ -168,7 +167,7 @@ def test_what_spark_forgets_was_written_down(spark: Spark) -> None:
 
 def test_driver_that_wakes_within_writing_takes_nothing_back(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its replacement has read and kept a hundred batches since, and Spark has forgotten those before."""
-    keep = replace_file
+    place = "rocketline.pipelines.checkpoint.replace_file"
 
     def read_on(batches: range) -> None:
         for batch in batches:
@@ -176,15 +175,15 @@ def test_driver_that_wakes_within_writing_takes_nothing_back(spark: Spark, monke
             spark.done(batch)
 
     def wake_later(path: Path, content: bytes) -> None:
-        monkeypatch.setattr(checkpoint_module, "replace_file", keep)
+        monkeypatch.setattr(place, replace_file)
         read_on(range(3, 120))
         Checkpoint(spark.folder).keep_coverage(2)
         for batch in range(15):
             spark.forget(batch)
-        keep(path, content)
+        replace_file(path, content)
 
     read_on(range(3))
-    monkeypatch.setattr(checkpoint_module, "replace_file", wake_later)
+    monkeypatch.setattr(place, wake_later)
     Checkpoint(spark.folder).keep_coverage(1)
 
     assert Checkpoint(spark.folder).coverage().spans == {QUEUES[0]: [Span(10, 129)]}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BATCH_KEY: Final = "rocketline.batch"
 QUERY_KEY: Final = "rocketline.query"
 RUN_KEY: Final = "rocketline.run"
-TOKEN_KEY: Final = "rocketline.token"  # noqa: S105  # that of a run, which is no secret
+TOKEN_KEY: Final = "rocketline.token"  # noqa: S105  # the name of a property
 _RETRIES_KEY: Final = "commit.retry.num-retries"
 _SQLITE: Final = "sqlite:///"
 _PROPERTIES: Final = {
