@@ -366,7 +366,7 @@ async def test_cold_burst_makes_no_more_tasks_and_timers_than_a_warm_one(peer: S
         await asyncio.gather(*(producer.send(MESSAGE, timeout_s=60) for _ in range(count)))
         return {"tasks": made["tasks"] - count, "timers": made["timers"]}
 
-    loop.call_at = counted_call_at  # type: ignore[method-assign]
+    loop.call_at = counted_call_at  # type: ignore[method-assign, assignment]
     loop.set_task_factory(counted_task)
     try:
         for count in (100, 1000):
