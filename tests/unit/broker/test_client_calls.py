@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from unittest.mock import Mock
+import itertools
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -12,6 +13,7 @@ from net_doubles import MemoryTransport, feed, turn
 from rocketline.broker import client_calls
 from rocketline.broker.client_calls import ClientCalls, offset_list
 from rocketline.broker.members import Client
+from rocketline.broker.request_body import read_body
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import LATER, Channel
@@ -108,7 +110,7 @@ async def test_relay_to_a_client_that_leaves_is_an_error(scene: Scene) -> None:
 
 async def test_relay_that_fails_by_our_own_fault_is_answered_and_ends_nothing(scene: Scene) -> None:
     client, line = scene.client()
-    broken = Mock(channel=Mock(request=Mock(side_effect=KeyError("a fault of ours"))))
+    broken = Mock(channel=Mock(is_congested=False, request=Mock(side_effect=KeyError("a fault of ours"))))
     async with scene.calls:
         scene.calls.relay(scene.admin, scene.request, broken, Command(1))
         got = await scene.answered()
@@ -193,6 +195,71 @@ async def test_reset_goes_on_when_a_client_is_gone(scene: Scene) -> None:
     async with scene.calls:
         assert scene.calls.reset_offsets([a, b], header, encode(ResetOffsetBody({Q0: 7})))
         await asked(b_line)
+
+
+async def test_answers_of_clients_are_read_one_in_a_turn_and_long_ones_are_left_out(scene: Scene) -> None:
+    lines = [scene.client(f"c{number}") for number in range(4)]
+    long_one = b'{"messageQueueTable":{' + b'{"topic":"T"}:1,' * 5_000 + b'{"topic":"T"}:1}}'
+    bodies = [encode(ConsumerStatus({Q0: number})) for number in range(3)]
+    read = Mock(side_effect=read_body)
+    with patch.object(client_calls, "read_body", read):
+        async with scene.calls:
+            scene.ask_status(*(client for client, _ in lines))
+            await asked(*(line for _, line in lines))
+            for (client, line), body in zip(lines, [*bodies, long_one], strict=True):
+                answer(client.channel, line, response(0, body=body))
+            counts = []
+            while not scene.admin_line.written:
+                await asyncio.sleep(0)
+                counts.append(read.call_count)
+            got = await scene.answered()
+    assert max(after - before for before, after in itertools.pairwise([0, *counts])) == 1
+    assert decode(ConsumerStatus, got.body).consumer_table == {f"c{number}": {Q0: number} for number in range(3)}
+    assert scene.calls.bytes == 0
+
+
+async def test_what_calls_keep_is_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_calls, "CALLS_BYTES_MAX", 1_000)
+    client, line = scene.client()
+    async with scene.calls:
+        first = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, body=bytes(900))
+        assert scene.calls.relay(scene.admin, scene.request, client, first) is LATER
+        await asked(line)
+        assert scene.calls.bytes == 900
+        second = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, {"field": "x" * 96})
+        refused = scene.calls.relay(scene.admin, scene.request, client, second)
+        assert isinstance(refused, Command)
+        assert (refused.code, scene.calls.bytes) == (ResponseCode.SYSTEM_BUSY, 900)
+        answer(client.channel, line, response(0))
+        await scene.answered()
+        await turn()
+        assert scene.calls.bytes == 0
+        assert scene.ask_status(client) is LATER
+        await turn()
+        answer(client.channel, line, response(0, body=bytes(300)))
+        await turn()
+    assert scene.calls.bytes == 0
+
+
+async def test_client_that_takes_nothing_is_asked_nothing(scene: Scene) -> None:
+    client, line = scene.client()
+    client.channel.pause_writing()
+    async with scene.calls:
+        refused = scene.relay(client)
+        assert isinstance(refused, Command)
+        assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_BUSY, "client c takes nothing now: try again")
+    assert line.written == []
+
+
+async def test_administrator_that_takes_nothing_gets_a_short_answer(scene: Scene) -> None:
+    client, line = scene.client()
+    async with scene.calls:
+        scene.relay(client)
+        await asked(line)
+        scene.admin.pause_writing()
+        answer(client.channel, line, response(0, body=bytes(10_000)))
+        got = await scene.answered()
+    assert (got.code, got.body) == (ResponseCode.SYSTEM_BUSY, b"")
 
 
 async def test_end_gives_up_what_runs(scene: Scene) -> None:

@@ -3,7 +3,8 @@
 INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223), GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309).
 
 Differs from Apache: the clients of a group are asked for their status at once, not one after the other. To consume a
-message for a group that does not exist does not create the group.
+message for a group that does not exist does not create the group. What waits for clients is bounded in bytes, and a
+client that takes nothing is asked nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from rocketline.store.message_store import MessageStore
 from rocketline.wire import headers
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
+
+RUNNING_INFO_BODY_MAX = 64 * 1024
+"""No client of ours or Apache's sends one at all."""
 
 
 class ClientCallHandlers:
@@ -60,6 +64,9 @@ class ClientCallHandlers:
 
     def _get_running_info(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetConsumerRunningInfoRequestHeader, request.ext)
+        if len(request.body) > RUNNING_INFO_BODY_MAX:
+            remark = f"a body of {len(request.body)} bytes: at most {RUNNING_INFO_BODY_MAX} are passed on to a client"
+            return response(ResponseCode.SYSTEM_ERROR, remark)
         call = Command(RequestCode.GET_CONSUMER_RUNNING_INFO, dict(request.ext), request.body)
         return self._relay(channel, request, asked.consumer_group, asked.client_id, call)
 

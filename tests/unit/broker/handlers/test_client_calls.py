@@ -64,6 +64,14 @@ async def passed_on(line: MemoryTransport) -> Command:
     return call
 
 
+async def test_running_info_with_a_body_that_no_client_sends_is_not_passed_on(clock: FakeClock) -> None:
+    async with serving(clock) as scene:
+        line = scene.join()
+        answer = scene.ask(RUNNING_INFO, bytes(64 * 1024 + 1), consumerGroup="g", clientId="c")
+        assert isinstance(answer, Command)
+    assert (answer.code, line.written) == (ResponseCode.SYSTEM_ERROR, [])
+
+
 async def test_running_info_is_asked_with_the_very_fields(clock: FakeClock) -> None:
     async with serving(clock) as scene:
         line = scene.join()
