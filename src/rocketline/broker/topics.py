@@ -48,6 +48,11 @@ def is_batched(topic: TopicConfig) -> bool:
     return topic.attributes.get(QUEUE_TYPE) == BATCHED
 
 
+def no_room(topic: str) -> str:
+    """Why a topic was not made."""
+    return f"this broker has {TOPICS_MAX} topics, and no room for {topic}: delete some that nobody needs"
+
+
 class TopicTable:
     """All topics. A change is on disk before it shows, then `on_change` is told of what is new or different.
 
@@ -155,28 +160,32 @@ class TopicTable:
         template = self.get(topic)
         return template if template is not None and template.perm & PERM_INHERIT else None
 
-    def ensure(self, wanted: Iterable[TopicConfig], *, with_order: bool = False) -> None:
-        """Make those topics that are missing, with one save for all. `with_order`: the others take the order flag."""
-        changed = []
+    def ensure(self, wanted: Iterable[TopicConfig], *, with_order: bool = False) -> bool:
+        """Make those topics that are missing, with one save for all. `with_order`: the others take the order flag.
+
+        False if some are missing still, because there are too many topics."""
+        missing, changed = [], []
         for config in wanted:
             known = self.get(config.topic_name)
             if known is None:
-                changed.append(config)
+                missing.append(config)
             elif with_order and known.order != config.order:
                 changed.append(replace(known, order=config.order))
-        self._put(changed)
+        has_room = self.has_room(config.topic_name for config in missing)
+        self._put([*missing, *changed] if has_room else changed)
+        return has_room
 
-    def ensure_retry(self, group: SubscriptionGroupConfig) -> TopicConfig:
-        """The group's retry topic, made if need be."""
-        return self._ensured(retry_topic(group))
+    def ensure_retry(self, group: SubscriptionGroupConfig, *, is_unit: bool = False) -> TopicConfig | None:
+        """The group's retry topic, made if need be; None if there are too many topics for that."""
+        return self._ensured(retry_topic(group, is_unit=is_unit))
 
-    def ensure_dlq(self, group: str) -> TopicConfig:
-        """Where the group's dead letters end, made if need be."""
+    def ensure_dlq(self, group: str) -> TopicConfig | None:
+        """Where the group's dead letters end, made if need be; None if there are too many topics for that."""
         return self._ensured(TopicConfig(names.dlq_topic(group), 1, 1, PERM_READ | PERM_WRITE))
 
-    def _ensured(self, config: TopicConfig) -> TopicConfig:
+    def _ensured(self, config: TopicConfig) -> TopicConfig | None:
         self.ensure([config])
-        return self._table.entries[config.topic_name]
+        return self.get(config.topic_name)
 
     def update(self, *configs: TopicConfig) -> None:
         """Make or replace topics, all or none. Their attributes are changes, with signed keys; see `attributes`.

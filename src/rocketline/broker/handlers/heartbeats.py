@@ -25,7 +25,7 @@ from rocketline.broker.notifications import Notifications
 from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.request_body import read_body, read_body_in_steps
 from rocketline.broker.stats import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
-from rocketline.broker.topics import TopicTable, retry_topic
+from rocketline.broker.topics import TOPICS_MAX, TopicTable, retry_topic
 from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Log, Throttle
@@ -115,7 +115,9 @@ class HeartbeatHandlers:
         known = [(data, config) for data in accepted if (config := configs.get(data.group_name)) is not None]
         try:
             retry_topics = (self._retry_topic(data, config) for data, config in known)
-            self._topics.ensure(retry_topics, with_order=not heartbeat.without_sub)
+            if not self._topics.ensure(retry_topics, with_order=not heartbeat.without_sub):
+                problem = f"there are {TOPICS_MAX} topics: delete some"
+                self._log.warning("no room for retry topics", problem, client=client.client_id)
         except OSError as error:  # the next heartbeat tries again; members can read without
             self._log.warning("retry topics not made", told(error), client=client.client_id)
         is_sub_wanted = False

@@ -23,7 +23,7 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.locks import QueueLocks
 from rocketline.broker.put import PutResult, Puts
 from rocketline.broker.stats import DLQ_PUT_NUMS, BrokerStats
-from rocketline.broker.topics import TopicTable, is_batched
+from rocketline.broker.topics import TopicTable, is_batched, no_room
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model import names, property_names
@@ -221,7 +221,10 @@ class SendHandlers:
         if version >= V3_4_9 and asked.max_reconsume_times is not None:
             times_max = asked.max_reconsume_times
         if message.reconsume_times > times_max or self._locks.holds_any(group_name):
-            message.topic, message.queue_id = self._topics.ensure_dlq(group_name).topic_name, 0
+            dead_letters = self._topics.ensure_dlq(group_name)
+            if dead_letters is None:
+                raise _RefusalError(ResponseCode.SYSTEM_ERROR, no_room(names.dlq_topic(group_name)))
+            message.topic, message.queue_id = dead_letters.topic_name, 0
             message.properties[property_names.DELAY] = "0"
             self._stats.add(DLQ_PUT_NUMS, f"{group_name}@{message.topic}", 1)
 

@@ -14,12 +14,11 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.put import PutResult, Puts, PutStatus
 from rocketline.broker.send_back import Retry, is_dead, next_level, sent_back
 from rocketline.broker.stats import SNDBCK2DLQ_TIMES, SNDBCK_PUT_NUMS, BrokerStats
-from rocketline.broker.topics import TopicTable, retry_topic
+from rocketline.broker.topics import TopicTable, no_room
 from rocketline.model import names, property_names
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.message import StoredMessage
 from rocketline.model.route import PERM_WRITE
-from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
@@ -68,7 +67,9 @@ class SendBackHandlers:
             )
         if group.retry_queue_nums <= 0:
             return response(ResponseCode.SUCCESS)
-        topic = self._retry_topic(group, is_unit=asked.unit_mode)
+        topic = self._topics.ensure_retry(group, is_unit=asked.unit_mode)
+        if topic is None:
+            return _no_room(names.retry_topic(group.group_name))
         if not topic.perm & PERM_WRITE:
             return response(
                 ResponseCode.NO_PERMISSION, f"the topic {topic.topic_name} may not be written to: perm {topic.perm}"
@@ -77,15 +78,12 @@ class SendBackHandlers:
         if message is None:
             return response(ResponseCode.SYSTEM_ERROR, f"there is no message at the log offset {asked.offset}")
         retry = self._retry(message, group, asked, request.version)
+        if retry is None:
+            return _no_room(names.dlq_topic(group.group_name))
         again = sent_back(message, retry, self._store.store_host)
         answer = LaterAnswer(channel, request)
         self._puts.put(again, lambda result: answer.give(self._answer(again, asked.group, result)))
         return answer.outcome()
-
-    def _retry_topic(self, group: SubscriptionGroupConfig, *, is_unit: bool) -> TopicConfig:
-        wanted = retry_topic(group, is_unit=is_unit)
-        self._topics.ensure([wanted])
-        return self._topics.get(wanted.topic_name) or wanted
 
     def _retry(
         self,
@@ -93,12 +91,14 @@ class SendBackHandlers:
         group: SubscriptionGroupConfig,
         asked: ConsumerSendMsgBackRequestHeader,
         version: int,
-    ) -> Retry:
+    ) -> Retry | None:
+        """Where to, and when; None if there is no room for its topic."""
         times_max = group.retry_max_times
         if version >= V3_4_9 and asked.max_reconsume_times is not None:
             times_max = asked.max_reconsume_times
         if is_dead(message, asked.delay_level, times_max):
-            return Retry(self._topics.ensure_dlq(group.group_name).topic_name, 0, 0)
+            dead_letters = self._topics.ensure_dlq(group.group_name)
+            return None if dead_letters is None else Retry(dead_letters.topic_name, 0, 0)
         queue_id = self._choose_queue(group.retry_queue_nums)
         return Retry(names.retry_topic(group.group_name), queue_id, next_level(message, asked.delay_level))
 
@@ -112,3 +112,8 @@ class SendBackHandlers:
         if message.topic == names.SCHEDULE_TOPIC:
             self._stats.put(message.topic, message.queue_id, 1, result.size)
         return response(ResponseCode.SUCCESS)
+
+
+def _no_room(topic: str) -> Command:
+    """The consumer still has the message, and tries again."""
+    return response(ResponseCode.SYSTEM_ERROR, no_room(topic))

@@ -386,6 +386,18 @@ async def test_names_that_no_client_has_are_not_kept(scene: Scene, client_id: st
     assert (scene.producers.groups(), scene.consumers.info("g")) == ([], None)
 
 
+async def test_topics_of_retries_have_room_or_are_not_made_and_the_group_is_taken_in(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketline.broker.topics.TOPICS_MAX", len(scene.topics.all()) + 1)
+    member, _ = scene.channel()
+    for name in ("first", "second"):
+        assert scene.ask(member, heartbeat("c", consumer(name, "T"))).code == 0
+    assert scene.topics.get("%RETRY%first") is not None
+    assert scene.topics.get("%RETRY%second") is None
+    assert scene.consumers.info("second") is not None
+
+
 async def test_groups_have_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups_module, "GROUPS_MAX", len(scene.groups.all()) + 1)
     member, _ = scene.channel()

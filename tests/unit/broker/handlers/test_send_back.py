@@ -202,3 +202,18 @@ def test_dead_letters_are_counted_until_their_group_or_topic_is_gone(scene: Scen
         assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is not None
         outcome(forget({name}))
         assert stats.data("SNDBCK2DLQ_TIMES", DEAD) is None
+
+
+@pytest.mark.parametrize("delay_level", [0, -1], ids=["retry", "dead letter"])
+def test_message_whose_topic_has_no_room_is_refused_and_kept_by_the_consumer(
+    scene: Scene, delay_level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = scene.tables.append()
+    if delay_level:
+        scene.send_back(sent)  # which makes the topic of retries
+    before = scene.tables.store.log.end
+    monkeypatch.setattr("rocketline.broker.topics.TOPICS_MAX", len(scene.tables.topics.all()))
+    answer = scene.send_back(sent, delay_level)
+    topic = "%DLQ%g" if delay_level else "%RETRY%g"
+    assert (answer.code, f"no room for {topic}" in str(answer.remark)) == (1, True)
+    assert (scene.tables.topics.get(topic), scene.tables.store.log.end) == (None, before)
