@@ -41,6 +41,7 @@ from rocketline.store.message_store import AppendBatch, MessageStore
 from rocketline.store.queue_table import Queue
 from rocketline.wire.codes import CURRENT_VERSION, ResponseCode
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
+from rocketline.wire.header_bounds import UNCOUNTED_BYTES_MAX
 from rocketline.wire.properties import NAME_END, PROPERTIES_BYTES_MAX, VALUE_END, format_properties, parse_properties
 
 _PREFIX: Final = struct.Struct(">II")
@@ -48,7 +49,7 @@ _PREFIXES_MAX: Final = 4096
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 _END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
 _HEADER_STARTS: Final = (b'{"code":310,', b'{"code":320,')
-_HEADER_BYTES_MAX: Final = 64 * 1024
+_HEADER_BYTES_MAX: Final = UNCOUNTED_BYTES_MAX
 _MESSAGES_MAX: Final = 512
 _TURN_BYTES_MAX: Final = 1024 * 1024
 """A turn that has laid out more is over at once: whoever comes next should not pay for it."""

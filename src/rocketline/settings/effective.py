@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from rocketline.errors import ConfigError
 from rocketline.files import replace_file
@@ -59,6 +59,10 @@ class Update(NamedTuple):
     live: tuple[str, ...]
     after_restart: tuple[str, ...]
     ignored: tuple[str, ...]
+
+
+_Path: TypeAlias = tuple[str, ...]
+"""The names that lead to a setting, section by section."""
 
 
 @runtime_checkable
@@ -124,13 +128,15 @@ class Settings(Generic[C]):
         holds without meaning keeps the new text. Protected keys are ignored here; who asks is to be told before.
         Raises `ConfigError`, with nothing changed, if the new values do not fit together.
         """
-        value, given, ignored = self.value, dict[str, Given](), list[str]()
+        values, given, ignored = dict[_Path, object](), dict[str, Given](), list[str]()
         for key, text in pairs.items():
             try:
-                value = self._with_update(value, key, text)
+                setting, new = self._parsed_update(key, text)
+                values[setting.path] = new
                 given[key] = Given(key, text, Origin(Layer.UPDATE))
             except ValueError:
                 ignored.append(key)
+        value = _with_values(self.value, values)
         if problems := list(_section_problems(value)):
             raise ConfigError(problems)
         meaningless = self._file_texts.keys() - self._known.keys()
@@ -154,11 +160,11 @@ class Settings(Generic[C]):
         bare = (key for key, setting in self._known.items() if setting.type in (bool, int))
         return partial(_replace_settings, path, file_content(path, self._file_texts | known, bare))
 
-    def _with_update(self, value: C, key: str, text: str) -> C:
+    def _parsed_update(self, key: str, text: str) -> tuple[Declared, object]:
         setting = self._known.get(key)
         if setting is None or setting.rules.is_own or setting.rules.is_protected:
             raise ValueError(key)
-        return _replaced(value, setting, setting.parse_update(text))
+        return setting, _supported(self.value, setting, setting.parse_update(text))
 
     def _lasting_text(self, key: str) -> str | None:
         setting, layer = self._known[key], self.origin(key).layer
@@ -240,7 +246,9 @@ class _Loading(Generic[C]):
             self.unknown.append(Unknown(*item, self.nearest(item)))
             return
         try:
-            self.value = _replaced(self.value, setting, setting.parse(item.text))
+            self.value = _with_values(
+                self.value, {setting.path: _supported(self.value, setting, setting.parse(item.text))}
+            )
             self.given[setting.key] = item
         except ValueError as error:
             shown = MASK if setting.rules.is_secret else item.text
@@ -263,14 +271,20 @@ def _section_problems(config: object) -> Iterator[str]:
             yield from _section_problems(section)
 
 
-def _replaced(config: C, setting: Declared, value: object) -> C:
-    """`config` with one setting changed. A `ValueError` says why the value is not supported."""
+def _supported(config: object, setting: Declared, value: object) -> object:
+    """The value, if the setting may have it. A `ValueError` says why not."""
     if setting.rules.only_default and value != setting.value_in(config):
         raise ValueError(setting.rules.only_default)
-    return cast("C", _with_attribute(config, setting.path, value))
+    return value
 
 
-def _with_attribute(config: Any, path: tuple[str, ...], value: object) -> Any:
-    name, *below = path
-    inner = _with_attribute(getattr(config, name), tuple(below), value) if below else value
-    return dataclasses.replace(config, **{name: inner})
+def _with_values(config: C, values: Mapping[_Path, object]) -> C:
+    """`config` with some settings changed, each section made anew once: an update may name hundreds of them."""
+    changed, below = dict[str, object](), dict[str, dict[_Path, object]]()
+    for (name, *rest), value in values.items():
+        if rest:
+            below.setdefault(name, {})[tuple(rest)] = value
+        else:
+            changed[name] = value
+    changed |= {name: _with_values(getattr(config, name), inner) for name, inner in below.items()}
+    return cast("C", dataclasses.replace(cast("DataclassInstance", config), **changed)) if changed else config

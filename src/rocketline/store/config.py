@@ -185,7 +185,12 @@ class StoreConfig:
         help="Percent of the machine's memory below the end of the log that count as in memory.",
     )
     max_filter_message_size: int = setting(
-        16_000, key="maxFilterMessageSize", low=1, live=True, help="Messages that one pull looks at, at most."
+        16_000,
+        key="maxFilterMessageSize",
+        low=1,
+        high=327_680,
+        live=True,
+        help="Bytes of queue that one pull looks at, at most: 20 for each message.",
     )
     default_query_max_num: int = setting(
         32, key="defaultQueryMaxNum", low=1, live=True, help="Messages that a query by key finds, at most."

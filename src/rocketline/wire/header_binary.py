@@ -7,6 +7,7 @@ import struct
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire.codes import LANGUAGE_CODES, LANGUAGES, SerializeType
 from rocketline.wire.command import Command
+from rocketline.wire.header_bounds import check_count
 
 _FIXED = struct.Struct(">hBhiii")
 _INT = struct.Struct(">i")
@@ -34,7 +35,10 @@ def decode(header: bytes, body: bytes) -> Command:
 
 def _decode_pairs(header: bytes, at: int, end: int) -> dict[str, str]:
     ext: dict[str, str] = {}
+    count = 0
     while at < end:
+        count += 1
+        check_count(count)
         (key_bytes,) = _SHORT.unpack_from(header, at)
         key = _text(header, at + 2, key_bytes, end, "field name")
         at += 2 + key_bytes

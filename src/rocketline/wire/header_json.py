@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire.codes import LANGUAGES, SerializeType
 from rocketline.wire.command import Command
+from rocketline.wire.header_bounds import check_count
 
 _INT32 = 2**31
 _is_integer = re.compile(r"[+-]?[0-9]{1,19}").fullmatch
@@ -66,6 +67,7 @@ def _ext_fields(fields: Any) -> dict[str, str]:
         return {}
     if not isinstance(fields, dict):
         raise RemoteProtocolError(f"JSON header: extFields is no object but {type(fields).__name__}")
+    check_count(len(fields))
     return {name: _text(value) for name, value in fields.items() if value is not None}
 
 
@@ -115,6 +117,8 @@ else:
             return decode_plain(header, body)
         language = h.language if h.language in LANGUAGES else None
         ext = h.extFields
+        if ext is not None:
+            check_count(len(ext))
         return Command(
             h.code,
             {} if ext is None else ext,

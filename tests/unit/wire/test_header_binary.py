@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+from types import ModuleType
 
 import pytest
 
+from effort import calls_of
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
-from rocketline.wire import header_binary
+from rocketline.wire import header_binary, header_json
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command
+from rocketline.wire.header_bounds import FIELDS_MAX, UNCOUNTED_BYTES_MAX
 
 
 def header(*, remark: bytes = b"", pairs: bytes = b"", remark_bytes: int | None = None, pairs_bytes: int | None = None,
@@ -100,3 +103,29 @@ def test_encode_when_text_has_half_a_surrogate_pair_writes_a_question_mark() -> 
     command = Command(1, {"a": "x\udc00"}, remark="\ud800", serialize_type=SerializeType.ROCKETMQ)
     decoded = header_binary.decode(header_binary.encode(command), b"")
     assert (decoded.remark, decoded.ext) == ("?", {"a": "x?"})
+
+
+@pytest.mark.parametrize("codec", [header_binary, header_json])
+def test_header_may_have_thousands_of_fields_and_no_more(codec: ModuleType) -> None:
+    def command(fields: int) -> Command:
+        return Command(1, {f"k{n}": "v" for n in range(fields)})
+
+    assert len(codec.decode(codec.encode(command(FIELDS_MAX)), b"").ext) == FIELDS_MAX
+    with pytest.raises(RemoteProtocolError, match="4097 fields and more: at most 4096"):
+        codec.decode(codec.encode(command(FIELDS_MAX + 1)), b"")
+
+
+def test_long_binary_header_is_read_as_far_as_its_fields_count() -> None:
+    header = header_binary.encode(Command(1, {f"{n:05}": "v" for n in range(80_000)}))
+
+    def read() -> None:
+        with pytest.raises(RemoteProtocolError):
+            header_binary.decode(header, b"")
+
+    assert calls_of(read) < 20 * FIELDS_MAX
+
+
+def test_short_json_header_cannot_have_too_many_fields() -> None:
+    """Hot paths read no longer ones, and do not count."""
+    fields = ",".join(f'"{n:x}":1' for n in range(FIELDS_MAX + 1))
+    assert len(fields) > UNCOUNTED_BYTES_MAX

@@ -37,6 +37,9 @@ _KEYS: Final = {
     "storePathBrokerIdentity": "a path",
     "mappedFileSizeCommitLog": "the size of files that are there already",
     "mappedFileSizeConsumeQueue": "the size of files that are there already",
+    "mapperFileSizeBatchConsumeQueue": "the size of files that are there already",
+    "maxHashSlotNum": "the size of files that are there already",
+    "maxIndexNum": "the size of files that are there already",
 }
 
 

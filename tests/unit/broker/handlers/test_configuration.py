@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from broker_clients import broker_settings, channel
+from broker_tables import tables
+from effort import calls_of
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.handlers.configuration import ConfigurationHandlers
 from rocketline.errors import ConfigError
 from rocketline.logs import Throttle
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings, parse_properties
+from rocketline.settings.declared import declared
+from rocketline.store.config import StoreConfig
+from rocketline.store.inspection.check import check_store
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode
 from rocketline.wire.codes import RequestCode
@@ -164,3 +171,47 @@ def test_path_that_is_at_fault_is_named(tmp_path: Path) -> None:
     admin = Administrator(tmp_path / "file" / "folder")
     answer = admin.update("maxMessageSize=1000\n")
     assert (answer.code, str(tmp_path / "file") in (answer.remark or "")) == (1, True)
+
+
+class Watched(StoreConfig):
+    """Remembers which of its settings were asked for."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        Watched.asked.add(name)
+        return super().__getattribute__(name)
+
+
+def test_no_update_changes_a_number_that_the_files_of_a_store_are_compared_with(tmp_path: Path) -> None:
+    with tables(FakeClock()) as kept:
+        kept.append(KEYS="k")
+    config = kept.settings.value.store
+    Watched.asked.clear()
+    watched = Watched(**{field.name: getattr(config, field.name) for field in fields(StoreConfig)})
+    Watched.asked.clear()
+    check_store(kept.files, kept.clock, watched)
+    compared = {
+        setting.key
+        for setting in declared(StoreConfig).values()
+        if setting.path[-1] in Watched.asked and setting.type is int
+    }
+    assert compared >= {"mappedFileSizeCommitLog", "mapperFileSizeBatchConsumeQueue", "maxIndexNum", "maxHashSlotNum"}
+    admin = Administrator(tmp_path)
+    for key in compared:
+        assert admin.ask(RequestCode.UPDATE_BROKER_CONFIG, f"{key}=4096".encode()).code == 16, key
+
+
+def test_update_of_all_settings_makes_each_section_once(tmp_path: Path) -> None:
+    admin = Administrator(tmp_path)
+    pairs = admin.settings.properties()
+    before, of_one = admin.settings.value, calls_of(lambda: admin.settings.update({"brokerPermission": "6"}))
+    assert calls_of(lambda: admin.settings.update(pairs)) < of_one + 60 * len(pairs)
+    assert admin.settings.value == before
+
+
+def test_pull_cannot_be_made_to_look_at_a_whole_queue(tmp_path: Path) -> None:
+    admin = Administrator(tmp_path)
+    for size in ("327680", "2147483647"):
+        admin.ask(RequestCode.UPDATE_BROKER_CONFIG, f"maxFilterMessageSize={size}".encode())
+        assert admin.settings.value.store.max_filter_message_size == 327_680
