@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from rocketline.errors import LocalProtocolError
 from rocketline.net.long_work import LongWork, Steps, T, put_off
 from rocketline.wire.bodies import encode_in_parts
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command, response
+from rocketline.wire.frame import FRAME_BYTES_MAX
 
 __all__ = [
     "QUEUES_A_STEP", "LongWork", "Steps", "answered", "answered_with", "each_with_pause", "encoded", "put_off",
@@ -30,13 +32,15 @@ def each_with_pause(things: Iterable[T], pause_after: int = QUEUES_A_STEP) -> It
 
 
 def encoded(body: object) -> Steps[bytes]:
-    """A body that may be large, written in steps."""
-    pieces, size = [], 0
+    """A body that may be large, written in steps. Raises `LocalProtocolError` once it is more than a frame carries."""
+    pieces, size, pause_at = [], 0, _STEP_BYTES
     for piece in encode_in_parts(body):
         pieces.append(piece)
         size += len(piece)
-        if size >= _STEP_BYTES:
-            size = 0
+        if size > FRAME_BYTES_MAX:
+            raise LocalProtocolError(f"{type(body).__name__} has more than the {FRAME_BYTES_MAX} bytes of a frame")
+        if size >= pause_at:
+            pause_at = size + _STEP_BYTES
             yield
     return b"".join(pieces)
 

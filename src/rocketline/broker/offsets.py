@@ -20,7 +20,7 @@ from rocketline.errors import LocalProtocolError
 from rocketline.model.topic_config import DataVersion
 from rocketline.settings import Settings
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.json_files import FileSave, load_json, pretty, pretty_pieces
+from rocketline.store.json_files import FileSave, load_json, pretty, pretty_list_parts, pretty_pieces
 from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable
 from rocketline.wire.frame import FRAME_BYTES_MAX
@@ -34,10 +34,15 @@ _MAPS_A_STEP: Final = 1_000
 _OFFSETS_A_STEP: Final = 500
 _GROUPS_A_STEP: Final = 1_000
 _REMOVED_A_STEP: Final = 10_000
-_OFFSET_BYTES_MIN: Final = len("0:0,")
+_OFFSET_BYTES: Final = 125
+"""That an offset takes in memory."""
+_MAP_BYTES: Final = 250
+"""And the first one of a group in a topic besides, with names that count by their length."""
 
 OFFSETS_MAX: Final = 4_000_000
-"""Of all groups, resets and pulls together: half a gigabyte of memory, and 80 MB of file. What is more is not kept."""
+"""Of all groups, resets and pulls together. What is more is not kept."""
+OFFSETS_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Of memory that they take, names included: 4,000,000 offsets of wide topics, or 1,300,000 of topics with one queue."""
 
 
 class ConsumerOffsets:
@@ -55,7 +60,10 @@ class ConsumerOffsets:
         self._committed = _parted(saved.offset_table if saved else {})
         self._resets: _Table = defaultdict(dict)
         self._pulled: _Table = defaultdict(dict)
-        self._count = sum([len(offsets) for topics in self._committed.values() for offsets in topics.values()])
+        self._count = self._bytes = 0
+        for group, topics in self._committed.items():
+            for topic, offsets in topics.items():
+                self._count_in(group, topic, offsets)
         self._commits = 0
         self._is_changed = False
         self.data_version = (saved and saved.data_version) or DataVersion(timestamp=clock.wall_ms())
@@ -93,7 +101,9 @@ class ConsumerOffsets:
     def _pieces(self) -> Iterator[str]:
         """What `table` says, in the layout of files."""
         yield f'{{\n\t"dataVersion":{pretty(to_value(self.data_version), _LINE)},\n\t"groupTopicMap":'
-        groups = ((group, pretty(list(topics), _LINE + "\t")) for group, topics in _each(self._committed) if topics)
+        groups = (
+            (group, pretty_list_parts(list(topics), _LINE + "\t")) for group, topics in _each(self._committed) if topics
+        )
         yield from pretty_pieces(groups, _LINE)
         for name, table in (("offsetTable", self._committed), ("pullOffsetTable", self._pulled)):
             yield f',\n\t"{name}":'
@@ -102,17 +112,14 @@ class ConsumerOffsets:
 
     def table(self) -> Steps[ConsumerOffsetTable]:
         """All of it, as it is saved and as slaves ask for it. Raises `LocalProtocolError` if no frame can carry it."""
-        least = _OFFSET_BYTES_MIN * self._count
-        if least > FRAME_BYTES_MAX:
-            raise LocalProtocolError(f"{self._count} offsets have more than the {FRAME_BYTES_MAX} bytes of a frame")
         version, groups = self.data_version, {}
         for (group, topics), is_step in each_with_pause(_each(self._committed)):
             if topics:
                 groups[group] = list(topics)
             if is_step:
                 yield
-        committed = yield from _joined(self._committed)
-        pulled = yield from _joined(self._pulled)
+        committed, size = yield from _joined(self._committed, 0)
+        pulled, _ = yield from _joined(self._pulled, size)
         return ConsumerOffsetTable(version, groups, committed, pulled)
 
     # --- committed offsets
@@ -128,7 +135,21 @@ class ConsumerOffsets:
 
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
         """An offset of this queue is kept; there are too many for a new one otherwise."""
-        return self._count < OFFSETS_MAX or queue_id in self.offsets_of(group, topic)
+        known = self.offsets_of(group, topic)
+        return queue_id in known or self._has_room(0 if known else _map_bytes(group, topic), 1)
+
+    def _has_room(self, map_bytes: int, more: int) -> bool:
+        """For so many offsets, which need maps of so many bytes."""
+        is_small = self._bytes + map_bytes + more * _OFFSET_BYTES <= OFFSETS_BYTES_MAX
+        return is_small and self._count + more <= OFFSETS_MAX
+
+    def _count_in(self, group: str, topic: str, offsets: Collection[int]) -> None:
+        self._count += len(offsets)
+        self._bytes += _map_bytes(group, topic) + len(offsets) * _OFFSET_BYTES
+
+    def _count_out(self, group: str, topic: str, offsets: Collection[int]) -> None:
+        self._count -= len(offsets)
+        self._bytes -= _map_bytes(group, topic) + len(offsets) * _OFFSET_BYTES
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group goes on: a waiting reset's target, else what was committed, else -1."""
@@ -174,11 +195,13 @@ class ConsumerOffsets:
         False if there are too many offsets for that."""
         offsets, known = self.offsets_of(source, topic), self.offsets_of(target, topic)
         more = len(offsets) - len(known)
-        if offsets and self._count + max(more, 0) > OFFSETS_MAX:
+        if offsets and not self._has_room(0 if known else _map_bytes(target, topic), max(more, 0)):
             return False
         if offsets:
+            if known:
+                self._count_out(target, topic, known)
             self._committed[target][topic] = dict(offsets)
-            self._count += more
+            self._count_in(target, topic, offsets)
             self._is_changed = True
         return True
 
@@ -199,8 +222,10 @@ class ConsumerOffsets:
         """The same for the pull that takes it: the reset is done."""
         target = self.pending_reset(group, topic, queue_id)
         if target is not None:
-            _remove(self._resets, group, topic, queue_id)
             self._count -= 1
+            self._bytes -= _OFFSET_BYTES
+            if _remove(self._resets, group, topic, queue_id):
+                self._bytes -= _map_bytes(group, topic)
         return target
 
     # --- positions of pulls
@@ -231,12 +256,13 @@ class ConsumerOffsets:
     def remove_group(self, group: str) -> Steps[None]:
         """Forget where a group was: at once, though its tables may take a while to take apart."""
         tables = [table.pop(group, {}) for table in self._tables()]
-        self._count -= sum([sum(map(len, topics.values())) for topics in tables])
         self._is_changed = True
         removed = 0
         for topics in tables:
             while topics:
-                removed += len(topics.popitem()[1])
+                topic, offsets = topics.popitem()
+                self._count_out(group, topic, offsets)
+                removed += len(offsets)
                 if removed >= _REMOVED_A_STEP:
                     removed = 0
                     yield
@@ -247,7 +273,7 @@ class ConsumerOffsets:
         offsets = of_group.pop(topic, _NONE)
         if not of_group:
             table.pop(group, None)
-        self._count -= len(offsets)
+        self._count_out(group, topic, offsets)
         self._is_changed = True
         return len(offsets)
 
@@ -257,9 +283,11 @@ class ConsumerOffsets:
     def _put(self, table: _Table, group: str, topic: str, queue_id: int, offset: int) -> None:
         offsets = _find(table, group, topic)
         if queue_id not in offsets:
-            if self._count >= OFFSETS_MAX:
+            map_bytes = 0 if offsets else _map_bytes(group, topic)
+            if not self._has_room(map_bytes, 1):
                 return
             self._count += 1
+            self._bytes += map_bytes + _OFFSET_BYTES
             offsets = table[group].setdefault(topic, {})
         offsets[queue_id] = offset
         self._is_changed = True
@@ -270,13 +298,22 @@ def _find(table: _Table, group: str, topic: str) -> dict[int, int]:
     return _NONE if topics is None else topics.get(topic, _NONE)
 
 
-def _remove(table: _Table, group: str, topic: str, queue_id: int) -> None:
-    """Empty tables go with their last entry: `pending_reset` is asked for every pull, and mostly of an empty table."""
+def _map_bytes(group: str, topic: str) -> int:
+    """Each name may be there once for each map."""
+    return _MAP_BYTES + len(group) + len(topic)
+
+
+def _remove(table: _Table, group: str, topic: str, queue_id: int) -> bool:
+    """Empty tables go with their last entry: `pending_reset` is asked for every pull, and mostly of an empty table.
+
+    True if the topic's went."""
     del table[group][topic][queue_id]
-    if not table[group][topic]:
+    is_gone = not table[group][topic]
+    if is_gone:
         del table[group][topic]
     if not table[group]:
         del table[group]
+    return is_gone
 
 
 def _common(topics: AbstractSet[str], of_group: Mapping[str, object]) -> list[str]:
@@ -301,14 +338,28 @@ def _offset_texts(table: _Table) -> Iterator[tuple[str, str]]:
             yield f"{topic}@{group}", f"{{{lines}\n\t\t}}"
 
 
-def _joined(table: _Table) -> Steps[dict[str, dict[int, int]]]:
+def _joined(table: _Table, size: int) -> Steps[tuple[dict[str, dict[int, int]], int]]:
+    """With the keys of the file, and how many bytes at least it is with those before. Raises `LocalProtocolError`."""
     joined: dict[str, dict[int, int]] = {}
     each = ((f"{topic}@{group}", offsets) for group, topics in _each(table) for topic, offsets in list(topics.items()))
     for (key, offsets), is_step in each_with_pause(each, _MAPS_A_STEP):
         joined[key] = offsets
+        size += len(key) + _bytes_min(len(offsets))
+        if size > FRAME_BYTES_MAX:
+            raise LocalProtocolError(f"the offsets have more than the {FRAME_BYTES_MAX} bytes of a frame")
         if is_step:
             yield
-    return joined
+    return joined, size
+
+
+def _bytes_min(count: int) -> int:
+    """Of the text of so many offsets: their queues are different ones.
+
+    >>> _bytes_min(11) == len('"":{' + "".join(f"{queue_id}:0," for queue_id in range(11)) + "},") - 1
+    True
+    """
+    digits = sum(max(0, count - bound) for bound in (10, 100, 1_000, 10_000))
+    return len('"":{},') + count * len("0:0,") + digits - 1
 
 
 def _parted(offsets: Mapping[str, dict[int, int]]) -> _Table:

@@ -7,7 +7,7 @@ the old one in its `.bak` alone, as Apache's own saves may. The layout is that o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -24,6 +24,9 @@ Body = TypeVar("Body")
 
 PIECE_CHARACTERS: Final = 32 * 1024
 """Of a file that is written piece by piece; one entry of it may have more."""
+_TEXTS_A_PART: Final = 500
+_WRITTEN_BYTES: Final = 1024 * 1024
+"""At a time."""
 
 
 def load_json(fs: FileSystem, path: Path, cls: type[Body]) -> Body | None:
@@ -63,7 +66,7 @@ def save_json(fs: FileSystem, path: Path, body: object) -> None:
     Raises `OSError`; then loading finds the old state, or the new one if only the last step failed. What was written
     on the way is removed: it may have taken the last of the disk.
     """
-    _replace(fs, path, pretty(codec.to_value(body)).encode("utf-8", "replace"))
+    _replace(fs, path, [pretty(codec.to_value(body)).encode("utf-8", "replace")])
 
 
 class FileSave:
@@ -83,14 +86,14 @@ class FileSave:
         """Write all of it as `save_json` does; on any thread, after the steps or without them. Raises `OSError`."""
         for _ in self.steps():
             pass
-        _replace(self._fs, self._path, b"".join(self._data))
+        _replace(self._fs, self._path, self._data)
 
 
-def _replace(fs: FileSystem, path: Path, data: bytes) -> None:
+def _replace(fs: FileSystem, path: Path, pieces: Sequence[bytes]) -> None:
     fresh = path.with_name(f"{path.name}.tmp")
     fs.make_folder(path.parent)
     try:
-        fs.write_file(fresh, data)
+        _write(fs, fresh, pieces)
     except OSError:
         with contextlib.suppress(OSError):
             fs.remove(fresh)
@@ -99,6 +102,24 @@ def _replace(fs: FileSystem, path: Path, data: bytes) -> None:
         fs.rename(path, _backup(path))
     fs.rename(fresh, path)
     fs.sync_folder(path.parent)
+
+
+def _write(fs: FileSystem, path: Path, pieces: Sequence[bytes]) -> None:
+    """As `write_file`, some of it at a time: there is no second copy of it in memory."""
+    file = fs.open(path, size=0)
+    try:
+        file.truncate(0)
+        at, waiting = 0, bytearray()
+        for piece in pieces:
+            waiting += piece
+            if len(waiting) >= _WRITTEN_BYTES:
+                file.write_at(at, bytes(waiting))
+                at += len(waiting)
+                waiting.clear()
+        file.write_at(at, bytes(waiting))
+        file.sync()
+    finally:
+        file.close()
 
 
 def _backup(path: Path) -> Path:
@@ -124,20 +145,36 @@ def _key(key: str | int) -> str:
     return encode_basestring(key) if isinstance(key, str) else str(key)
 
 
-def pretty_pieces(entries: Iterable[tuple[str, str]], line: str) -> Iterator[str]:
+def pretty_pieces(entries: Iterable[tuple[str, str | Iterable[str]]], line: str) -> Iterator[str]:
     """An object in the same layout, of entries whose values are texts already, in pieces of a millisecond or two.
 
-    >>> "".join(pretty_pieces([("a", "1"), ("b", "{}")], "\\n"))
+    The text of a value may come in parts.
+
+    >>> "".join(pretty_pieces([("a", "1"), ("b", ["{", "}"])], "\\n"))
     '{\\n\\t"a":1,\\n\\t"b":{}\\n}'
     """
     piece, size, begin = [], 0, "{"
-    for key, text in entries:
-        piece.append(f"{line}\t{_key(key)}:{text}")
-        size += len(text)
-        if size >= PIECE_CHARACTERS:
-            yield begin + ",".join(piece)
-            piece, size, begin = [], 0, ","
+    for key, texts in entries:
+        piece.append(f"{begin}{line}\t{_key(key)}:")
+        size, begin = size + len(key), ","
+        for text in (texts,) if isinstance(texts, str) else texts:
+            piece.append(text)
+            size += len(text)
+            if size >= PIECE_CHARACTERS:
+                yield "".join(piece)
+                piece, size = [], 0
     if piece:
-        yield begin + ",".join(piece)
-        begin = ","
+        yield "".join(piece)
     yield "{}" if begin == "{" else f"{line}}}"
+
+
+def pretty_list_parts(texts: Sequence[str], line: str) -> Iterator[str]:
+    """A list of texts in the same layout, in parts.
+
+    >>> "".join(pretty_list_parts(["a", "b"], "\\n")) == pretty(["a", "b"])
+    True
+    """
+    for at in range(0, len(texts), _TEXTS_A_PART):
+        some = ",".join([f"{line}\t{_key(text)}" for text in texts[at : at + _TEXTS_A_PART]])
+        yield f"{',' if at else '['}{some}"
+    yield f"{line}]" if texts else "[]"

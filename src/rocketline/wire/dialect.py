@@ -50,17 +50,19 @@ def parse(data: bytes, *, tolerated_max: int | None = TOLERATED_CHARACTERS_MAX) 
     return value
 
 
-def parse_strictly(data: bytes) -> Any:
-    """The value in `data`, if it is standard JSON without references, at the standard library's pace."""
+def parse_quickly(data: bytes, *, tolerated_max: int) -> Any:
+    """The same; but beyond so many characters nothing is read except standard JSON, without references."""
     text = _as_text(data)
-    if '"$ref"' in text:
-        raise RemoteProtocolError(f"JSON body of {len(text)} characters has references: it is too long for that")
+    if len(text) <= tolerated_max:
+        return parse(data)
     try:
-        return parse_standard(text)
-    except ValueError as error:
-        raise RemoteProtocolError(f"JSON body of {len(text)} characters is none of the standard: {error}") from None
-    except RecursionError:
-        raise RemoteProtocolError(f"JSON body of {len(data)} bytes is nested too deeply") from None
+        value = parse_standard(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"JSON body of {len(text)} characters must be standard JSON beyond {tolerated_max}: {error}"
+        raise RemoteProtocolError(problem) from None
+    if '"$ref"' in text:
+        _check_length(text, tolerated_max, "references")
+    return value
 
 
 def _as_text(data: bytes) -> str:

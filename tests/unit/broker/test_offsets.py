@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
+import tracemalloc
+from pathlib import Path
+
 import pytest
 
+from broker_clients import broker_settings
+from effort import calls_by_step
 from long_steps import counted, outcome
 from rocketline.broker import offsets as offsets_module
+from rocketline.broker.long_work import Steps, encoded
+from rocketline.broker.offsets import OFFSETS_BYTES_MAX, ConsumerOffsets
 from rocketline.errors import LocalProtocolError
-from rocketline.store.json_files import PIECE_CHARACTERS, pretty
+from rocketline.store.filesystem import DiskFileSystem
+from rocketline.store.json_files import PIECE_CHARACTERS, FileSave, pretty
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable
+from rocketline.wire.frame import FRAME_BYTES_MAX
 from saved_tables import CONFIG, SavedTables
 
 
@@ -263,15 +273,113 @@ def test_what_comes_and_goes_while_the_file_is_being_written_does_no_harm() -> N
     assert tables.offsets.begin_save() is not None, "what came meanwhile is written the next time"
 
 
-def test_table_is_made_in_steps_and_not_at_all_if_no_frame_can_carry_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_is_made_in_steps() -> None:
     offsets = SavedTables().offsets
     for number in range(5_000):
         offsets.commit("g", f"T{number}", 0, 1)
     table, pauses = counted(offsets.table())
     assert (len(table.offset_table), pauses >= 5) == (5_000, True)
-    monkeypatch.setattr(offsets_module, "FRAME_BYTES_MAX", 10_000)
-    with pytest.raises(LocalProtocolError, match="5000 offsets have more than the 10000 bytes of a frame"):
-        next(offsets.table())
+
+
+@pytest.mark.parametrize(("maps", "queues"), [(4_000_000 // 16_384, 16_384), (90_000, 1)])
+def test_table_is_not_made_to_its_end_if_no_frame_can_carry_it(maps: int, queues: int) -> None:
+    """As many offsets as are kept, in wide topics; or one of each topic."""
+    shared = dict.fromkeys(range(queues), 0)
+    offsets = holding({f"{number:0200}@g": shared for number in range(maps)})
+    pauses, problem = refused(offsets.table())
+    assert problem == "the offsets have more than the 16777216 bytes of a frame"
+    assert pauses < maps / 1_000
+
+
+def test_table_that_is_larger_than_a_frame_is_written_no_further() -> None:
+    """Its offsets have many digits, which nobody counts before."""
+    shared = dict.fromkeys(range(16_384), 2**62)
+    table = outcome(holding({f"T{number}@g": shared for number in range(120)}).table())
+    pauses, problem = refused(encoded(table))
+    assert problem == "ConsumerOffsetTable has more than the 16777216 bytes of a frame"
+    assert pauses <= FRAME_BYTES_MAX / (16 * 1024)
+
+
+def holding(table: dict[str, dict[int, int]]) -> ConsumerOffsets:
+    saved = ConsumerOffsetTable(offset_table=table)
+    return ConsumerOffsets(SavedTables().files, CONFIG / "o.json", broker_settings(), FakeClock(), saved)
+
+
+def refused(steps: Steps[object]) -> tuple[int, str]:
+    """After how many pauses, and why."""
+    pauses = 0
+    try:
+        for _ in steps:
+            pauses += 1
+    except LocalProtocolError as error:
+        return pauses, str(error)
+    raise AssertionError("it was done to its end")
+
+
+def test_offsets_are_bounded_by_the_memory_that_they_take() -> None:
+    """Those of topics with one queue take three times as much as others, and long names more."""
+    shared, name = dict.fromkeys(range(16_384), 0), "t" * 200
+    offsets = holding({f"T{number}@g": shared for number in range(225)})
+    count = 0
+    while offsets.has_room("g", f"{name}{count}", 0):
+        offsets.commit("g", f"{name}{count}", 0, 1)
+        count += 1
+    rest = OFFSETS_BYTES_MAX - 225 * 16_384 * 125
+    assert rest / (125 + 250 + 210) - 300 < count < rest / (125 + 250 + 200)
+    offsets.commit("g", f"{name}{count}", 0, 1)
+    assert offsets.query("g", f"{name}{count}", 0) == -1
+    assert offsets.has_room("g", f"{name}0", 0), "it has one already"
+    assert not offsets.clone("g", "h", f"{name}0")
+    offsets.remove_topic(f"{name}0")
+    assert offsets.has_room("g", f"{name}{count}", 0)
+    offsets.remove_group("g")
+    assert offsets.has_room("g", f"{name}{count}", 0)
+
+
+def test_offsets_count_the_same_whatever_way_they_came_and_went() -> None:
+    offsets = SavedTables().offsets
+    offsets.commit("g", "T", 0, 1)
+    offsets.commit("g", "T", 1, 1)
+    offsets.set_pull_offset("g", "T", 0, 1)
+    offsets.assign_reset("g", "T", 0, 1)
+    assert offsets.take_reset("g", "T", 0) == 1
+    offsets.clone("g", "h", "T")
+    offsets.clone("g", "h", "T")
+    offsets.remove_group("h")
+    offsets.remove_topic("T")
+    assert (offsets._count, offsets._bytes) == (0, 0)
+
+
+def _steps_of(job: FileSave) -> Steps[None]:
+    yield from job.steps()
+
+
+def test_one_group_of_many_topics_is_written_in_small_pieces() -> None:
+    tables = SavedTables()
+    for number in range(20_000):
+        tables.offsets.commit("g", f"topic-{number}", 0, 1)
+    job = tables.offsets.begin_save()
+    assert job is not None
+    _, efforts = calls_by_step(_steps_of(job))
+    assert max(efforts) < 20_000
+    job.run()
+    assert len(tables.restarted().offsets.topics_of("g")) == 20_000
+
+
+def test_large_file_is_written_some_at_a_time() -> None:
+    """In memory there is one copy of it, and no second one."""
+    tracemalloc.start()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            save = FileSave(DiskFileSystem(), Path(folder) / "o.json", iter(["x" * 2**15] * 1000))
+            for _ in save.steps():
+                pass
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            save.run()
+            assert tracemalloc.get_traced_memory()[1] - before < 8 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_there_is_a_bound_for_offsets_and_those_that_are_kept_move_on(monkeypatch: pytest.MonkeyPatch) -> None:

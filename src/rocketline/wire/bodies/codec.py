@@ -36,9 +36,7 @@ def decode_in_steps(cls: type[Body], data: bytes, *, tolerated_max: int) -> Gene
     """The same for a stranger's large body, with rests in between. Beyond `tolerated_max` it must be standard JSON."""
     hint: Any = cls
     try:
-        is_short = len(data) <= tolerated_max
-        value = dialect.parse(data) if is_short else dialect.parse_strictly(data)
-        body: Body = yield from read_in_steps(hint, value)
+        body: Body = yield from read_in_steps(hint, dialect.parse_quickly(data, tolerated_max=tolerated_max))
     except RemoteProtocolError as error:
         raise _unreadable(cls, data, error) from None
     return body
