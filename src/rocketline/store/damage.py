@@ -6,6 +6,7 @@ over them, and `damage.json` beside the log remembers where: a clean start reads
 
 from __future__ import annotations
 
+import contextlib
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -124,38 +125,65 @@ class Aside:
             if folder == self.root:
                 break
 
-    def copy(self, file: File, begin: int, name: Path) -> Path | None:
-        """Copy the bytes from `begin` on up to the last that is not zero; None if all are. Raises `OSError`.
+    def copy(self, file: File, begin: int, name: Path, *, end: int | None = None) -> Path | None:
+        """Copy the bytes from `begin` to `end`, or up to the last that is not zero; None if all are. Raises `OSError`.
 
-        The copy is durable when this returns.
+        The copy is durable when this returns, and gone if it could not be made: on a full disk each try would leave
+        another one. Zeros are not written.
         """
-        end = last_set(file, begin)
-        if end == begin:
+        end = last_set(file, begin) if end is None else end
+        if not any(_set_chunks(file, begin, end)):
             return None
         path = self._free(name)
-        copy = self._fs.open(path, size=end - begin)
         try:
-            for at in range(begin, end, _COPIED_BYTES):
-                copy.write_at(at - begin, file.read_at(at, min(_COPIED_BYTES, end - at)))
-            copy.sync()
-        finally:
-            copy.close()
-        self._sync(path)
+            copy = self._fs.open(path, size=end - begin)
+            try:
+                for at, data in _set_chunks(file, begin, end):
+                    copy.write_at(at - begin, data)
+                copy.sync()
+            finally:
+                copy.close()
+            self._sync(path)
+        except BaseException:
+            self._drop(path)
+            raise
         return path
+
+    def _drop(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            self._fs.remove(path)
 
     def keep(self, data: bytes, name: Path) -> Path:
-        """Write bytes that are about to be replaced. Raises `OSError`."""
+        """Write bytes that are about to be replaced; none are left if that fails. Raises `OSError`."""
         path = self._free(name)
-        self._fs.write_file(path, data)
-        self._sync(path)
+        try:
+            self._fs.write_file(path, data)
+            self._sync(path)
+        except BaseException:
+            self._drop(path)
+            raise
         return path
 
-    def move_folder(self, folder: Path) -> Path | None:
-        """Move a folder of the store away; where it is now, None if there was none. Raises `OSError`."""
-        if not self._fs.exists(folder):
+    def move(self, path: Path) -> Path | None:
+        """Move a file or folder of the store away; where it is now, None if there was none. Raises `OSError`."""
+        if not self._fs.exists(path):
             return None
-        path = self._free(folder.relative_to(self.root))
-        self._fs.rename(folder, path)
-        self._sync(path)
-        self._fs.sync_folder(folder.parent)
-        return path
+        place = self._free(self.name_of(path))
+        self._fs.rename(path, place)
+        self._sync(place)
+        self._fs.sync_folder(path.parent)
+        return place
+
+    def name_of(self, path: Path) -> Path:
+        """Its name here; a log may lie elsewhere."""
+        return path.relative_to(self.root) if path.is_relative_to(self.root) else Path(path.parent.name, path.name)
+
+
+def _set_chunks(file: File, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """What is not zero of a part of a file, and where; holes of a sparse one are not read. Raises `OSError`."""
+    at = begin
+    while (at := file.next_data(at)) < end:
+        data = file.read_at(at, min(_COPIED_BYTES, end - at))
+        if any(data):
+            yield at, data
+        at += max(len(data), 1)

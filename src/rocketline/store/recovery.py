@@ -326,7 +326,7 @@ class Recovery:
     def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
         log = self._log
         for queue, problem in damaged.items():
-            copy = self._aside.move_folder(queue.reset())
+            copy = self._aside.move(queue.reset())
             _log.error("queue is derived anew from the log", topic=queue.topic, queue=queue.queue_id, problem=problem,
                        copy=copy and str(copy))  # fmt: skip
         derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)

@@ -14,6 +14,7 @@ from rocketline.model.ids import HostAddress
 from rocketline.model.topic_config import TopicConfig
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
+from rocketline.store.damage import Aside
 from rocketline.store.filesystem import File, FileSystem
 from rocketline.store.inspection.check import Report, Tell, check_store, locked, look, place_in
 from rocketline.store.inspection.findings import Kind, counted
@@ -28,6 +29,8 @@ from rocketline.wire.message_codec import decode_record
 
 _NAME_DIGITS: Final = 20
 _COPIED_BYTES: Final = 8 << 20
+_HALF_NAMED: Final = ".mended"
+"""Ends the name of a file of the log that is on its way to its place."""
 _PLACES_MAX: Final = 5
 _INDEXED_AT_ONCE: Final = 10_000
 _MEMORY_BYTES: Final = 1 << 30
@@ -77,77 +80,71 @@ def repair_store(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell =
     return Repaired(before, check_store(fs, clock, config, tell), repair.steps)
 
 
+def _is_log_name(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) == _NAME_DIGITS
+
+
 class _Repair:
     """The steps, in their order. Each can be repeated after it was cut short."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         self._fs, self._config = fs, config
         self._root = config.store_path_root_dir
+        self._aside = Aside(fs, self._root)
         self._log, self._log_bytes = config.commit_log_path, config.mapped_file_size_commit_log
         self.steps: list[Step] = []
 
-    def _place_for(self, path: Path) -> Path:
-        """Where a copy goes: the same path below `damaged`, and nothing there is ever replaced."""
-        inside = path.relative_to(self._root) if path.is_relative_to(self._root) else Path(path.parent.name, path.name)
-        wanted = place = self._root / "damaged" / inside
-        number = 1
-        while self._fs.exists(place):
-            number += 1
-            place = wanted.with_name(f"{wanted.name}.{number}")
-        self._fs.make_folder(place.parent)
-        return place
-
-    def _move(self, what: str, path: Path) -> None:
-        if self._fs.exists(path):
-            copy = self._place_for(path)
-            self._fs.rename(path, copy)
-            self._fs.sync_folder(copy.parent)
-            self._fs.sync_folder(path.parent)
+    def _put_aside(self, what: str, path: Path) -> None:
+        if (copy := self._aside.move(path)) is not None:
             self.steps.append(Step(what, path, copy))
 
     def _copy(self, file: File, begin: int, end: int, path: Path) -> Path | None:
-        """A durable copy of a part of a file; None if nothing was ever written there."""
-        if file.next_data(begin) >= end:
-            return None
-        copy = self._place_for(path)
-        target = self._fs.open(copy, size=max(end - begin, 1))
-        try:
-            for at in range(begin, end, _COPIED_BYTES):
-                if any(data := file.read_at(at, min(_COPIED_BYTES, end - at))):
-                    target.write_at(at - begin, data)
-            target.sync()
-        finally:
-            target.close()
-        self._fs.sync_folder(copy.parent)
-        return copy
+        return self._aside.copy(file, begin, self._aside.name_of(path), end=end)
 
     # --- files of the log
 
     def put_back_files(self) -> bool:
-        """Give files of the log the names that their records say, and all of them their length; whether any changed."""
+        """Give files of the log the names that their records say, and all of them their length; whether any changed.
+
+        Each gets a name of its own first: where an earlier try was cut short, some have it already.
+        """
         fs, folder = self._fs, self._log
-        wanted = dict[int, Path]()
+        wanted = {place: path for path in self._half_named() if (place := self._misplaced(path)) is not None}
         for name in fs.list(folder):
             path = folder / name
-            if not (name.isascii() and name.isdigit() and len(name) == _NAME_DIGITS) or int(name) % self._log_bytes:
-                if not fs.is_folder(path):
-                    self._move("moved a file that is none of the log", path)
-                continue
-            place = place_in(fs, path)
-            if place is not None and place != int(name) and not place % self._log_bytes:
-                target = folder / f"{place:0{_NAME_DIGITS}}"
-                if place not in wanted and place_in(fs, target) != place:
-                    wanted[place] = path
+            if not _is_log_name(name) or int(name) % self._log_bytes:
+                if not fs.is_folder(path) and path not in wanted.values():
+                    self._put_aside("moved a file that is none of the log", path)
+            elif (place := self._misplaced(path)) is not None and place not in wanted:
+                wanted[place] = path
         for place, path in wanted.items():
-            fs.rename(path, folder / f"{place:0{_NAME_DIGITS}}.mended")
+            fs.rename(path, self._half_name(place))
+        if wanted:
+            fs.sync_folder(folder)
         for place, path in wanted.items():
             target = folder / f"{place:0{_NAME_DIGITS}}"
-            self._move("moved a file whose place another one has", target)
-            fs.rename(folder / f"{target.name}.mended", target)
+            self._put_aside("moved a file whose place another one has", target)
+            fs.rename(self._half_name(place), target)
+            fs.sync_folder(folder)
             self.steps.append(Step(f"was {path.name}; its records say that it belongs here", target))
         before = len(self.steps)
         self._make_whole()
         return bool(wanted) or len(self.steps) > before
+
+    def _half_name(self, place: int) -> Path:
+        return self._log / f"{place:0{_NAME_DIGITS}}{_HALF_NAMED}"
+
+    def _half_named(self) -> list[Path]:
+        """Files that an earlier repair, which was cut short, was about to give their place."""
+        names = [name for name in self._fs.list(self._log) if name.endswith(_HALF_NAMED)]
+        return [self._log / name for name in names if _is_log_name(name.removesuffix(_HALF_NAMED))]
+
+    def _misplaced(self, path: Path) -> int | None:
+        """Where a file belongs by its first record, if it has another name, and none that belongs there has that."""
+        place = place_in(self._fs, path)
+        if place is None or place % self._log_bytes or path.name == (name := f"{place:0{_NAME_DIGITS}}"):
+            return None
+        return place if place_in(self._fs, self._log / name) != place else None
 
     def _make_whole(self) -> None:
         """Every file has its length and none is missing; what was lost is zero, and mended with the rest."""
@@ -294,7 +291,7 @@ class _Repair:
         """What cannot be read goes aside. Without any table of topics, one is made of what the queues say."""
         for finding in report.findings.kept:
             if finding.kind is Kind.TABLE and finding.is_damage:
-                self._move("moved a table that cannot be read", finding.path)
+                self._put_aside("moved a table that cannot be read", finding.path)
         path = self._root / "config" / "topics.json"
         if report.is_topic_table_lost and report.topics:
             attributes = {"queue.type": "BatchCQ"}
@@ -310,17 +307,17 @@ class _Repair:
     def move_derived(self, report: Report) -> None:
         """Queues and index that are wrong go aside, and so does what would keep a start from reading the whole log."""
         for is_batched, topic, queue_id in sorted(report.hurt_queues):
-            self._move(
+            self._put_aside(
                 "moved a queue that does not agree with the log",
                 self._root / FOLDERS[is_batched] / topic / str(queue_id),
             )
         for finding in report.findings.kept:
             if finding.kind is Kind.QUEUE_FILE and finding.queue_id is None:
-                self._move("moved queues of another kind", finding.path)
+                self._put_aside("moved queues of another kind", finding.path)
         if report.is_index_hurt:
-            self._move("moved the index, which does not agree with the log", self._root / "index")
+            self._put_aside("moved the index, which does not agree with the log", self._root / "index")
         for name in _DERIVED:
-            self._move("moved: all is derived anew", self._root / name)
+            self._put_aside("moved: all is derived anew", self._root / name)
         self._fs.write_file(self._root / "abort", b"0")
         self._fs.sync_folder(self._root)
 
