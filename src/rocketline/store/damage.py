@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from rocketline.store.filesystem import File, FileSystem, last_set
 
 _log = Log(__name__)
 
+FILE_NAME: Final = "damage.json"
 _COPIED_BYTES: Final = 1 << 20
 _FAR: Final = 1 << 63
 
@@ -34,6 +36,8 @@ class DamagedSpans:
 
     def __init__(self) -> None:
         self._spans: list[Span] = []
+        self.is_unsaved = False
+        """What is known differs from what the file says."""
 
     def __bool__(self) -> bool:
         return bool(self._spans)
@@ -47,7 +51,15 @@ class DamagedSpans:
         for span in touched:
             self._spans.remove(span)
             begin, end = min(begin, span.begin), max(end, span.end)
+        if touched != [(begin, end)]:
+            self.is_unsaved = True
         self._spans.insert(bisect_right(self._spans, (begin, end)), Span(begin, end))
+
+    def review(self, left_of: Callable[[Span], Span | None]) -> None:
+        """Keep what is left of each, as somebody says who is to look at the log as if nothing were damaged."""
+        before, self._spans = self._spans, []
+        self._spans = [left for span in before if (left := left_of(span)) is not None]
+        self.is_unsaved = self.is_unsaved or self._spans != before
 
     def at(self, position: int) -> Span | None:
         """The damage that `position` lies in."""
@@ -72,35 +84,45 @@ class DamagedSpans:
         """The first of it."""
         return next(self.within(begin, end), None)
 
-    def forget_before(self, log_start: int) -> bool:
-        """Drop what is gone from the log; whether anything was."""
-        kept = [span for span in self._spans if span.end > log_start]
-        has_changed = len(kept) < len(self._spans)
-        self._spans = kept
-        return has_changed
+    def forget_before(self, log_start: int) -> None:
+        """Drop what is gone from the log."""
+        self.review(lambda span: span if span.end > log_start else None)
 
     def load(self, fs: FileSystem, path: Path) -> None:
         """Take what an earlier life has found. A file that cannot be read is no reason not to start."""
-        data = fs.read_file(path)
-        if data is None:
-            return
         try:
-            for span in json.loads(data)["spans"]:
-                self.add(int(span["begin"]), int(span["end"]))
-        except (ValueError, KeyError, TypeError) as error:
+            for span in read_spans(fs, path):
+                self.add(*span)
+            self.is_unsaved = False
+        except ValueError as error:
             _log.warning("list of damaged bytes cannot be read: `rocketline store check` finds them anew",
                          path=str(path), problem=str(error))  # fmt: skip
 
     def save(self, fs: FileSystem, path: Path) -> None:
         """Write them durably; without any there is no file. Raises `OSError`."""
         if self._spans:
-            spans = [span._asdict() for span in self._spans]
+            text = json.dumps({"spans": [span._asdict() for span in self._spans]}).encode()
             fresh = path.with_name(f"{path.name}.tmp")
-            fs.write_file(fresh, json.dumps({"spans": spans}, indent=1).encode())
+            fs.write_file(fresh, b"%08x\n%s\n" % (zlib.crc32(text), text))
             fs.rename(fresh, path)
         else:
             fs.remove(path)
         fs.sync_folder(path.parent)
+        self.is_unsaved = False
+
+
+def read_spans(fs: FileSystem, path: Path) -> list[Span]:
+    """What the file says, none if it is missing. Raises `ValueError` if it is damaged, `OSError`."""
+    data = fs.read_file(path)
+    if data is None:
+        return []
+    crc, _, text = data.partition(b"\n")
+    if int(crc, 16) != zlib.crc32(text[:-1]):
+        raise ValueError("its check sum is wrong")
+    try:
+        return [Span(int(span["begin"]), int(span["end"])) for span in json.loads(text)["spans"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError(str(error)) from error
 
 
 class Aside:

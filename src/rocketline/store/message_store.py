@@ -26,11 +26,10 @@ from rocketline.model.java_hash import tags_code
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.model.sys_flags import is_inner_batch
-from rocketline.store import record_scan
+from rocketline.store import damage, record_scan
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
-from rocketline.store.damage import Aside
 from rocketline.store.filesystem import FileSystem, Lock, is_no_space, told
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.index_keys import index_keys
@@ -156,21 +155,20 @@ class MessageStore(StoreReader):
         is_clean = not self._fs.exists(self._abort_path)
         config = self._config()
         self.log.load()
-        self.log.damage.load(self._fs, self._damage_path)
-        known_damage = list(self.log.damage)
+        self.log.damage.load(self._fs, self.root / damage.FILE_NAME)
         self.checkpoint.load()
         rules = RecoveryRules(check_crc=config.check_crc_on_recover, needs_append_crc=config.force_verify_prop_crc)
-        codes, aside = record_scan.TagsCodes(self.levels), Aside(self._fs, self.root)
+        codes, aside = record_scan.TagsCodes(self.levels), damage.Aside(self._fs, self.root)
         recovery = Recovery(self.log, self.queues, codes, rules, aside)
         recovery.look(self.checkpoint, ends, is_clean=is_clean)
         # Before anything is changed: should recovery be cut short, the next start must not take this for a clean store.
         self._mark_open()
         found = recovery.run(self.checkpoint)
-        if list(self.log.damage) != known_damage:
-            self.log.damage.save(self._fs, self._damage_path)
+        self._save_damage()
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
         self.queues.look_on(_QUEUES_AT_START)
         self.queues.write_behind()
+        self._save_damage()
         self._note_shortage(self.queues.shortage)
         self.checkpoint.confirm_log_offset = found.last_record
         # What lay behind the end is gone, and has been told of.
@@ -190,9 +188,18 @@ class MessageStore(StoreReader):
                 raise
         self._fs.sync_folder(self.root)
 
-    @property
-    def _damage_path(self) -> Path:
-        return self.root / "damage.json"
+    def _save_damage(self) -> None:
+        """Let the next start know which bytes of the log are damaged, if it does not. Without room it is tried again.
+
+        Raises `OSError`.
+        """
+        if self.log.damage.is_unsaved:
+            try:
+                self.log.damage.save(self._fs, self.root / damage.FILE_NAME)
+            except OSError as error:
+                if not is_no_space(error):
+                    raise
+                self._told.warning("list of damaged bytes not saved", told(error))
 
     # --- state
 
@@ -423,6 +430,7 @@ class MessageStore(StoreReader):
         try:
             self.queues.write_behind()
             self.index.write_behind()
+            self._save_damage()
         except OSError as error:
             self._derived_failed("writing to queues or index", error)
         else:
@@ -506,6 +514,7 @@ class MessageStore(StoreReader):
     def _close_clean(self) -> None:
         self.queues.settle_all()
         self.queues.write_behind()
+        self._save_damage()
         if (job := self.begin_flush()) is not None:
             job.run()
             self.finish_flush(job)
@@ -586,8 +595,8 @@ class MessageStore(StoreReader):
         """Delete what queues and index keep of messages that are gone from the log. Raises `OSError`."""
         if self.log.start == self._cleaned_to:  # whoever asks all the time finds nothing to do
             return
-        if self.log.damage.forget_before(self.log.start):
-            self.log.damage.save(self._fs, self._damage_path)
+        self.log.damage.forget_before(self.log.start)
+        self._save_damage()
         for queue in self.queues.awake:
             queue.remove_before(self.log.start)
             queue.correct_min(self.log.start)

@@ -26,11 +26,11 @@ from rocketline.store.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
-from rocketline.store.damage import Aside
+from rocketline.store.damage import Aside, Span
 from rocketline.store.queue_ends import UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
 from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
-from rocketline.store.resync import next_record
+from rocketline.store.resync import next_record, still_damaged
 from rocketline.wire.message_codec import RECORD_BYTES_MIN
 
 _log = Log(__name__)
@@ -91,6 +91,7 @@ class Recovery:
         if ends is not None and ends.layout != queues.layout:
             ends = None
         _check_end(log, checkpoint, ends)
+        log.damage.review(self._left_of)
         self._has_expired = ends is not None and log.start > ends.log_start
         self._synced_end = ends.log_end if ends is not None else 0
         if ends is not None and is_clean and log.segments.starts and log.start > ends.log_start:
@@ -187,6 +188,16 @@ class Recovery:
         return begin
 
     # --- walking over damage
+
+    def _left_of(self, span: Span) -> Span | None:
+        """What an earlier life found damaged may be whole by now, and must not be hidden."""
+        if span.end <= self._log.start:
+            return None
+        left = still_damaged(self._log, span, needs_append_crc=self._rules.needs_append_crc)
+        if left != span:
+            _log.warning("bytes of the log are damaged no more", log_offset=span.begin, bytes=span.end - span.begin,
+                         left=left.end - left.begin if left is not None else 0)  # fmt: skip
+        return left
 
     def _walk(self, derivation: _Derivation, begin: int, end: int, last: Record | None) -> Iterator[Record]:
         """The records from `begin` on, up to the last before `end` that goes on from those before it."""

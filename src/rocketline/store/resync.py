@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rocketline.store.commit_log import CommitLog
+from rocketline.store.damage import Span
 from rocketline.store.filesystem import File
-from rocketline.store.record_scan import Record, scan
+from rocketline.store.record_scan import Record, scan, stop_of
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2
 
 _MAGIC_AT: Final = 4
@@ -55,6 +56,34 @@ def next_record(
                     return place
         begin = start + log.segment_bytes
     return None
+
+
+def still_damaged(log: CommitLog, span: Span, *, needs_append_crc: bool = False) -> Span | None:
+    """What is left of damage that was found earlier, of which `log` must not know; None if it is damage no more.
+
+    Somebody may have put a good copy of a file back. Or another broker has ended the log at the damage and written new
+    records there: then nothing behind these is as it was. Raises `OSError`.
+    """
+    end = min(span.end, log.segments.end)
+    begin, last = _end_of_records(log, span.begin, end, needs_append_crc)
+    if begin >= end:
+        return None
+    if last is not None:
+        following = next(scan(log, end, end + 1, check_crc=True), None)
+        if following is None or following.store_ms < last.store_ms:
+            return None
+    for start in log.segments.starts:  # files that are whole again up to the end
+        if begin < start < end and _end_of_records(log, start, end, needs_append_crc)[0] >= end:
+            return Span(begin, start)
+    return Span(begin, end)
+
+
+def _end_of_records(log: CommitLog, begin: int, end: int, needs_append_crc: bool) -> tuple[int, Record | None]:
+    """Where whole records end that follow on each other from `begin` on, and the last of them."""
+    position, last = begin, None
+    for last in scan(log, begin, end, check_crc=True, needs_append_crc=needs_append_crc):
+        position = last.log_offset + last.size
+    return stop_of(log, position), last
 
 
 def _places(file: File, start: int, begin: int, end: int) -> Iterator[int]:

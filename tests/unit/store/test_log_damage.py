@@ -7,14 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from rocketline.model.message import StoredMessage
+from rocketline.store.damage import read_spans
+from rocketline.store.inspection.check import check_store
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
-from stores import BATCHED, ROOT, catch_up, contents, die, fill, flush, flush_queues, inner_batch, memory
+from stores import (
+    BATCHED,
+    LOG_BYTES,
+    ROOT,
+    UNITS,
+    catch_up,
+    contents,
+    die,
+    fill,
+    flush,
+    flush_queues,
+    inner_batch,
+    memory,
+    store_config,
+)
 from stores import open_store as opened
 
 BIG = {"mapped_file_size_commit_log": 1 << 16}
 BODY_AT = 95
+DAMAGE = ROOT / "damage.json"
 UNITS_WRITTEN = (True, False)
 
 
@@ -222,3 +240,115 @@ def test_what_a_clean_stop_has_synced_was_there_though_it_is_blank_now(
     assert bodies(store) == [0, 1, 2]
     assert fill(store, 1)[0].queue_offset == 5
     store.close()
+
+
+# --- what is known of damage
+
+
+def damaged_store(files: MemoryFileSystem, clock: FakeClock, number: int, count: int = 30) -> list[StoredMessage]:
+    """One that was stopped cleanly, and knows that a message of it is damaged."""
+    store = opened(files, clock, **BIG)
+    sent = fill(store, count)
+    flush(store)
+    flush_queues(store)
+    die(store)
+    flip_body(files, sent[number].log_offset)
+    store = opened(files, clock, **BIG)
+    catch_up(store)
+    store.close()
+    return sent
+
+
+def notes_of(files: MemoryFileSystem, clock: FakeClock) -> list[tuple[str, bool]]:
+    findings = check_store(files, clock, store_config(**BIG)).findings.kept
+    return [(one.problem, one.is_damage) for one in findings if one.path.name == "damage.json"]
+
+
+def test_a_good_copy_of_a_damaged_file_brings_its_messages_back(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = damaged_store(files, clock, 2)
+    assert notes_of(files, clock) == []
+    flip_body(files, sent[2].log_offset)
+    assert notes_of(files, clock) == [("160 of its 160 damaged bytes are whole messages", False)]
+    store = opened(files, clock, **BIG)
+    assert bodies(store) == list(range(30))
+    assert store.read("T", 0, 0, UNITS, None).message_count == UNITS
+    assert "bytes of the log are damaged no more log_offset=320 bytes=160 left=0" in caplog.text
+    store.close()
+    assert not files.exists(DAMAGE)
+
+
+def test_a_damaged_list_of_damage_hides_nothing(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged_store(files, clock, 2)
+    data = files.read_file(DAMAGE) or b""
+    files.write_file(DAMAGE, data.replace(b'"end": 480', b'"end": 4480'))
+    assert notes_of(files, clock) == [("cannot be read: its check sum is wrong", True)]
+    store = opened(files, clock, **BIG)
+    assert "list of damaged bytes cannot be read" in caplog.text
+    assert store.read("T", 0, UNITS, UNITS, None).message_count == UNITS
+    store.close()
+
+
+def test_files_that_are_whole_again_are_damaged_no_more_though_others_are(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """The damage went over the end of a file."""
+    store = opened(files, clock)
+    sent = fill(store, 20)
+    flush(store)
+    die(store)
+    good = files.read_file(log_file(LOG_BYTES)) or b""
+    files.open(log_file()).write_at(sent[5].log_offset, b"\xff" * (LOG_BYTES - sent[5].log_offset))
+    files.open(log_file(LOG_BYTES)).write_at(0, b"\xff" * 300)
+    store = opened(files, clock)
+    assert bodies(store) == [0, 1, 2, 3, 4, *range(8, 20)]
+    store.close()
+    files.write_file(log_file(LOG_BYTES), good)
+    store = opened(files, clock)
+    assert list(store.log.damage) == [(sent[5].log_offset, LOG_BYTES)]
+    assert bodies(store) == [0, 1, 2, 3, 4, *range(6, 20)]
+    store.close()
+
+
+def test_new_records_of_another_broker_are_not_hidden_by_old_damage(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """Apache's broker ends the log at the damage after a crash, and goes on there. What is left of the old bytes behind
+    its new records comes not back."""
+    sent = damaged_store(files, clock, 3)
+    kept = files.read_file(DAMAGE) or b""
+    old = files.read_file(log_file()) or b""
+    files.open(log_file()).write_at(sent[3].log_offset, bytes(len(old) - sent[3].log_offset))
+    for name in ("damage.json", "queue_ends.json", "checkpoint"):
+        files.remove(ROOT / name)
+    files.remove_tree(ROOT / "consumequeue")
+    clock.advance(10)
+    store = opened(files, clock, **BIG)
+    fill(store, 1, size=20)
+    end = store.log.end
+    assert sent[3].log_offset < end < sent[4].log_offset
+    store.close()
+    files.open(log_file()).write_at(end, old[end:])
+    files.remove(ROOT / "queue_ends.json")
+    files.write_file(DAMAGE, kept)
+    store = opened(files, clock, **BIG)
+    assert bodies(store) == [0, 1, 2, 3]
+    assert (store.log.end, list(store.log.damage)) == (end, [])
+    store.close()
+
+
+def test_damage_that_is_found_while_the_broker_runs_is_remembered(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store = opened(files, clock, **BIG)
+    sent = fill(store, 5)
+    fill(store, 1, topic="A")
+    catch_up(store)
+    store.close()
+    flip_body(files, sent[2].log_offset)
+    store = opened(files, clock, **BIG)
+    assert not store.log.damage
+    files.remove_tree(ROOT / "consumequeue" / "A")
+    assert store.max_offset("A", 0) == 1
+    store.write_behind()
+    assert list(store.log.damage) == [(320, 480)] == read_spans(files, DAMAGE)
+    die(store)

@@ -25,7 +25,7 @@ from rocketline.store.inspection.index_check import IndexCheck
 from rocketline.store.inspection.log_walk import LogFile, LogWalk, Span, log_files
 from rocketline.store.inspection.queue_check import FOLDERS, QueueCheck
 from rocketline.store.inspection.stand_in import Lost
-from rocketline.store.inspection.table_check import CheckpointCheck, EndsCheck, Tables
+from rocketline.store.inspection.table_check import CheckpointCheck, DamageCheck, EndsCheck, Tables
 from rocketline.store.record_scan import Record, scan
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
@@ -112,7 +112,7 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Repor
     findings = report.findings
     tables = Tables(fs, root, findings)
     checkpoint = CheckpointCheck(fs, root / "checkpoint", findings)
-    ends = EndsCheck(fs, root, findings)
+    ends, damage = EndsCheck(fs, root, findings), DamageCheck(fs, root, findings)
     is_clean = not fs.exists(root / "abort")
     files = log_files(fs, config.commit_log_path, config.mapped_file_size_commit_log, findings)
     report.log_bytes = total = sum(file.size for file in files)
@@ -134,6 +134,7 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Repor
         if index is not None:
             index.add(some)
     _tell_spans(fs, walk, findings)
+    damage.compare(walk)
     derived_from = None if is_clean else _derived_from(walk, checkpoint)
     queues.finish(derived_from=derived_from)
     if index is not None:

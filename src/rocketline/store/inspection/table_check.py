@@ -9,6 +9,8 @@ from typing import Any, Final
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.topic_config import TopicConfig
 from rocketline.store.checkpoint import FILE_BYTES, Checkpoint
+from rocketline.store.damage import FILE_NAME as DAMAGE_FILE_NAME
+from rocketline.store.damage import Span, read_spans
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind, counted
 from rocketline.store.inspection.log_walk import LogWalk
@@ -149,6 +151,41 @@ class EndsCheck:
         self._findings.add(
             Finding(kind=kind, path=path or self._path, problem=problem, remedy=remedy, is_damage=is_damage)
         )
+
+
+class DamageCheck:
+    """Which bytes of the log an earlier life found damaged. A start looks at them again before it believes it."""
+
+    def __init__(self, fs: FileSystem, root: Path, findings: Findings) -> None:
+        self._path, self._findings = root / DAMAGE_FILE_NAME, findings
+        self._spans: list[Span] = []
+        try:
+            self._spans = read_spans(fs, self._path)
+        except ValueError as error:
+            remedy = f"a broker may serve damaged messages: {REPAIR}"
+            self._findings.add(
+                Finding(kind=Kind.TABLE, path=self._path, problem=f"cannot be read: {error}", remedy=remedy)
+            )
+
+    def compare(self, walk: LogWalk) -> None:
+        for span in self._spans:
+            damaged = [*walk.damaged, Span(walk.end, span.end)]
+            left = sum(max(min(end, span.end) - max(begin, span.begin), 0) for begin, end in damaged)
+            if left < span.end - span.begin:
+                problem = (
+                    f"{span.end - span.begin - left} of its {span.end - span.begin} damaged bytes are whole messages"
+                )
+                remedy = "the next start notices"
+                self._findings.add(
+                    Finding(
+                        kind=Kind.TABLE,
+                        path=self._path,
+                        position=span.begin,
+                        problem=problem,
+                        remedy=remedy,
+                        is_damage=False,
+                    )
+                )
 
 
 class CheckpointCheck:
