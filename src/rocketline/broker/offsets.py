@@ -7,7 +7,7 @@ positions of the last pulls, which are for people to look at.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
@@ -270,7 +270,9 @@ class ConsumerOffsets:
     def _remove(self, table: _Table, group: str, topic: str) -> int:
         """Forget a group's offsets of a topic, if it has some by now; how many these are."""
         of_group = table.get(group, {})
-        offsets = of_group.pop(topic, _NONE)
+        if topic not in of_group:
+            return 0
+        offsets = of_group.pop(topic)
         if not of_group:
             table.pop(group, None)
         self._count_out(group, topic, offsets)
