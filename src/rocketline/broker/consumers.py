@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,9 +25,11 @@ _TAG_BYTES: Final = 320
 
 def _cost(subscription: SubscriptionData) -> int:
     """About what it takes in memory."""
-    texts = len(subscription.topic) + len(subscription.sub_string) + len(subscription.expression_type)
-    tags, codes = subscription.tags_set, subscription.code_set
-    return _SUBSCRIPTION_BYTES + texts + sum(map(len, tags)) + _TAG_BYTES * max(len(tags), len(codes))
+    cost = _SUBSCRIPTION_BYTES + len(subscription.topic + subscription.sub_string + subscription.expression_type)
+    if subscription.tags_set or subscription.code_set:
+        tags, codes = subscription.tags_set, subscription.code_set
+        cost += sum(map(len, tags)) + _TAG_BYTES * max(len(tags), len(codes))
+    return cost
 
 
 @dataclass(slots=True)
@@ -73,20 +75,20 @@ class ConsumerGroupInfo:
         """One for each connection."""
         return [client.client_id for client in self.clients.values()]
 
-    def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Replace the subscriptions. True if the topics are others than before.
+    def subscribe(self, wanted: Collection[SubscriptionData], costs: Iterable[int]) -> bool:
+        """Replace the subscriptions, each of which costs so much. True if the topics are others than before.
 
         An expression counts if its version is greater than that of the one before; it changes no topics.
         """
-        known, topics, is_changed = self.subscriptions, set(), False
-        for subscription in wanted:
-            topics.add(subscription.topic)
+        known, is_changed = self.subscriptions, False
+        topics = {subscription.topic for subscription in wanted}
+        for subscription, cost in zip(wanted, costs, strict=True):
             before = known.get(subscription.topic)
             if before is None:
                 is_changed = True
             elif subscription.sub_version <= before.sub_version:
                 continue
-            known[subscription.topic], self.costs[subscription.topic] = subscription, _cost(subscription)
+            known[subscription.topic], self.costs[subscription.topic] = subscription, cost
         for topic in known.keys() - topics:
             del known[topic], self.costs[topic]
             self._wanted.pop(topic, None)
@@ -141,8 +143,8 @@ class ConsumerRegistry:
         True if the group has changed so that its members must share out the queues anew: there is a connection that it
         did not have, or other topics. Raises `RemoteProtocolError` if the subscriptions would take too much memory.
         """
-        if not without_sub:
-            self._check_room(data, client.channel)
+        costs = [] if without_sub else [_cost(subscription) for subscription in data.subscription_data_set]
+        self._check_room(data.group_name, sum(costs), client.channel)
         is_new = self._members.put(data.group_name, client)
         info = self._groups.get(data.group_name)
         if info is None:
@@ -152,20 +154,20 @@ class ConsumerRegistry:
         info.consume_from_where, info.fingerprint = data.consume_from_where, fingerprint
         if without_sub:
             return is_new
-        has_other_topics = info.subscribe(data.subscription_data_set)
+        has_other_topics = info.subscribe(data.subscription_data_set, costs)
         self._charge(info, client.channel, sum(info.costs.values()))
         return is_new or has_other_topics
 
-    def _check_room(self, data: ConsumerData, channel: Channel) -> None:
+    def _check_room(self, group: str, cost: int, channel: Channel) -> None:
         """A group that takes no more than before is always let in."""
-        info = self._groups.get(data.group_name)
-        cost, known = sum(map(_cost, data.subscription_data_set)), 0 if info is None else info.bytes
+        info = self._groups.get(group)
+        known = 0 if info is None else info.bytes
         if cost <= known:
             return
         of_one = self._bytes_of[channel] + cost - (known if info is not None and info.payer is channel else 0)
         if of_one > BYTES_OF_ONE_MAX or self.bytes + cost - known > BYTES_MAX:
             taken = f"all take {self.bytes} bytes already, those of this connection {self._bytes_of[channel]}"
-            raise RemoteProtocolError(f"subscriptions of group {data.group_name} with {cost} bytes: {taken}")
+            raise RemoteProtocolError(f"subscriptions of group {group} with {cost} bytes: {taken}")
 
     def unregister(self, group: str, channel: Channel) -> None:
         """Let a client go from one group."""

@@ -216,8 +216,8 @@ def test_what_pulls_of_one_connection_take_is_bounded(scene: Scene) -> None:
 
 
 def test_what_all_pulls_take_is_bounded_and_free_again_once_they_are_answered(scene: Scene) -> None:
-    count = 0
-    while held_on(scene, cast("Channel", _Line()), count, 50_000, "") is None:
+    count, text = 0, "x" * 8_000_000
+    while held_on(scene, cast("Channel", _Line()), count, 10, text) is None:
         count += 1
     assert HELD_BYTES_MAX * 0.9 < scene.pulls.bytes <= HELD_BYTES_MAX
     scene.clock.advance(1e10)
