@@ -71,7 +71,8 @@ class Brokers(RuleBasedStateMachine):
         changes = self.table.unregister(batch)
         for gone in batch:
             assert gone.address not in self.table.member_addresses(gone.broker_name).values()
-            assert self.table.live.get((gone.cluster, gone.address)) is None
+            live = self.table.live.get((gone.cluster, gone.address))
+            assert live is None or live.registration.broker_name != gone.broker_name
         for change in changes:
             owners = [
                 data
@@ -95,6 +96,12 @@ class Brokers(RuleBasedStateMachine):
     @rule(topic=TOPICS, offers=st.lists(st.builds(QueueData, NAMES, st.just(1), st.just(1), st.just(6)), max_size=2))
     def register_topic(self, topic: str, offers: list[QueueData]) -> None:
         self.table.register_topic(topic, offers)
+
+    @rule()
+    def sweep(self) -> None:
+        before = self.table.version, self.answers()
+        self.table.sweep()
+        assert (self.table.version, self.answers()) == before
 
     @rule(topic=TOPICS, cluster=st.none() | CLUSTERS)
     def delete_topic(self, topic: str, cluster: str | None) -> None:
