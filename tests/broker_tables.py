@@ -38,11 +38,11 @@ class Tables:
         self.store = MessageStore.open(
             lambda: self.settings.value.store, files, clock, HOST, 2**30, lambda: self.topics.is_batched
         )
-        self.groups = GroupTable.load(files, config / "subscriptionGroup.json", self.settings, clock)
+        self.log = Throttle(clock)
+        self.groups = GroupTable.load(files, config / "subscriptionGroup.json", self.settings, clock, self.log)
         self.offsets = ConsumerOffsets.load(files, config / "consumerOffset.json", self.settings, clock)
         self.consumers = ConsumerRegistry()
         self.stats = BrokerStats(self.settings, clock)
-        self.log = Throttle(clock)
         self.topics.update(TopicConfig("T", 2, 2))
 
     def append(self, body: bytes = b"x", *, topic: str = "T", queue_id: int = 0, **properties: str) -> StoredMessage:

@@ -9,6 +9,7 @@ from rocketline.broker.groups import GroupTable
 from rocketline.broker.offsets import ConsumerOffsets
 from rocketline.broker.topics import TopicTable
 from rocketline.clock import Clock
+from rocketline.logs import Throttle
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
@@ -24,7 +25,9 @@ class SavedTables:
         self.files = files or FaultyFileSystem(self.clock)
         self.settings = broker_settings(**{"brokerName": "B", "brokerClusterName": "C", **settings})
         self.topics = TopicTable.load(self.files, CONFIG / "topics.json", self.settings, self.clock)
-        self.groups = GroupTable.load(self.files, CONFIG / "subscriptionGroup.json", self.settings, self.clock)
+        self.groups = GroupTable.load(
+            self.files, CONFIG / "subscriptionGroup.json", self.settings, self.clock, Throttle(self.clock)
+        )
         self.offsets = ConsumerOffsets.load(self.files, CONFIG / "consumerOffset.json", self.settings, self.clock)
 
     def restarted(self) -> SavedTables:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from rocketline.broker.long_work import Steps
+
+T = TypeVar("T")
 
 
 class Chores:
@@ -43,3 +47,14 @@ def _is_done(steps: Steps[None]) -> bool:
     except StopIteration:
         return True
     return False
+
+
+async def in_turns(steps: Steps[T]) -> T:
+    """What the steps lead to, one in each turn of the loop: for a task that waits for it."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await asyncio.sleep(0)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from rocketline.broker.long_work import Steps, answered
+from rocketline.broker.chores import in_turns
+from rocketline.broker.long_work import answered
 from rocketline.broker.members import Client
 from rocketline.broker.request_body import read_body
 from rocketline.errors import RemoteProtocolError, RequestTimeoutError, RocketlineError
@@ -118,7 +119,7 @@ class ClientCalls:
             async with asyncio.TaskGroup() as asking:
                 tasks = {c.client_id: asking.create_task(self._offsets_of(c, ext, kept)) for c in clients}
             table = {client_id: offsets for client_id, task in tasks.items() if (offsets := task.result()) is not None}
-            return await _done(answered(ConsumerStatus(consumer_table=table)))
+            return await in_turns(answered(ConsumerStatus(consumer_table=table)))
 
     async def _offsets_of(self, client: Client, ext: dict[str, str], kept: _Kept) -> dict[MessageQueue, int] | None:
         call = Command(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, dict(ext))
@@ -168,17 +169,6 @@ class _Kept:
             raise RemoteProtocolError(f"an answer takes {size} bytes, and {self._calls.bytes} are kept already")
         self.bytes += size
         self._calls.bytes += size
-
-
-async def _done(steps: Steps[Command]) -> Command:
-    """What the steps lead to, one in each turn of the loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            answer: Command = done.value
-            return answer
-        await asyncio.sleep(0)
 
 
 def offset_list(offsets: Mapping[MessageQueue, int]) -> ResetOffsetList:

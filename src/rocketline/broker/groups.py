@@ -48,9 +48,10 @@ class GroupTable:
         path: Path,
         settings: Settings[BrokerConfig],
         clock: Clock,
+        log: Throttle,
         saved: SubscriptionGroupTable | None = None,
     ) -> None:
-        self._settings, self._log = settings, Throttle(clock, name=__name__)
+        self._settings, self._log = settings, log
         known = {group: SubscriptionGroupConfig(group) for group in _PREDEFINED}
         known |= saved.subscription_group_table if saved else {}
         version, forbidden = (saved.data_version, saved.forbidden_table) if saved else (None, {})
@@ -59,9 +60,11 @@ class GroupTable:
         )
 
     @classmethod
-    def load(cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock) -> GroupTable:
+    def load(
+        cls, files: FileSystem, path: Path, settings: Settings[BrokerConfig], clock: Clock, log: Throttle
+    ) -> GroupTable:
         """The predefined groups, and over them what the file holds. Raises `CorruptStoreError`."""
-        return cls(files, path, settings, clock, load_json(files, path, SubscriptionGroupTable))
+        return cls(files, path, settings, clock, log, load_json(files, path, SubscriptionGroupTable))
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The group if it exists. Asking never makes one. Java: containsSubscriptionGroup."""

@@ -44,7 +44,7 @@ class Kept:
         )
         self.topics.before_create = self._make_way
         try:
-            self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock)
+            self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock, log)
             self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
             self.request_modes = RequestModes.load(files, folder / "messageRequestMode.json")
             self.schedule = Schedule(self.store, files, folder / "delayOffset.json", self.stats, settings, clock, log)

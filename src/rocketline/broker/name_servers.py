@@ -9,12 +9,12 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 
+from rocketline.broker.chores import in_turns
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.long_work import Steps
 from rocketline.broker.registration import Registration
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
-from rocketline.logs import Log, Throttle
+from rocketline.logs import Throttle
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.address import format_address, parse_address
 from rocketline.net.background import Background
@@ -25,8 +25,6 @@ from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.lists import KVTable
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
-
-_log = Log(__name__)
 
 _SHORT_TIMEOUT_S = 3.0
 """For everything but a registration, which may be large."""
@@ -212,7 +210,7 @@ class _Link:
             return True
         timeout_s = self._settings.value.register_broker_timeout_mills / 1000
         commands = self._registration.of_all() if whole else self._registration.of_topics(names)
-        for command in await _in_turns(commands):
+        for command in await in_turns(commands):
             answer = await self.ask(command, timeout_s)
             if answer is None:
                 return False
@@ -222,7 +220,7 @@ class _Link:
                 return False
             self._take_order_topics(answer)
         if not self._is_known:
-            _log.info("registered", name_server=self.remote.address, broker=self._registration.address)
+            self._log.info("registered", self._registration.address, name_server=self.remote.address)
         return True
 
     async def _is_up_to_date(self) -> bool:
@@ -234,17 +232,6 @@ class _Link:
     def _take_order_topics(self, answer: Command) -> None:
         if answer.body:
             self._on_order_topics(decode(KVTable, answer.body).table)
-
-
-async def _in_turns(steps: Steps[list[Command]]) -> list[Command]:
-    """What the steps are for, one a turn of the loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            made: list[Command] = done.value
-            return made
-        await asyncio.sleep(0)
 
 
 async def _resolved(address: str) -> list[str]:

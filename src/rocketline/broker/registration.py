@@ -15,7 +15,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.broker.topics import TopicTable
 from rocketline.errors import LocalProtocolError
-from rocketline.logs import Log
+from rocketline.logs import Throttle
 from rocketline.model.route import MASTER_ID, PERM_READ, PERM_WRITE, QueueData, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.settings import Settings
@@ -25,8 +25,6 @@ from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
-
-_log = Log(__name__)
 
 PART_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of topics in one registration, some 25,000: a frame carries 16 MiB, and a name server reads it in one go."""
@@ -46,8 +44,10 @@ class _Told:
 class Registration:
     """The broker under the addresses that it is known by. Java: BrokerOuterAPI, BrokerController.registerBrokerAll."""
 
-    def __init__(self, settings: Settings[BrokerConfig], topics: TopicTable, address: str, ha_address: str) -> None:
-        self._settings, self._topics = settings, topics
+    def __init__(
+        self, settings: Settings[BrokerConfig], topics: TopicTable, address: str, ha_address: str, log: Throttle
+    ) -> None:
+        self._settings, self._topics, self._log = settings, topics, log
         self.address, self._ha_address = address, ha_address
         self._told: _Told | None = None
 
@@ -61,7 +61,7 @@ class Registration:
             commands = yield from self._commands(list(self._topics.all().values()), is_whole=True)
             self._told = _Told(config, version, commands)
             if len(commands) > 1 and not config.enable_split_registration:
-                _log.info("too many topics for one registration", parts=len(commands))
+                self._log.info("too many topics for one registration", f"told in {len(commands)} parts")
         return [replace(command) for command in self._told.commands]
 
     def of_topics(self, names: Collection[str]) -> Steps[list[Command]]:

@@ -54,7 +54,7 @@ class Services:
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServers(
             settings,
-            Registration(settings, kept.topics, address, ha_address),
+            Registration(settings, kept.topics, address, ha_address, log),
             tls=client_context(config.tls) if config.tls.client_enable else None,
             clock=clock,
             log=log,

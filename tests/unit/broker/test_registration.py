@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from long_steps import counted, outcome
 from rocketline.broker import registration
 from rocketline.broker.registration import Registration
 from rocketline.broker.topics import TopicTable
+from rocketline.logs import Throttle
 from rocketline.model.route import TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -34,7 +36,7 @@ class Told:
         chosen = broker_settings(**own)
         self.topics = TopicTable.load(files, Path("/config/topics.json"), chosen, clock)
         self.topics.update(*topics)
-        self.registration = Registration(chosen, self.topics, "127.0.0.1:10911", "127.0.0.1:10912")
+        self.registration = Registration(chosen, self.topics, "127.0.0.1:10911", "127.0.0.1:10912", Throttle(clock))
 
 
 def table_of(command: Command) -> TopicConfigTable:
@@ -158,3 +160,15 @@ def test_registration_that_no_frame_could_carry_is_told_in_parts(monkeypatch: py
     assert [table.data_version == told.topics.data_version for table in tables] == [False] * (len(tables) - 1) + [True]
     changed = outcome(told.registration.of_topics(told.topics.all().keys()))
     assert len(changed) == len(commands)
+
+
+def test_registration_in_parts_is_one_line_a_second_however_often_topics_change(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(registration, "PART_BYTES_MAX", 100)
+    told = Told(*[TopicConfig(f"T{number}") for number in range(30)])
+    for number in range(5):
+        told.topics.update(TopicConfig(f"U{number}"))
+        outcome(told.registration.of_all())
+    assert caplog.text.count("too many topics for one registration") == 1

@@ -15,7 +15,7 @@ from rocketline.broker.assignment import share
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.consumers import ConsumerRegistry
 from rocketline.broker.groups import GroupTable
-from rocketline.broker.long_work import QUEUES_A_STEP, LongWork, Steps, answered
+from rocketline.broker.long_work import QUEUES_A_STEP, LongWork, Steps, answered, each_with_pause
 from rocketline.broker.members import NAME_MAX
 from rocketline.broker.request_body import read_body
 from rocketline.broker.request_modes import RequestModes
@@ -39,6 +39,7 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
 Queues = Sequence[MessageQueue]
+_ASSIGNED_A_STEP = 1_000
 FindQueues = Callable[[str, Callable[[Queues | None], None]], None]
 """Calls back with the queues of a topic in the whole cluster, at once or later; None if nobody knows the topic."""
 
@@ -97,8 +98,8 @@ class AssignmentHandlers:
     def _assigned(self, asked: QueryAssignmentRequestBody, queues: Queues | None) -> Steps[Command]:
         if queues is not None and len(queues) > QUEUES_A_STEP:
             yield
-        shared, pull = self._share(asked, queues), MessageRequestMode.PULL
-        assignments = None if shared is None else [MessageQueueAssignment(queue, pull) for queue in shared]
+        shared = self._share(asked, queues)
+        assignments = None if shared is None else (yield from _pulled(shared))
         return (yield from answered(QueryAssignmentResponseBody(assignments)))
 
     def _own_queues(self, topic: str) -> Queues | None:
@@ -134,3 +135,12 @@ class AssignmentHandlers:
 
     def _get_modes(self, channel: Channel, request: Command) -> Command:
         return response(ResponseCode.SUCCESS, body=encode(self._modes.table))
+
+
+def _pulled(queues: Queues) -> Steps[list[MessageQueueAssignment]]:
+    assignments = []
+    for queue, is_step in each_with_pause(queues, _ASSIGNED_A_STEP):
+        assignments.append(MessageQueueAssignment(queue, MessageRequestMode.PULL))
+        if is_step:
+            yield
+    return assignments

@@ -6,7 +6,7 @@ GET_ALL_PRODUCER_INFO (328).
 
 from __future__ import annotations
 
-from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.consumers import ConsumerGroupInfo, ConsumerRegistry
 from rocketline.broker.long_work import LongWork, Steps, answered, answered_with, each_with_pause
 from rocketline.broker.members import Client
 from rocketline.broker.producers import ProducerRegistry
@@ -14,8 +14,13 @@ from rocketline.errors import LocalProtocolError
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
-from rocketline.wire.bodies import encode
-from rocketline.wire.bodies.connections import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTable
+from rocketline.wire.bodies.connections import (
+    ClientConnection,
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTable,
+)
 from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -23,6 +28,7 @@ from rocketline.wire.frame import FRAME_BYTES_MAX
 
 _GROUP_BYTES_MIN = 100
 """Of a group with one producer, as it is listed."""
+_CLIENTS_A_STEP = 500
 
 
 class ConnectionHandlers:
@@ -39,35 +45,27 @@ class ConnectionHandlers:
             RequestCode.GET_ALL_PRODUCER_INFO: self._list_all_producers,
         }
 
-    def _list_consumer_ids(self, channel: Channel, request: Command) -> Command:
+    def _list_consumer_ids(self, channel: Channel, request: Command) -> Outcome:
         """What the members of a group share out its queues by."""
         asked = headers.read(headers.GetConsumerListByGroupRequestHeader, request.ext)
         client_ids = self._consumers.client_ids(asked.consumer_group)
         if not client_ids:
             return response(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {asked.consumer_group}")
-        return response(ResponseCode.SUCCESS, body=encode(ConsumerList(client_ids)))
+        return self._work.begin(channel, request, answered(ConsumerList(client_ids)))
 
     def _list_consumers(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetConsumerConnectionListRequestHeader, request.ext)
         info = self._consumers.info(asked.consumer_group)
         if info is None:
             return response(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{asked.consumer_group}] not online")
-        body = ConsumerConnection(
-            [client.connection for client in info.clients.values()],
-            info.consume_from_where,
-            info.consume_type,
-            info.message_model,
-            info.subscriptions,
-        )
-        return self._work.begin(channel, request, answered(body))
+        return self._work.begin(channel, request, answered_with(_consumers(info)))
 
     def _list_producers(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(headers.GetProducerConnectionListRequestHeader, request.ext)
         clients = self._producers.clients(asked.producer_group)
         if not clients:
             return response(ResponseCode.SYSTEM_ERROR, f"the producer group {asked.producer_group} is not online")
-        body = ProducerConnection([client.connection for client in clients.values()])
-        return self._work.begin(channel, request, answered(body))
+        return self._work.begin(channel, request, answered_with(_producers(list(clients.values()))))
 
     def _list_all_producers(self, channel: Channel, request: Command) -> Outcome:
         return self._work.begin(channel, request, answered_with(self._all_producers()))
@@ -82,6 +80,24 @@ class ConnectionHandlers:
             if is_step:
                 yield
         return ProducerTable(table)
+
+
+def _consumers(info: ConsumerGroupInfo) -> Steps[ConsumerConnection]:
+    how = info.consume_from_where, info.consume_type, info.message_model, dict(info.subscriptions)
+    return ConsumerConnection((yield from _connections(list(info.clients.values()))), *how)
+
+
+def _producers(clients: list[Client]) -> Steps[ProducerConnection]:
+    return ProducerConnection((yield from _connections(clients)))
+
+
+def _connections(clients: list[Client]) -> Steps[list[ClientConnection]]:
+    found = []
+    for client, is_step in each_with_pause(clients, _CLIENTS_A_STEP):
+        found.append(client.connection)
+        if is_step:
+            yield
+    return found
 
 
 def _producer_info(client: Client) -> ProducerInfo:

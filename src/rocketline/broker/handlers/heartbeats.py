@@ -67,11 +67,11 @@ class HeartbeatHandlers:
         settings: Settings[BrokerConfig],
         clock: Clock,
         work: LongWork,
+        log: Throttle,
     ) -> None:
         self._consumers, self._producers, self._notifications = consumers, producers, notifications
         self._topics, self._groups, self._stats = topics, groups, stats
-        self._settings, self._clock, self._work = settings, clock, work
-        self._log = Throttle(clock, name=__name__)
+        self._settings, self._clock, self._work, self._log = settings, clock, work, log
 
     def by_code(self) -> dict[int, Handler]:
         return {

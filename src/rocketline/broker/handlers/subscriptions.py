@@ -6,8 +6,9 @@ QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343), QUERY_SUBSCRIP
 from __future__ import annotations
 
 from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.long_work import LongWork, answered
 from rocketline.broker.offsets import ConsumerOffsets
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -20,8 +21,10 @@ from rocketline.wire.command import Command, response
 class SubscriptionHandlers:
     """Topics and groups that belong together, by what is online and by what was committed."""
 
-    def __init__(self, consumers: ConsumerRegistry, offsets: ConsumerOffsets, broker_address: str) -> None:
-        self._consumers, self._offsets, self._broker_address = consumers, offsets, broker_address
+    def __init__(
+        self, consumers: ConsumerRegistry, offsets: ConsumerOffsets, broker_address: str, work: LongWork
+    ) -> None:
+        self._consumers, self._offsets, self._broker_address, self._work = consumers, offsets, broker_address, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -30,16 +33,15 @@ class SubscriptionHandlers:
             RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self._subscription,
         }
 
-    def _groups_of_topic(self, channel: Channel, request: Command) -> Command:
+    def _groups_of_topic(self, channel: Channel, request: Command) -> Outcome:
         topic = headers.read(headers.QueryTopicConsumeByWhoRequestHeader, request.ext).topic
         groups = dict.fromkeys([*self._consumers.groups_subscribed_to(topic), *self._offsets.groups_of(topic)])
-        return response(ResponseCode.SUCCESS, body=encode(GroupList(list(groups))))
+        return self._work.begin(channel, request, answered(GroupList(list(groups))))
 
-    def _topics_of_group(self, channel: Channel, request: Command) -> Command:
+    def _topics_of_group(self, channel: Channel, request: Command) -> Outcome:
         group = headers.read(headers.QueryTopicsByConsumerRequestHeader, request.ext).group
-        return response(
-            ResponseCode.SUCCESS, body=encode(TopicList(self._offsets.topics_of(group), self._broker_address))
-        )
+        topics = TopicList(self._offsets.topics_of(group), self._broker_address)
+        return self._work.begin(channel, request, answered(topics))
 
     def _subscription(self, channel: Channel, request: Command) -> Command:
         asked = headers.read(headers.QuerySubscriptionByConsumerRequestHeader, request.ext)

@@ -129,3 +129,19 @@ async def test_producers_that_no_frame_can_carry_are_refused_before_they_are_all
     with pytest.raises(LocalProtocolError, match="too many for a frame"):
         scene.ask(RequestCode.GET_ALL_PRODUCER_INFO)
     assert members.call_count < 60
+
+
+async def test_members_of_a_large_group_are_listed_in_steps(clock: FakeClock) -> None:
+    scene = Scene(clock)
+    members = [channel(clock)[0] for _ in range(1_100)]
+    for number, member in enumerate(members):
+        scene.consumers.register(consumer("g", "T"), client_on(member, clock, f"a client with the number {number}"))
+        scene.producers.register("p", client_on(member, clock, f"a client with the number {number}"))
+    for code, ext in (
+        (RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"}),
+        (RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"}),
+        (RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "p"}),
+    ):
+        answer = scene.ask(code, **ext)
+        assert answer.body.count(b"a client with the number") == 1_100
+        assert scene.work.pauses >= 1

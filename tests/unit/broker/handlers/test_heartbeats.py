@@ -54,7 +54,7 @@ class Scene:
         self.clock, self.files = clock, files
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
         self.topics = TopicTable.load(files, Path("topics.json"), own, clock)
-        self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock)
+        self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock, Throttle(clock))
         self.notifications = Notifications(self.consumers, own, Throttle(clock))
         self.stats = BrokerStats(own, clock)
         self.work = AtOnce(clock)
@@ -68,6 +68,7 @@ class Scene:
             own,
             clock,
             self.work,
+            Throttle(clock),
         )
         self._by_code = handlers.by_code()
 
