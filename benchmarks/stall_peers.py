@@ -22,6 +22,13 @@ _PERIOD_S: Final = 0.01
 _TIMEOUT_S: Final = 120
 _AT_ONCE: Final = 64
 """Requests of the preparation that are in flight."""
+_LARGE_BYTES: Final = 8 * 1024
+_TAKEN: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -70,7 +77,8 @@ def prepare(row: Row, port: int) -> None:
         for command in commands:
             connection.sendall(frame.encode(command))
             waiting += 1
-            if waiting == _AT_ONCE:
+            # What follows a large body may need what it makes, and would overtake it.
+            while waiting > (0 if len(command.body) >= _LARGE_BYTES else _AT_ONCE):
                 _check(next(answers))
                 waiting -= 1
         for _ in range(waiting):
@@ -95,8 +103,9 @@ def _answers(connection: socket.socket) -> Iterator[Command]:
 @contextmanager
 def attacked(row: Row, port: int, connections: int) -> Iterator[None]:
     """In the block so many connections do what the row says; what it parks was sent before."""
-    is_begun, is_over = _SPAWN.Event(), _SPAWN.Event()
-    attacker = _SPAWN.Process(target=_attack, args=(ROWS.index(row), port, connections, is_begun, is_over), daemon=True)
+    is_begun, is_over, is_answered = _SPAWN.Event(), _SPAWN.Event(), _SPAWN.Event()
+    signs = is_begun, is_over, is_answered
+    attacker = _SPAWN.Process(target=_attack, args=(ROWS.index(row), port, connections, *signs), daemon=True)
     attacker.start()
     try:
         is_begun.wait(_TIMEOUT_S)
@@ -106,19 +115,21 @@ def attacked(row: Row, port: int, connections: int) -> Iterator[None]:
         attacker.join(5)
         attacker.kill()
         attacker.join()
+    if not (row.is_refused or row.is_oneway or is_answered.is_set()) and next(row.asked(0), None) is not None:
+        raise RuntimeError(f"{row.name}: nothing but refusals, so this shows nothing")
 
 
-def _attack(number: int, port: int, connections: int, is_begun: Event, is_over: Event) -> None:
+def _attack(number: int, port: int, connections: int, is_begun: Event, is_over: Event, is_answered: Event) -> None:
     row = ROWS[number]
     barrier = threading.Barrier(connections + 1)
     for connection in range(connections):
-        threading.Thread(target=_misbehave, args=(row, port, connection, barrier), daemon=True).start()
+        threading.Thread(target=_misbehave, args=(row, port, connection, barrier, is_answered), daemon=True).start()
     barrier.wait()
     is_begun.set()
     is_over.wait()
 
 
-def _misbehave(row: Row, port: int, number: int, barrier: threading.Barrier) -> None:
+def _misbehave(row: Row, port: int, number: int, barrier: threading.Barrier, is_answered: Event) -> None:
     connection = socket.create_connection((LOOPBACK, port), _TIMEOUT_S)
     try:
         _park(connection, row.parked(number))
@@ -126,7 +137,9 @@ def _misbehave(row: Row, port: int, number: int, barrier: threading.Barrier) -> 
         if row.is_oneway:
             _tell(connection, row.asked(number))
         else:
-            _ask(connection, row.asked(number))
+            for answer in ask(connection, row.asked(number)):
+                if not is_refusal(answer) and not is_answered.is_set():
+                    is_answered.set()
     except OSError:
         barrier.abort()  # the server has closed the connection: so be it
     finally:
@@ -149,7 +162,8 @@ def _tell(connection: socket.socket, commands: Iterable[Command]) -> None:
         connection.sendall(frame.encode(command))
 
 
-def _ask(connection: socket.socket, commands: Iterable[Command]) -> None:
+def ask(connection: socket.socket, commands: Iterable[Command]) -> Iterator[Command]:
+    """One after the other; the answers, and then whatever else is told."""
     encoded: dict[int, bytes] = {}
     answers = _answers(connection)
     for command in commands:
@@ -157,6 +171,9 @@ def _ask(connection: socket.socket, commands: Iterable[Command]) -> None:
         if len(encoded) < 16:
             encoded[id(command)] = data
         connection.sendall(data)
-        next(answers)
-    for _ in answers:  # nothing more to ask: read what is told
-        pass
+        yield next(answers)
+    yield from answers
+
+
+def is_refusal(answer: Command) -> bool:
+    return answer.code not in _TAKEN

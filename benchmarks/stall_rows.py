@@ -13,15 +13,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rocketline.wire.codes import RequestCode
+from rocketline.wire.codes import RequestCode, SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.properties import format_properties
 
 PROBED: Final = "probed"
 """The topic, with one queue, that the well-behaved connection sends to."""
 WIDE: Final = "wide"
-QUEUES: Final = 16_384
+QUEUES = 16_384
+NARROW = 3_000
+"""Topics."""
 GROUP: Final = "stalls"
+_TAGS_CHARACTERS_MAX: Final = 128 * 1024
 _HOLD_MS: Final = 600_000
 _SUSPEND, _SUBSCRIPTION = 2, 4
 
@@ -41,6 +44,8 @@ class Row:
     """Asked once, over a connection of its own, before anything else."""
     is_oneway: bool = False
     at_name_server: bool = False
+    is_refused: bool = False
+    """All that is asked is refused, and that is what the row is about. Another row without an answer fails."""
     is_killed: bool = False
     """After what was prepared the server is killed, and the clock runs from its next start."""
 
@@ -63,13 +68,15 @@ def send(topic: str, body: bytes = b"x", properties: str = "", *, queue_id: int 
     return Command(RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2, ext, body)
 
 
-def pull(topic: str, tags: str, *, offset: int = 0, is_held: bool = True) -> Command:
+def pull(
+    topic: str, tags: str, *, offset: int = 0, count: int = 32, is_held: bool = True, body: bytes = b""
+) -> Command:
     ext = {
-        "consumerGroup": GROUP, "topic": topic, "queueId": "0", "queueOffset": str(offset), "maxMsgNums": "32",
+        "consumerGroup": GROUP, "topic": topic, "queueId": "0", "queueOffset": "0", "maxMsgNums": str(count),
         "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if is_held else 0)), "commitOffset": "0",
         "suspendTimeoutMillis": str(_HOLD_MS), "subscription": tags, "subVersion": "0", "expressionType": "TAG",
     }  # fmt: skip
-    return Command(RequestCode.PULL_MESSAGE, ext)
+    return Command(RequestCode.PULL_MESSAGE, ext, body)
 
 
 def _over_and_over(*commands: Command) -> Callable[[int], Iterator[Command]]:
@@ -106,7 +113,10 @@ def _many_keys() -> Command:
 
 
 def _many_tags(number: int) -> str:
-    return "||".join(f"{number}x{tag:x}" for tag in range(100_000))
+    """As many as are read, and others for each number."""
+    tags = (f"{number:x}.{tag:x}||" for tag in itertools.count())
+    text = "".join(itertools.islice(tags, _TAGS_CHARACTERS_MAX // 8))
+    return text[: text.rindex("||", 0, _TAGS_CHARACTERS_MAX)]
 
 
 def heartbeat(client_id: str, groups: Iterable[str], topics: Iterable[str] = (PROBED,)) -> Command:
@@ -121,13 +131,57 @@ def heartbeat(client_id: str, groups: Iterable[str], topics: Iterable[str] = (PR
         }
         for group in groups
     ]
-    body = {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}
-    return Command(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+    return Command(RequestCode.HEART_BEAT, body=_json({"clientID": client_id, "consumerDataSet": consumers}))
 
 
 def _produce_as(groups: Iterable[str]) -> Command:
-    body = {"clientID": "p", "consumerDataSet": [], "producerDataSet": [{"groupName": group} for group in groups]}
-    return Command(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+    body = {"clientID": "p", "producerDataSet": [{"groupName": group} for group in groups]}
+    return Command(RequestCode.HEART_BEAT, body=_json(body))
+
+
+def _producer_groups(connection: int) -> list[str]:
+    """As many as one connection can be in."""
+    return [f"p{connection}-{group}" for group in range(10_000)]
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def topic_list(topics: Iterable[str], queues: int) -> Command:
+    configs = [{"topicName": topic, "readQueueNums": queues, "writeQueueNums": queues} for topic in topics]
+    return Command(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=_json({"topicConfigList": configs}))
+
+
+def _narrow_topics() -> Iterator[Command]:
+    """Thousands of topics with few queues, in which a group has an offset each."""
+    yield create_group(GROUP)
+    for at in range(0, NARROW, 1000):
+        yield topic_list([f"narrow{number}" for number in range(at, min(at + 1000, NARROW))], 8)
+    for number in range(NARROW):
+        yield commit(GROUP, f"narrow{number}", 0)
+
+
+def _consumed_by_many() -> Iterator[Command]:
+    yield from _wide_topic()
+    for number in range(20):
+        clone = {"srcGroup": GROUP, "destGroup": f"clone{number}", "topic": WIDE, "offline": "false"}
+        yield Command(RequestCode.CLONE_GROUP_OFFSET, clone)
+
+
+def _retried_topic() -> Iterator[Command]:
+    """A topic with thousands of topics for what was popped of it and not acknowledged."""
+    yield create_topic("retried", 1)
+    for at in range(0, 2000, 1000):
+        yield topic_list([f"%RETRY%g{number}_retried" for number in range(at, at + 1000)], 1)
+    for number in range(2000):
+        yield create_group(f"g{number}")
+        yield commit(f"g{number}", "retried", 0)
+
+
+def _large_header() -> Command:
+    fields = {f"field{number}": "x" * 240 for number in range(4000)}
+    return Command(RequestCode.GET_BROKER_CONFIG, fields, serialize_type=SerializeType.ROCKETMQ)
 
 
 def _config(number: int) -> Command:
@@ -138,8 +192,7 @@ def _config(number: int) -> Command:
 
 def _lock(queues: int) -> Command:
     queue_set = [{"topic": PROBED, "brokerName": "b", "queueId": queue_id} for queue_id in range(queues)]
-    body = {"consumerGroup": GROUP, "clientId": "c", "mqSet": queue_set}
-    return Command(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode())
+    return Command(RequestCode.LOCK_BATCH_MQ, body=_json({"consumerGroup": GROUP, "clientId": "c", "mqSet": queue_set}))
 
 
 def _batch(count: int, properties: bytes = b"") -> Command:
@@ -231,7 +284,7 @@ ROWS: Final = (
     ),
     # pulls
     Row(
-        name="20 held pulls with 100,000 tags",
+        name="20 held pulls with 128 KiB of tags",
         prepared=lambda: [create_group(GROUP)],
         parked=lambda connection: (pull(PROBED, _many_tags(20 * connection + n)) for n in range(20)),
     ),
@@ -241,9 +294,29 @@ ROWS: Final = (
         parked=lambda _: itertools.repeat(pull(PROBED, "never"), 16_000),
     ),
     Row(
-        name="pulls with 100,000 tags",
+        name="16,000 held pulls that match",
         prepared=lambda: [create_group(GROUP)],
-        asked=lambda connection: itertools.repeat(pull(PROBED, _many_tags(connection), is_held=False)),
+        parked=lambda _: itertools.repeat(pull(PROBED, "*"), 16_000),
+    ),
+    Row(
+        name="10 held pulls with bodies of 5 MB",
+        prepared=lambda: [create_group(GROUP)],
+        parked=lambda _: itertools.repeat(pull(PROBED, "never", body=bytes(5_000_000)), 10),
+    ),
+    Row(
+        name="100 held pulls with bodies of 1 MiB",
+        prepared=lambda: [create_group(GROUP)],
+        parked=lambda _: itertools.repeat(pull(PROBED, "never", body=bytes(2**20)), 100),
+    ),
+    Row(
+        name="pulls with 128 KiB of tags",
+        prepared=lambda: [create_group(GROUP)],
+        asked=_numbered(lambda number: pull(PROBED, _many_tags(number), is_held=False)),
+    ),
+    Row(
+        name="pulls of 256 KiB and batches of 32,767 messages by turns",
+        prepared=lambda: [create_group(GROUP), *[send(PROBED, bytes(1024))] * 256],
+        asked=_over_and_over(pull(PROBED, "*", count=1024, is_held=False), _batch(32_767)),
     ),
     # all queues of a topic
     Row(
@@ -289,16 +362,57 @@ ROWS: Final = (
     ),
     Row(
         name="QUERY_CORRECTION_OFFSET",
-        prepared=_wide_topic,
+        prepared=_consumed_by_many,
         asked=_topic_question(RequestCode.QUERY_CORRECTION_OFFSET, compareGroup=GROUP, filterGroups=""),
     ),
-    Row(name="LOCK_BATCH_MQ of 30,000 queues", asked=_over_and_over(_lock(30_000))),
+    Row(name="LOCK_BATCH_MQ of 19,000 queues", asked=_over_and_over(_lock(19_000))),
+    # many topics and groups
+    Row(
+        name="GET_CONSUME_STATS of 3,000 topics",
+        prepared=_narrow_topics,
+        asked=_over_and_over(Command(RequestCode.GET_CONSUME_STATS, {"consumerGroup": GROUP})),
+    ),
+    Row(
+        name="GET_BROKER_CONSUME_STATS of 3,000 topics",
+        prepared=_narrow_topics,
+        asked=_over_and_over(Command(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})),
+    ),
+    Row(
+        name="lists of 1,000 topics",
+        asked=_over_and_over(*[topic_list([f"l{number}" for number in range(1000)], queues) for queues in (1, 2)]),
+    ),
+    Row(
+        name="lists of 25,000 topics",
+        asked=_over_and_over(
+            Command(
+                RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+                body=_json({"topicConfigList": [{"topicName": f"l{number}"} for number in range(25_000)]}),
+            )
+        ),
+        is_refused=True,
+    ),
+    Row(
+        name="a topic with 2,000 retry topics, deleted",
+        prepared=_retried_topic,
+        asked=_over_and_over(Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "retried"})),
+    ),
+    Row(
+        name="topics that groups may not read",
+        prepared=lambda: [create_group(GROUP)],
+        asked=_numbered(
+            lambda number: Command(
+                RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+                {"group": GROUP, "topic": f"t{number}", "readable": "false"},
+            )
+        ),
+    ),
     # offsets
     Row(
         name="UPDATE_CONSUMER_OFFSET of made-up queues",
         prepared=lambda: [create_group(GROUP)],
         asked=_numbered(lambda number: commit(GROUP, PROBED, 2**31 - 1 - (number & 0xFFFFFF))),
         is_oneway=True,
+        is_refused=True,
     ),
     Row(
         name="CLONE_GROUP_OFFSET to made-up groups",
@@ -321,16 +435,16 @@ ROWS: Final = (
         asked=_numbered(lambda number: heartbeat(f"c{number}", [f"g{number}-{group}" for group in range(1000)])),
     ),
     Row(
-        name="heartbeats with 10,000 subscriptions",
-        asked=_over_and_over(heartbeat("c", [GROUP], [f"t{topic}" for topic in range(10_000)])),
+        name="heartbeats with 18,000 subscriptions",
+        asked=_over_and_over(heartbeat("c", [GROUP], [f"t{topic}" for topic in range(18_000)])),
     ),
     Row(
         name="heartbeats with 10,000 groups of producers",
-        asked=_numbered(lambda number: _produce_as([f"p{number}-{group}" for group in range(10_000)])),
+        asked=lambda connection: itertools.repeat(_produce_as(_producer_groups(connection))),
     ),
     Row(
         name="GET_ALL_PRODUCER_INFO",
-        prepared=lambda: [_produce_as([f"p{number}-{group}" for group in range(10_000)]) for number in range(10)],
+        parked=lambda connection: [_produce_as(_producer_groups(connection))],
         asked=_over_and_over(Command(RequestCode.GET_ALL_PRODUCER_INFO)),
     ),
     Row(
@@ -343,6 +457,7 @@ ROWS: Final = (
         ),
     ),
     Row(name="settings, changed all the time", asked=_numbered(_config)),
+    Row(name="binary headers of 1 MiB", asked=_over_and_over(_large_header())),
     # the name server
     Row(name="registrations of 65,000 topics", asked=_numbered(_registration(65_000)), at_name_server=True),
     Row(

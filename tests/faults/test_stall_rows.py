@@ -1,0 +1,81 @@
+"""Every row of `make stalls` at small counts: it can be prepared, it gets the answers it is about, and no callback of
+the broker's loop does more than so much in one go, counted in calls.
+
+Rows of the name server have bounds of their own in its tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from benchmarks import stall_rows
+from benchmarks.stall_peers import ask, is_refusal, prepare
+from benchmarks.stall_rows import PROBED, ROWS, Row, send
+
+from brokers import broker
+from effort import Effort
+from rocketline.wire import frame
+
+CALLS_MAX = 200_000
+"""Of one callback: some twenty milliseconds."""
+BATCH_CALLS_MAX = 600_000
+"""A batch is stored in one go: so many for 32,767 messages."""
+ASKED = 2
+PARKED = 200
+
+BROKER_ROWS = [row for row in ROWS if not row.at_name_server]
+
+
+@pytest.mark.parametrize("row", BROKER_ROWS, ids=lambda row: row.name)
+async def test_row_is_answered_and_no_callback_does_much(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stall_rows, "QUEUES", 1024)
+    monkeypatch.setattr(stall_rows, "NARROW", 1000)
+    async with broker(mappedFileSizeCommitLog=str(2**25), notifyConsumerIdsChangedEnable="false") as running:
+        port = int(running.address.rpartition(":")[2])
+        await asyncio.to_thread(prepare, few(row), port)
+        with efforts(monkeypatch) as found:
+            refused = await asyncio.to_thread(misbehave, row, port)
+        assert all(refused) if row.is_refused and not row.is_oneway else not any(refused)
+        assert max(found) < (BATCH_CALLS_MAX if "batches" in row.name else CALLS_MAX)
+
+
+def few(row: Row) -> Row:
+    """What takes thousands of messages is about what follows them."""
+    return Row(name=row.name, prepared=lambda: itertools.islice(row.prepared(), 8000))
+
+
+def misbehave(row: Row, port: int) -> list[bool]:
+    """Whether each of a few requests was refused."""
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
+        parked = list(itertools.islice(row.parked(0), PARKED))
+        for command in parked:
+            connection.sendall(frame.encode(command))
+        if row.is_oneway:
+            for command in itertools.islice(row.asked(0), 1000):
+                command.flag |= 2
+                connection.sendall(frame.encode(command))
+            return []
+        asked = list(itertools.islice(row.asked(0), ASKED)) or [send(PROBED)]
+        return [is_refusal(answer) for answer in itertools.islice(ask(connection, asked), len(asked))]
+
+
+@contextmanager
+def efforts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many calls each callback of the loop has made."""
+    found, effort, run = [0], Effort(), asyncio.Handle._run
+
+    def measured(handle: Any) -> None:
+        effort.taken()
+        run(handle)
+        found.append(effort.taken())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio.Handle, "_run", measured)
+        with effort.measured():
+            yield found
