@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.errors import IllegalMessageError, StoreFullError
+from rocketline.logs import Log
 from rocketline.store.damage import Aside, DamagedSpans
 from rocketline.store.filesystem import File, FileSystem, ReadOnlyMap, is_no_space
 from rocketline.store.log_space import LogSpace
 from rocketline.store.segments import OpenFiles, Segments
 from rocketline.wire.message_codec import BLANK_BYTES_MIN, MAGIC_V1, MAGIC_V2, encode_blank
+
+_log = Log(__name__)
 
 _MAPS_MAX: Final = 64
 _BLOCK_BYTES: Final = 4096
@@ -50,6 +53,8 @@ class CommitLog:
         self.end = 0
         """Where the next record goes. Java: maxOffset."""
         self.flushed = 0
+        self.has_rest = False
+        """Bytes of a former life may follow the end, for whose copies there was no room: nothing may be written."""
         self._torn_to = 0  # up to here a write that found no room may have left bytes beyond the end
         self.damage = DamagedSpans()
         """Bytes before `end` that hold no readable record."""
@@ -67,26 +72,32 @@ class CommitLog:
         """Recovery read the log from `begin` on and found it good up to `end`: drop the rest, and go on from there.
 
         What it found is made durable, since it will be read: it may have been left by a process that never synced it.
-        What is dropped is copied first; where these copies are is given back. Raises `OSError`.
+        What is dropped is copied first; where these copies are is given back. Raises `OSError`: the log can be read
+        all the same, but nothing may be written before `drop_rest` has succeeded.
         """
         self._maps.clear()
-        copies = self._copy_rest(end, aside)
-        self.segments.clear_from(end)
         for start in self.segments.starts:
             if begin < start + self.segment_bytes and start < end:
                 self.segments.file_of(start).sync()
         self.end = self.flushed = end
+        self.has_rest = True
         self.space.begin_at(end)
-        return copies
+        return self.drop_rest(aside)
 
-    def _copy_rest(self, end: int, aside: Aside) -> list[Path]:
-        """Copies of all bytes from `end` on that are not zero, one for each file that has such."""
+    def drop_rest(self, aside: Aside) -> list[Path]:
+        """Clear all bytes behind the end, each file's once there is a copy of it. Raises `OSError`; what was done until
+        then stays done."""
         copies = []
-        for start in self.segments.starts:
-            if start + self.segment_bytes > end:
-                begin = max(start, end)
+        for start in reversed(self.segments.starts):  # whenever this stops, there is no gap
+            if start + self.segment_bytes > self.end:
+                begin = max(start, self.end)
                 copy = aside.copy(self.segments.file_of(start), begin - start, Path("commitlog", f"{begin:020}"))
-                copies += [copy] if copy is not None else []
+                if copy is not None:
+                    copies.append(copy)
+                    _log.warning("what followed the last good record was dropped", log_end=self.end, copy=str(copy))
+                self.segments.clear_from(begin)
+        self.has_rest = False
+        self.space.begin_at(self.end)
         return copies
 
     @property
@@ -143,6 +154,10 @@ class CommitLog:
             space.tell_low()
 
     def _reserve(self, file: File, start: int, end: int) -> None:
+        if self.has_rest:
+            raise StoreFullError(
+                f"no disk space for a copy of what follows the end of the log in {self.segments.folder}"
+            )
         try:
             self.space.reserve(file, start, end)
         except OSError as error:

@@ -117,6 +117,7 @@ class MessageStore(StoreReader):
         self._last_dispatched = (0, 0)  # log offset and store time
         self._flushing_ms = 0
         self._lock: Lock | None = None
+        self._recovery: Recovery | None = None
 
     @classmethod
     def open(
@@ -164,12 +165,13 @@ class MessageStore(StoreReader):
         # Before anything is changed: should recovery be cut short, the next start must not take this for a clean store.
         self._mark_open()
         found = recovery.run(self.checkpoint)
+        self._recovery = recovery
         self._save_damage()
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
-        self.queues.look_on(_QUEUES_AT_START)
+        self._look_at_first()
         self.queues.write_behind()
         self._save_damage()
-        self._note_shortage(self.queues.shortage)
+        self._note_shortage(self.queues.shortage or recovery.drop_rest())
         self.checkpoint.confirm_log_offset = found.last_record
         # What lay behind the end is gone, and has been told of.
         self.checkpoint.logics_log_offset = min(self.checkpoint.logics_log_offset, found.last_record)
@@ -178,6 +180,15 @@ class MessageStore(StoreReader):
         self.writer.store_ms = last_ms
         self.store_clock.begin_at(last_ms)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
+
+    def _look_at_first(self) -> None:
+        """Without room for the copy of a queue that has to be derived anew, the others can be read."""
+        try:
+            self.queues.look_on(_QUEUES_AT_START)
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            _log.error("queues cannot be compared with the log", problem=told(error))
 
     def _mark_open(self) -> None:
         """Make the abort file. What counts is that it is there: on a full disk it may be empty."""
@@ -431,10 +442,11 @@ class MessageStore(StoreReader):
             self.queues.write_behind()
             self.index.write_behind()
             self._save_damage()
+            unfinished = self._recovery.drop_rest() if self.log.has_rest and self._recovery is not None else None
         except OSError as error:
             self._derived_failed("writing to queues or index", error)
         else:
-            self._note_shortage(self.queues.shortage)
+            self._note_shortage(self.queues.shortage or unfinished)
 
     def begin_queue_flush(self, *, is_thorough: bool) -> QueueFlushJob:
         """What to do off the loop after `write_behind`: save the checkpoint, and if thorough sync the queues first."""

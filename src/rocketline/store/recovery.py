@@ -27,6 +27,7 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.damage import Aside, Span
+from rocketline.store.filesystem import is_no_space
 from rocketline.store.queue_ends import UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
 from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
@@ -118,8 +119,11 @@ class Recovery:
         last = derivation.take_all(self._walk(derivation, begin, log.end, last)) or last
         end = stop_of(log, begin if last is None else max(last.log_offset + last.size, begin))
         self._end = end = stop_of(log, self._proven_end(derivation, end, checkpoint))
-        for copy in log.restart(begin, end, self._aside):
-            _log.warning("what followed the last good record was dropped", log_end=end, copy=str(copy))
+        try:
+            log.restart(begin, end, self._aside)
+        except OSError as error:
+            if not is_no_space(error):
+                raise
         for queue in queues.awake:
             queue.truncate(end)
             queue.correct_min(log.start)
@@ -127,6 +131,18 @@ class Recovery:
             self._make_good(queue, known.max_offset)
         queues.begin_checks()
         return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
+
+    def drop_rest(self) -> OSError | None:
+        """Clear what follows the last good record, if that is not done; why it cannot be, if there is no room for a
+        copy. Raises `OSError`."""
+        if self._log.has_rest:
+            try:
+                self._log.drop_rest(self._aside)
+            except OSError as error:
+                if not is_no_space(error):
+                    raise
+                return error
+        return None
 
     def _clean_begin(self, ends: QueueEnds | None) -> tuple[int, Record | None]:
         """Behind the last known record, and that one."""

@@ -202,3 +202,73 @@ def test_start_reads_no_hole_through_a_map(
     catch_up(store)
     assert len(contents(store)) == end > 50
     store.close()
+
+
+# --- starting with damage
+
+
+def torn_store(disk: FaultyFileSystem, clock: FakeClock) -> int:
+    """One that was killed, and has bytes behind the end of its log, in two files; where it ends."""
+    store = open_store(disk, clock)
+    end = fill(store, 3)[-1].log_offset + 160
+    flush_queues(store)
+    die(store)
+    disk.open(LOG).write_at(end, b"torn" * 100)
+    disk.open(LOG.with_name(f"{LOG_BYTES:020}"), size=LOG_BYTES).write_at(0, b"more")
+    return end
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_a_start_without_room_for_a_copy_of_a_torn_end_serves_and_takes_nothing(
+    clock: FakeClock, disk: FaultyFileSystem, at: int
+) -> None:
+    end = torn_store(disk, clock)
+    for _ in range(3):  # as somebody who starts it again and again
+        full(disk, at=at, calls=SPACE_CALLS)
+        store = open_store(disk, clock)
+        assert [one.queue_offset for one in contents(store)] == [0, 1, 2]
+        if store.log.has_rest:
+            with pytest.raises(StoreFullError):
+                fill(store, 1)
+            store.write_behind()
+            assert not store.is_writable
+            assert (disk.read_file(LOG) or b"")[end : end + 400] == b"torn" * 100
+        store.close()
+        disk.heal()
+    store = open_store(disk, clock)
+    assert fill(store, 1)[0].log_offset == end
+    folder = ROOT / "damaged" / "commitlog"
+    copies = [disk.read_file(folder / name) for name in disk.list(folder)]
+    assert sorted(copies, key=str) == [b"more", b"torn" * 100], "once each"
+    store.close()
+
+
+def test_a_store_goes_on_once_there_is_room_for_the_copy(clock: FakeClock, disk: FaultyFileSystem) -> None:
+    end = torn_store(disk, clock)
+    full(disk, calls=SPACE_CALLS)
+    store = open_store(disk, clock)
+    assert not store.is_writable
+    disk.heal()
+    store.write_behind()
+    assert fill(store, 1)[0].log_offset == end
+    die(store)
+    assert [one.queue_offset for one in contents(open_store(disk, clock))] == [0, 1, 2, 3]
+
+
+def test_a_start_without_room_for_a_queue_that_must_be_moved_serves_the_others(
+    clock: FakeClock, disk: FaultyFileSystem
+) -> None:
+    store = open_store(disk, clock)
+    fill(store, 3)
+    fill(store, 3, topic="U")
+    catch_up(store)
+    store.close()
+    disk.open(ROOT / "consumequeue" / "T" / "0" / f"{0:020}").write_at(40, b"garbage")
+    full(disk, calls=["make_folder"])  # the last block went for the abort file
+    store = open_store(disk, clock)
+    assert len(contents(store, "U")) == 3
+    with pytest.raises(OSError, match="No space left"):
+        contents(store)
+    disk.heal()
+    assert len(contents(store)) == 3
+    store.close()
