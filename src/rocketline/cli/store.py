@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -65,7 +64,7 @@ def check(folder: Path, file: Path | None, limit: int, is_json: bool) -> None:
     from rocketline.store.filesystem import DiskFileSystem
     from rocketline.store.inspection.check import check_store
 
-    with _Bar() as bar, _untouched(folder / "lock"):
+    with _Bar() as bar:
         report = _or_refused(lambda: check_store(DiskFileSystem(), SystemClock(), _config(folder, file), bar.tell))
     _print(Output(is_json=is_json), report, limit)
     sys.exit(0 if report.findings.is_clean else 1)
@@ -101,18 +100,6 @@ def repair(folder: Path, file: Path | None, yes: bool, is_json: bool) -> None:
         output.table(("done", "file", "copy"), rows, empty="no damage: nothing was changed")
     _print(output, repaired.after, _REST_MAX)
     sys.exit(0 if repaired.after.findings.is_clean else 1)
-
-
-@contextmanager
-def _untouched(path: Path) -> Iterator[None]:
-    """Whoever takes the lock leaves a trace in its file, by which a broker knows that others have been here. Who only
-    looked need not have it look at everything again."""
-    before = path.stat() if path.exists() else None
-    try:
-        yield
-    finally:
-        if before is not None:
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _shown(root: Path, path: Path | None, is_json: bool) -> Path | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from rocketline.logs import Log
-from rocketline.store.consume_queue import is_gap, record_topic
+from rocketline.store.consume_queue import NO_SIZE, is_gap, record_topic
 from rocketline.store.damage import Span
 from rocketline.store.queue_ends import KnownQueue
 from rocketline.store.segments import OpenFiles, Segments
@@ -126,10 +126,15 @@ class BatchConsumeQueue:
         return self._segments.folder
 
     def lose(self, offset: int, lost: Span) -> None:
-        """The queue went up to `offset`: units need no neighbours, so what it lacks leaves nothing."""
+        """The queue went up to `offset`: units for what it lacks point into damage of the log, which readers pass."""
         _log.error("messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=self.max_offset,
                    count=offset - self.max_offset, log_offset=lost.begin, log_bytes=lost.end - lost.begin)  # fmt: skip
-        self.max_offset = self.next_offset = offset
+        place = max(lost.begin, min(self.max_log_offset, lost.end - 1))
+        size = min(lost.end - place, NO_SIZE - 1)
+        while self.max_offset < offset:
+            messages = min(offset - self.max_offset, BATCH_MESSAGES_MAX)
+            self._append(BatchUnit(place, size, 0, 0, self.max_offset, messages))
+        self.next_offset = offset
 
     def _scan_end(self) -> int:
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]

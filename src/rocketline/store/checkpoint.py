@@ -50,7 +50,14 @@ class Checkpoint:
             return
         if file.size != FILE_BYTES:
             file.truncate(FILE_BYTES)
-        self._saved = file.read_at(0, _FIELDS.size)
+        self._take(file.read_at(0, _FIELDS.size))
+
+    def peek(self) -> None:
+        """Take the numbers of a file that is there and long enough, and leave it as it is. Raises `OSError`."""
+        self._take((self._fs.read_file(self._path) or b"")[: _FIELDS.size])
+
+    def _take(self, data: bytes) -> None:
+        self._saved = data
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -58,7 +65,7 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirm_log_offset,
             self.logics_log_offset,
-        ) = _FIELDS.unpack(self._saved)
+        ) = _FIELDS.unpack(data)
 
     def save(self) -> None:
         """Write the numbers durably, unless they are on disk already. Raises `OSError`, but not for lack of room: the

@@ -172,6 +172,8 @@ def read_batches(
     if not low <= offset < high:
         return _outside(offset, low, high)
     units = queue.units(offset, max(limits.filter_units_max, 1))
+    if not units:  # its files have lost them
+        return ReadResult(ReadStatus.OFFSET_FOUND_NULL, high, low, high)
     result = ReadResult(ReadStatus.NO_MATCHED_MESSAGE, units[0].first, low, high)
     is_in_memory = log.end - units[0].log_offset <= limits.memory_bytes
     count_max = min(max_messages, limits.count_in_memory if is_in_memory else limits.count_on_disk)

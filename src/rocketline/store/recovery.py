@@ -13,6 +13,7 @@ the log only if nothing follows on it; the bytes behind the last good record are
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ _RUN_FIELDS_MAX: Final = 3 * 1024
 """Of the units that wait for their queue."""
 _LOST_FILES_MAX: Final = 1024
 """Units that point further behind the log are damaged."""
+_MENDED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of the log that one reader of damaged units reads: all others wait meanwhile."""
+_NEIGHBOURS_MAX: Final = 200
+"""Units behind those that were read which are looked at, for one that is right."""
 _TOLD_MAX: Final = 5
 """Messages of a damaged stretch that a line names."""
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
@@ -77,6 +82,9 @@ class Recovery:
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
         self._has_expired = False  # the log has lost files since the last clean stop, as it should
+        self._searched: dict[
+            tuple[ConsumeQueue, int], int
+        ] = {}  # how far records were looked for that units should have
         self._synced_end = 0  # a clean stop had so much of the log on disk
         self._end = 0  # where the log ended when all was read
         queues.doctor = self
@@ -396,28 +404,110 @@ class Recovery:
         return record.queue_offset == offset or queue.place_in_files(record.queue_offset) != log_offset
 
     def _mended(self, queue: ConsumeQueue, offset: int, units: bytes, wrong: list[int]) -> bytes:
-        """Find the records of wrong units between those that their neighbours point at, and put the units right."""
-        log, mended = self._log, bytearray(units)
-        before = UNIT.unpack_from(units, (wrong[0] - 1) * UNIT_BYTES) if wrong[0] else queue.unit_in_files(offset - 1)
-        is_known = before is not None and self._is_right(queue, offset + wrong[0] - 1, *before[:2])
-        begin = before[0] if before is not None and is_known else 0
-        name = queue.topic.encode("utf-8", "replace")
-        missing = {offset + number: number for number in wrong}
-        for number in wrong:
-            mended[number * UNIT_BYTES : (number + 1) * UNIT_BYTES] = PRE_BLANK
-        for record in scan(log, max(begin, log.start), log.end, check_crc=False):
-            if record.topic == name and record.queue_id == queue.queue_id and record.queue_offset in missing:
-                unit = UNIT.pack(record.log_offset, record.size, self._codes.of(record, queue.topic))
-                number = missing.pop(record.queue_offset)
-                mended[number * UNIT_BYTES : (number + 1) * UNIT_BYTES] = unit
-                if not missing:
-                    break
-        copy = self._aside.keep(units, queue.folder.relative_to(self._aside.root) / f"units-{offset}")
-        queue.replace(offset, bytes(mended))
-        _log.error("units of a queue did not point at their records and were derived anew", topic=queue.topic,
-                   queue=queue.queue_id, first_offset=offset + wrong[0], count=len(wrong), lost=len(missing),
-                   copy=str(copy))  # fmt: skip
+        """Find the records of wrong units between those that their neighbours point at, and put the units right.
+
+        Raises `OSError`, also if that takes too long for one call: the next one goes on where this stopped.
+        """
+        mended, left, unread = bytearray(units), _MENDED_BYTES_MAX, None
+        for first, end in _runs(wrong):
+            names = range(offset + first, offset + end)
+            at = self._place_before(queue, offset, mended, first)
+            stop = self._place_behind(queue, offset, len(units) // UNIT_BYTES, end, at)
+            begin = max(self._searched.pop((queue, names.start), at), at)
+            found, unread = self._find(queue, names, begin, stop, begin + left)
+            for number in range(first, end):
+                unit = found.get(offset + number)
+                if (
+                    unit is None
+                    and unread is None
+                    and not self._is_lost(UNIT.unpack_from(units, number * UNIT_BYTES)[0])
+                ):
+                    unit = PRE_BLANK
+                mended[number * UNIT_BYTES : (number + 1) * UNIT_BYTES] = (
+                    unit or units[number * UNIT_BYTES :][:UNIT_BYTES]
+                )
+            if unread is not None:
+                self._searched[queue, names.start] = unread
+                break
+            left = max(left - (stop - begin), 0)
+        if mended != units:
+            self._replace(queue, offset, units, bytes(mended))
+        if unread is not None:
+            problem = f"units from {offset + wrong[0]} on of {queue} are damaged: their records are being looked for"
+            raise OSError(errno.EAGAIN, problem, str(queue.folder))
         return bytes(mended)
+
+    def _replace(self, queue: ConsumeQueue, offset: int, units: bytes, mended: bytes) -> None:
+        """Write units that were derived anew. Without room they are derived again by the next who reads them."""
+        numbers = [at // UNIT_BYTES for at in range(0, len(units), UNIT_BYTES) if units[at:][:20] != mended[at:][:20]]
+        lost = sum(mended[number * UNIT_BYTES :][:UNIT_BYTES] == PRE_BLANK for number in numbers)
+        copy = None
+        try:
+            copy = self._aside.keep(units, queue.folder.relative_to(self._aside.root) / f"units-{offset}")
+            queue.replace(offset, mended)
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+        _log.error("units of a queue did not point at their records and were derived anew", topic=queue.topic,
+                   queue=queue.queue_id, first_offset=offset + numbers[0], count=len(numbers), lost=lost,
+                   copy=copy and str(copy))  # fmt: skip
+
+    def _find(
+        self, queue: ConsumeQueue, offsets: range, begin: int, end: int, until: int
+    ) -> tuple[dict[int, bytes], int | None]:
+        """The units of those messages whose records lie between `begin` and `end`; and where the reading stopped if it
+        came as far as `until`, None if all was read."""
+        found, name = dict[int, bytes](), queue.topic.encode("utf-8", "replace")
+        for record in self._records(begin, end):
+            if record.log_offset >= until:
+                return found, record.log_offset
+            if record.topic == name and record.queue_id == queue.queue_id and record.queue_offset in offsets:
+                unit = UNIT.pack(record.log_offset, record.size, self._codes.of(record, queue.topic))
+                found[record.queue_offset] = unit
+                if len(found) == len(offsets):
+                    break
+        return found, None
+
+    def _records(self, begin: int, end: int) -> Iterator[Record]:
+        """All records between two positions of a log whose end is known; damage between them is noted."""
+        log, position, last = self._log, begin, None
+        while True:
+            for last in scan(log, position, end, check_crc=False):
+                yield last
+                position = last.log_offset + last.size
+            stop = stop_of(log, position)
+            found = next_record(log, stop, end, check_crc=True, after=last) if stop < end else None
+            if found is None:
+                return
+            self._note_damage(stop, found, self._remains(stop, found))
+            position = found
+
+    def _place_before(self, queue: ConsumeQueue, offset: int, units: bytes | bytearray, first: int) -> int:
+        """Where the record of the last message before `first` of these units lies, or the log begins."""
+        for number in range(first - 1, -2, -1):
+            unit = UNIT.unpack_from(units, number * UNIT_BYTES) if number >= 0 else queue.unit_in_files(offset - 1)
+            if unit is not None and unit[1] != NO_SIZE and self._is_right(queue, offset + number, *unit[:2]):
+                return int(max(unit[0], self._log.start))
+        return self._log.start
+
+    def _place_behind(self, queue: ConsumeQueue, offset: int, count: int, end: int, begin: int) -> int:
+        """Where the record of the next message behind the wrong ones, and behind `begin`, lies, or the log ends."""
+        for number in range(end, count + _NEIGHBOURS_MAX):
+            unit = queue.unit_in_files(offset + number)
+            if unit is None:
+                break
+            if unit[1] != NO_SIZE and unit[0] > begin and self._is_right(queue, offset + number, *unit[:2]):
+                return unit[0]
+        return self._log.end
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Those that follow on each other, as the first and the one behind the last."""
+    begin = 0
+    for at in range(1, len(numbers) + 1):
+        if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
+            yield numbers[begin], numbers[at - 1] + 1
+            begin = at
 
 
 class _Run:
@@ -573,10 +663,10 @@ class _Derivation:
         return end
 
 
-def _told(records: list[Record]) -> str | None:
+def _told(records: list[Record]) -> str:
     """Which messages these are."""
     places = [f"{one.topic.decode('utf-8', 'replace')}/{one.queue_id} offset {one.queue_offset}" for one in records]
-    return ", ".join(places[:_TOLD_MAX]) + (" …" if len(places) > _TOLD_MAX else "") if places else None
+    return ", ".join(places[:_TOLD_MAX]) + (" …" if len(places) > _TOLD_MAX else "") or "unknown"
 
 
 def _check_end(log: CommitLog, checkpoint: Checkpoint, ends: QueueEnds | None) -> None:

@@ -76,6 +76,8 @@ class StoreReader:
         if isinstance(queue, BatchConsumeQueue):
             while queue.min_offset <= queue_offset < queue.max_offset and len(found) < count:
                 batches = queue.units(queue_offset, count - len(found))
+                if not batches:
+                    break
                 found += [unit[:3] for unit in batches]
                 queue_offset = batches[-1].end
             return found

@@ -111,6 +111,14 @@ def test_checking_changes_nothing(files: MemoryFileSystem, clock: FakeClock) -> 
     assert [files.read_file(path) for path in paths] == before
 
 
+def test_a_checkpoint_that_is_too_long_is_named_and_left_as_it_is(files: MemoryFileSystem, clock: FakeClock) -> None:
+    filled(files, clock)
+    data = (files.read_file(ROOT / "checkpoint") or b"") + b"more"
+    files.write_file(ROOT / "checkpoint", data)
+    assert [one.problem for one in check(files).findings.kept] == ["4100 bytes where 4096 are expected"]
+    assert files.read_file(ROOT / "checkpoint") == data
+
+
 def test_a_damaged_record_is_named_with_its_place(files: MemoryFileSystem, clock: FakeClock) -> None:
     filled(files, clock)
     store = opened(files, clock)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from rocketline.model.message import StoredMessage
+from rocketline.store import recovery
+from rocketline.store.commit_log import CommitLog
+from rocketline.store.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
 from rocketline.store.damage import read_spans
 from rocketline.store.inspection.check import check_store
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.record_scan import Record, scan
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem
 from stores import (
     BATCHED,
     LOG_BYTES,
@@ -32,6 +38,7 @@ from stores import open_store as opened
 
 BIG = {"mapped_file_size_commit_log": 1 << 16}
 BODY_AT = 95
+QUEUE = ROOT / "consumequeue" / "T" / "0" / f"{0:020}"
 DAMAGE = ROOT / "damage.json"
 UNITS_WRITTEN = (True, False)
 
@@ -352,3 +359,102 @@ def test_damage_that_is_found_while_the_broker_runs_is_remembered(files: MemoryF
     store.write_behind()
     assert list(store.log.damage) == [(320, 480)] == read_spans(files, DAMAGE)
     die(store)
+
+
+# --- queues that lack units
+
+
+def test_lost_batches_have_a_unit_that_points_into_the_damage(
+    files: MemoryFileSystem, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The queue's files are lost as well: only the last clean stop knows how long it was."""
+    store = opened(files, clock, **BIG)
+    sent = [store.append(inner_batch(3)) for _ in range(4)]
+    fill(store, 3)
+    catch_up(store)
+    store.close()
+    crush(files, sent[-1].log_offset)
+    files.remove_tree(ROOT / "batchconsumequeue" / BATCHED / "0")
+    for is_first in (True, False):
+        store = opened(files, clock, **BIG)
+        assert store.max_offset(BATCHED, 0) == 12
+        result = store.read(BATCHED, 0, 9, 10, None)
+        assert (result.next_offset, result.message_count) == (12, 0)
+        assert len(store.units(BATCHED, 0, 0, 100)) == 4
+        assert ("queue is derived anew" in caplog.text) is is_first
+        caplog.clear()
+        store.close()
+    store = opened(files, clock, **BIG)
+    assert store.append(inner_batch(3)).queue_offset == 12
+    assert store.read(BATCHED, 0, 6, 100, None).message_count == 6
+    store.close()
+
+
+WIDE = {"mapped_file_size_commit_log": 1 << 18, "mapped_file_size_consume_queue": 1000 * 20}
+GARBAGE = UNIT.pack(77, 160, 5)
+
+
+def with_wrong_units(
+    files: MemoryFileSystem, clock: FakeClock, *offsets: int
+) -> tuple[MessageStore, list[StoredMessage]]:
+    store = opened(files, clock, **WIDE)
+    sent = fill(store, 700)
+    catch_up(store)
+    store.close()
+    file = files.open(QUEUE)
+    for offset in offsets:
+        file.write_at(offset * UNIT_BYTES, GARBAGE)
+    return opened(files, clock, **WIDE), sent
+
+
+def test_records_behind_unknown_damage_are_found_for_their_units(files: MemoryFileSystem, clock: FakeClock) -> None:
+    store, sent = with_wrong_units(files, clock, *range(400, 421))
+    crush(files, sent[410].log_offset)
+    result = store.read("T", 0, 390, 40, None)
+    assert (result.next_offset, result.message_count) == (430, 39)
+    assert store.read("T", 0, 420, 1, None).message_count == 1
+    store.close()
+
+
+def test_records_of_wrong_units_are_looked_for_between_their_neighbours(
+    files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[int, int]] = []
+
+    def counting(log: CommitLog, position: int, end: int, **how: bool) -> Iterator[Record]:
+        read.append((position, end))
+        return scan(log, position, end, **how)
+
+    store, sent = with_wrong_units(files, clock, 400, 420)
+    monkeypatch.setattr(recovery, "scan", counting)
+    assert store.read("T", 0, 390, 40, None).message_count == 40
+    assert read == [(sent[number - 1].log_offset, sent[number + 1].log_offset) for number in (400, 420)]
+    store.close()
+
+
+def test_a_long_search_is_parted_and_gives_up_nothing(
+    files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "_MENDED_BYTES_MAX", 1000)
+    store, _ = with_wrong_units(files, clock, *range(400, 421))
+    for _ in range(21 * 160 // 1000):
+        with pytest.raises(OSError, match="their records are being looked for"):
+            store.read("T", 0, 390, 40, None)
+        assert PRE_BLANK not in (files.read_file(QUEUE) or b"")
+    assert store.read("T", 0, 390, 40, None).message_count == 40
+    store.close()
+
+
+def test_wrong_units_are_read_right_without_room_to_write_them(files: MemoryFileSystem, clock: FakeClock) -> None:
+    disk = FaultyFileSystem(clock)
+    store = opened(disk, clock, **WIDE)
+    fill(store, 700)
+    catch_up(store)
+    store.close()
+    disk.open(QUEUE).write_at(400 * UNIT_BYTES, GARBAGE)
+    store = opened(disk, clock, **WIDE)
+    disk.fail(at=1, calls=SPACE_CALLS, error=errno.ENOSPC, lasting=True)
+    assert store.read("T", 0, 390, 40, None).message_count == 40
+    disk.heal()
+    assert (disk.read_file(QUEUE) or b"")[8000:8020] == GARBAGE
+    store.close()

@@ -200,8 +200,7 @@ class CheckpointCheck:
         if (size := fs.size_of(path)) != FILE_BYTES:
             self._tell(f"{size} bytes where {FILE_BYTES} are expected")
         if size >= FILE_BYTES:
-            self.checkpoint.load()
-            self.checkpoint.close()
+            self.checkpoint.peek()
 
     def compare(self, walk: LogWalk) -> tuple[int, str]:
         """With the log: where this must end at least, and which field says so."""
