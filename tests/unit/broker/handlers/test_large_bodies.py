@@ -65,6 +65,7 @@ class Scene:
                 kept.settings,
                 kept.clock,
                 self.work,
+                kept.log,
             ),
             TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, kept.settings, self.work, kept.log),
             GroupHandlers(kept.groups, kept.offsets, kept.stats, kept.settings, self.work, kept.log),
