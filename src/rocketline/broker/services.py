@@ -61,6 +61,7 @@ class Services:
             on_order_topics=kept.topics.mark_ordered,
         )
         kept.topics.on_change = self.name_servers.register_topics
+        kept.stats.call_soon = asyncio.get_running_loop().call_soon
         self.routes = Routes(self.name_servers.ask, clock=clock, log=log)
 
     async def __aenter__(self) -> Services:

@@ -8,7 +8,8 @@ them, and hooks for others to count them. Differs: nothing is logged every minut
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.broker.system_topics import system_topics
 from rocketline.broker.throughput import DayTotals, PutTimes, Throughput
 from rocketline.clock import Clock
-from rocketline.model.counters import MINUTE, SPANS, Counter, sample
+from rocketline.model.counters import MINUTE, SPANS, Counter, Span, sample
 from rocketline.model.names import SCHEDULE_TOPIC, is_system_topic
 from rocketline.net.server import ChannelEvent
 from rocketline.settings import Settings
@@ -60,6 +61,13 @@ _OF_BROKER = frozenset({
     CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, CHANNEL_ACTIVITY,
 })  # fmt: skip
 """These have a key or four, however many topics and groups there are, and some are asked for since the start."""
+QUEUES_MAX = 100_000
+"""Queues that are put into, and that groups read, whose figures are kept: 160 MB, 1.6 KB each. What is put into others,
+or read by others, counts for the whole broker only."""
+COUNTERS_MAX = 4 * QUEUES_MAX
+"""In all; those that count no queue among them."""
+SAMPLED_A_TURN = 2_000
+"""Counters: a millisecond."""
 _IDLE_SCAN_S = 600
 _IDLE_MIN_LOWEST, _IDLE_MIN_INSTEAD = 10, 30
 """In minutes: a counter that is scanned every ten must have been idle for longer, or for the second number."""
@@ -137,6 +145,12 @@ class BrokerStats:
         self._unsettled_puts: list[_Tally] = []
         self._unsettled_gets: list[_GetTally] = []
         self._throughput = Throughput()
+        self._others: dict[tuple[str, str], _GetTally] = {}
+        """Of all queues that are too many."""
+        self._due: deque[tuple[Iterator[Counter], Span, int]] = deque()
+        """What is left to be sampled, for which span and time."""
+        self.call_soon: Callable[[Callable[[], None]], object] = lambda action: action()
+        """Has an action done in a later turn of the loop; without a loop, at once."""
         self._seconds = 0
         self.put_times = PutTimes()
         self.put_days, self.get_days = DayTotals(), DayTotals()
@@ -259,19 +273,32 @@ class BrokerStats:
     # --- keeping
 
     def tick(self) -> None:
-        """Take the samples that are due. To be called every second."""
+        """Take the samples that are due, some a turn of the loop. To be called every second."""
         self._seconds += 1
+        is_at_it = bool(self._due)
         now_ms = int(self._clock.monotonic() * 1000)
         self.throughput.sample(now_ms)
         for span in SPANS:
             if self._seconds % span.every_s == 0:
-                sample(itertools.chain.from_iterable(map(dict.values, self._counters.values())), span, now_ms)
+                counters = list(itertools.chain.from_iterable(map(dict.values, self._counters.values())))
+                self._due.append((iter(counters), span, now_ms))
+        if self._due and not is_at_it:
+            self._sample_some()
         if self._seconds % 60 == 0:
             self.put_times.turn()
         if self._seconds % _IDLE_SCAN_S == 0:
             self._forget_idle(now_ms)
         self.put_days.turn(self._clock.wall_ms(), self.put_total)
         self.get_days.turn(self._clock.wall_ms(), self.get_total)
+
+    def _sample_some(self) -> None:
+        counters, span, now_ms = self._due[0]
+        some = list(itertools.islice(counters, SAMPLED_A_TURN))
+        sample(some, span, now_ms)
+        if len(some) < SAMPLED_A_TURN:
+            self._due.popleft()
+        if self._due:
+            self.call_soon(self._sample_some)
 
     def forget_topics(self, topics: AbstractSet[str]) -> Steps[None]:
         """Drop the counters of topics that were deleted. Java: onTopicDeleted."""
@@ -336,10 +363,27 @@ class BrokerStats:
         counters = self._counters[stat]
         counter = counters.get(key)
         if counter is None:
-            counter = counters[key] = Counter()
+            counter = Counter()
+            if stat in _OF_BROKER or sum(map(len, self._counters.values())) < COUNTERS_MAX:
+                counters[key] = counter
         return counter
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._puts) + len(self._gets) >= QUEUES_MAX
+
+    def _of_others(self, topic: str, all_topics: str, without_system: str) -> _GetTally:
+        """The tally of queues that have none of their own: it counts for the whole broker only."""
+        brokers = self._of_broker(topic, all_topics, without_system)
+        key = all_topics, without_system if len(brokers) > 1 else ""
+        tally = self._others.get(key)
+        if tally is None:
+            tally = self._others[key] = _GetTally([], [], Counter(), brokers)
+        return tally
+
     def _puts_of(self, topic: str, queue_id: int) -> _Tally:
+        if self._is_full:
+            return self._of_others(topic, BROKER_PUT_NUMS, BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC)
         nums, sizes = [self._counter(TOPIC_PUT_NUMS, topic)], [self._counter(TOPIC_PUT_SIZE, topic)]
         if topic == SCHEDULE_TOPIC:  # a queue is a delay level there; Java counts no other topic's queues
             nums.append(self._counter(QUEUE_PUT_NUMS, f"{topic}@{queue_id}"))
@@ -350,6 +394,8 @@ class BrokerStats:
         return tally
 
     def _gets_of(self, group: str, topic: str, queue_id: int) -> _GetTally:
+        if self._is_full:
+            return self._of_others(topic, BROKER_GET_NUMS, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC)
         of_group = f"{topic}@{group}"
         nums, sizes = [self._counter(GROUP_GET_NUMS, of_group)], [self._counter(GROUP_GET_SIZE, of_group)]
         if topic == SCHEDULE_TOPIC:

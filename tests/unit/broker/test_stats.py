@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from broker_clients import broker_settings
+from effort import calls_of
 from long_steps import outcome
-from rocketline.broker.stats import BrokerStats, LastRead
+from rocketline.broker.stats import COUNTERS_MAX, QUEUES_MAX, SAMPLED_A_TURN, BrokerStats, LastRead
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.net.server import ChannelEvent
 from rocketline.testing.fake_clock import FakeClock
@@ -255,3 +258,44 @@ def test_totals_of_the_day_are_noted_at_midnight(clock: FakeClock) -> None:
     clock.advance(24 * 3600)
     stats.tick()
     assert (stats.put_days.yesterday_morning, stats.put_days.today_morning) == (0, 3)
+
+
+def test_many_counters_are_sampled_some_a_turn(clock: FakeClock) -> None:
+    stats = stats_on(clock)
+    for number in range(5_000):
+        stats.put(f"T{number}", 0, 10, 100)
+    turns: list[Callable[[], None]] = []
+    stats.call_soon = turns.append
+    pass_seconds(stats, clock, 10)
+    assert len(turns) == 1
+    done = 0
+    for turn in turns:
+        assert calls_of(turn) < 20 * SAMPLED_A_TURN
+        done += 1
+        if done == 2:
+            pass_seconds(stats, clock, 10)
+            assert len(turns) == 3, "the next samples wait for their turn, too"
+    assert done == 2 * (15_002 // SAMPLED_A_TURN + 1) - 1
+    assert stats.put_tps("T0") == stats.put_tps("T4999") == 0.5
+
+
+def test_figures_of_queues_have_a_bound_and_those_of_the_broker_count_all(clock: FakeClock) -> None:
+    stats = stats_on(clock)
+    for number in range(QUEUES_MAX + 1_000):
+        stats.get(f"G{number}", "T", 0, 2, 100, fall_bytes=1)
+        stats.put("T", 0, 1, 10)
+    stats.put("U", 0, 1, 10)
+    stats.put(SCHEDULE_TOPIC, 1, 1, 10)
+    pass_seconds(stats, clock, 10)
+    assert stats.data("GROUP_GET_NUMS", f"T@G{QUEUES_MAX - 2}") is not None
+    assert stats.data("GROUP_GET_NUMS", f"T@G{QUEUES_MAX - 1}") is None
+    assert stats.data("TOPIC_PUT_NUMS", "U") is None
+    assert len(stats.fall_bytes) == QUEUES_MAX - 1
+    assert (stats.get_total, stats.put_total) == (2 * (QUEUES_MAX + 1_000), QUEUES_MAX + 1_000 + 1)
+    assert minute(stats, "BROKER_PUT_NUMS", CLUSTER).sum == QUEUES_MAX + 1_000 + 2
+    outcome(stats.forget_groups({"G7"}))
+    stats.put("U", 0, 1, 10)
+    assert stats.data("TOPIC_PUT_NUMS", "U") is not None
+    for number in range(COUNTERS_MAX):
+        stats.add("SNDBCK_PUT_NUMS", f"T@{number}", 1)
+    assert sum(map(len, stats._counters.values())) <= COUNTERS_MAX
