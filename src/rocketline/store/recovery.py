@@ -416,16 +416,11 @@ class Recovery:
             begin = max(self._searched.pop((queue, names.start), at), at)
             found, unread = self._find(queue, names, begin, stop, begin + left)
             for number in range(first, end):
-                unit = found.get(offset + number)
-                if (
-                    unit is None
-                    and unread is None
-                    and not self._is_lost(UNIT.unpack_from(units, number * UNIT_BYTES)[0])
-                ):
-                    unit = PRE_BLANK
-                mended[number * UNIT_BYTES : (number + 1) * UNIT_BYTES] = (
-                    unit or units[number * UNIT_BYTES :][:UNIT_BYTES]
-                )
+                here = slice(number * UNIT_BYTES, (number + 1) * UNIT_BYTES)
+                if (unit := found.get(offset + number)) is not None:
+                    mended[here] = unit
+                elif unread is None and not self._is_lost(UNIT.unpack(units[here])[0]):
+                    mended[here] = self._lost_unit(at, stop)
             if unread is not None:
                 self._searched[queue, names.start] = unread
                 break
@@ -437,10 +432,19 @@ class Recovery:
             raise OSError(errno.EAGAIN, problem, str(queue.folder))
         return bytes(mended)
 
+    def _lost_unit(self, begin: int, end: int) -> bytes:
+        """For a message whose record is not between two positions: damage there has taken it."""
+        span = self._log.damage.first_in(begin, end)
+        if span is None:
+            return PRE_BLANK
+        place = max(span.begin, begin)
+        return UNIT.pack(place, min(span.end - place, NO_SIZE - 1), 0)
+
     def _replace(self, queue: ConsumeQueue, offset: int, units: bytes, mended: bytes) -> None:
         """Write units that were derived anew. Without room they are derived again by the next who reads them."""
-        numbers = [at // UNIT_BYTES for at in range(0, len(units), UNIT_BYTES) if units[at:][:20] != mended[at:][:20]]
-        lost = sum(mended[number * UNIT_BYTES :][:UNIT_BYTES] == PRE_BLANK for number in numbers)
+        pairs = enumerate(zip(UNIT.iter_unpack(units), UNIT.iter_unpack(mended), strict=True))
+        changed = [(number, unit) for number, (before, unit) in pairs if unit != before]
+        lost = sum(size == NO_SIZE or self._is_lost(place) for _, (place, size, _) in changed)
         copy = None
         try:
             copy = self._aside.keep(units, queue.folder.relative_to(self._aside.root) / f"units-{offset}")
@@ -449,7 +453,7 @@ class Recovery:
             if not is_no_space(error):
                 raise
         _log.error("units of a queue did not point at their records and were derived anew", topic=queue.topic,
-                   queue=queue.queue_id, first_offset=offset + numbers[0], count=len(numbers), lost=lost,
+                   queue=queue.queue_id, first_offset=offset + changed[0][0], count=len(changed), lost=lost,
                    copy=copy and str(copy))  # fmt: skip
 
     def _find(
@@ -469,18 +473,19 @@ class Recovery:
         return found, None
 
     def _records(self, begin: int, end: int) -> Iterator[Record]:
-        """All records between two positions of a log whose end is known; damage between them is noted."""
+        """All records from one to the next of these positions, where others begin or the log ends; damage between them
+        is noted."""
         log, position, last = self._log, begin, None
         while True:
             for last in scan(log, position, end, check_crc=False):
                 yield last
                 position = last.log_offset + last.size
             stop = stop_of(log, position)
-            found = next_record(log, stop, end, check_crc=True, after=last) if stop < end else None
-            if found is None:
+            if stop >= end:
                 return
-            self._note_damage(stop, found, self._remains(stop, found))
-            position = found
+            found = next_record(log, stop, end, check_crc=True, after=last)
+            position = end if found is None else found
+            self._note_damage(stop, position, self._remains(stop, position))
 
     def _place_before(self, queue: ConsumeQueue, offset: int, units: bytes | bytearray, first: int) -> int:
         """Where the record of the last message before `first` of these units lies, or the log begins."""

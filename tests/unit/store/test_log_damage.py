@@ -413,6 +413,22 @@ def test_records_behind_unknown_damage_are_found_for_their_units(files: MemoryFi
     result = store.read("T", 0, 390, 40, None)
     assert (result.next_offset, result.message_count) == (430, 39)
     assert store.read("T", 0, 420, 1, None).message_count == 1
+    assert PRE_BLANK not in (files.read_file(QUEUE) or b""), "it would stand for all that is before it"
+    store.close()
+    store = opened(files, clock, **WIDE)
+    assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (0, 700)
+    store.close()
+
+
+def test_the_unit_of_a_damaged_record_stays(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """It points where the record was, and the damage is known from then on."""
+    store, sent = with_wrong_units(files, clock)
+    crush(files, sent[410].log_offset)
+    before = files.read_file(QUEUE)
+    result = store.read("T", 0, 400, 20, None)
+    assert (result.next_offset, result.message_count) == (420, 19)
+    assert files.read_file(QUEUE) == before
+    assert list(store.log.damage) == [(sent[410].log_offset, sent[411].log_offset)]
     store.close()
 
 
