@@ -379,7 +379,7 @@ async def test_one_connection_has_a_bound_of_consumer_groups(scene: Scene, monke
     assert scene.ask(other, heartbeat("d", consumer("g3", "T"))).code == 0
 
 
-@pytest.mark.parametrize(("client_id", "producer"), [("c" * 256, "p"), ("c", "p" * 256)])
+@pytest.mark.parametrize(("client_id", "producer"), [("c" * 256, "p"), ("c", "p" * 256)], ids=["client", "producer"])
 async def test_names_that_no_client_has_are_not_kept(scene: Scene, client_id: str, producer: str) -> None:
     member, _ = scene.channel()
     with pytest.raises(RemoteProtocolError, match="a name of 256 characters"):
