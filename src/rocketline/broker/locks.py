@@ -52,11 +52,16 @@ class QueueLocks:
             lock = locks.get(queue)
             if not self._has_room_for(queue, lock, owner):
                 continue
-            if lock is None or lock.client_id == client_id or _is_expired(lock, now_s):
-                self._count_one(lock, -1)
+            if lock is None:
                 locks[queue] = _Lock(client_id, now_s, owner)
-                self._count_one(locks[queue], 1)
-                held.append(queue)
+                self._add(owner, 1)
+            elif lock.client_id == client_id or _is_expired(lock, now_s):
+                self._add(lock.owner, -1)
+                self._add(owner, 1)
+                lock.client_id, lock.taken_s, lock.owner = client_id, now_s, owner
+            else:
+                continue
+            held.append(queue)
         if locks:
             self._locks[group] = locks
         return held
@@ -68,12 +73,13 @@ class QueueLocks:
             return False
         return len(queue.topic) <= _NAME_MAX and len(queue.broker_name) <= _NAME_MAX
 
-    def _count_one(self, lock: _Lock | None, more: int) -> None:
-        if lock is not None:
-            self._count += more
-            self._count_of[lock.owner] += more
-            if not self._count_of[lock.owner]:
-                del self._count_of[lock.owner]
+    def _add(self, owner: Hashable, more: int) -> None:
+        self._count += more
+        count = self._count_of[owner] + more
+        if count:
+            self._count_of[owner] = count
+        else:
+            del self._count_of[owner]
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Let go of those that are the client's own."""
@@ -85,7 +91,7 @@ class QueueLocks:
 
     def _forget(self, group: str, queue: MessageQueue) -> None:
         locks = self._locks[group]
-        self._count_one(locks.pop(queue), -1)
+        self._add(locks.pop(queue).owner, -1)
         if not locks:
             del self._locks[group]
 
