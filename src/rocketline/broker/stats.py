@@ -292,11 +292,14 @@ class BrokerStats:
         self.get_days.turn(self._clock.wall_ms(), self.get_total)
 
     def _sample_some(self) -> None:
-        counters, span, now_ms = self._due[0]
-        some = list(itertools.islice(counters, SAMPLED_A_TURN))
-        sample(some, span, now_ms)
-        if len(some) < SAMPLED_A_TURN:
-            self._due.popleft()
+        left = SAMPLED_A_TURN
+        while self._due and left:
+            counters, span, now_ms = self._due[0]
+            some = list(itertools.islice(counters, left))
+            sample(some, span, now_ms)
+            if len(some) < left:
+                self._due.popleft()
+            left -= len(some)
         if self._due:
             self.call_soon(self._sample_some)
 
