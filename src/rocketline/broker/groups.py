@@ -9,6 +9,7 @@ from typing import Final
 
 from rocketline.broker.attributes import GROUP_ATTRIBUTES, altered
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import Steps
 from rocketline.broker.saved_table import SavedTable
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError
@@ -116,7 +117,7 @@ class GroupTable:
         """As they are now, and will be: whoever takes a rest while looking through them looks through a copy."""
         return self._table.entries
 
-    def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, SubscriptionGroupConfig]:
+    def page(self, seen_version: str | None, first: int | None, size: int) -> Steps[dict[str, SubscriptionGroupConfig]]:
         """See `SavedTable.page`."""
         return self._table.page(seen_version, first, size)
 

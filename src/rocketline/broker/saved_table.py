@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from rocketline.broker.long_work import Steps, each_with_pause
 from rocketline.clock import Clock
 from rocketline.errors import CorruptStoreError, RemoteProtocolError
 from rocketline.model.topic_config import DataVersion
@@ -19,6 +22,8 @@ from rocketline.wire.bodies.codec import from_value, to_value
 Config = TypeVar("Config")
 
 _LINE: Final = "\n\t"
+_SORTED_A_STEP: Final = 2_000
+"""Names: a millisecond or two."""
 _FOLD_SHARE: Final = 2
 """The table is written when its journal has grown to one part of so many of it: so a change costs a few times what it
 says, however large the table is."""
@@ -62,6 +67,7 @@ class SavedTable(Generic[Config]):
         self._is_written = saved is not None
         """Some version of it is in a file, which the next change can go on from."""
         self._folded_s = clock.monotonic()
+        self._order = -1, list[str]()  # a version, and the names that it had
         self._lent_version = self._begun_version = 0  # of the last entry that was lent, and of the last save
         self._replay(None if saved is None else to_value(saved))
 
@@ -173,14 +179,24 @@ class SavedTable(Generic[Config]):
 
     # --- pages
 
-    def page(self, seen_version: str | None, first: int | None, size: int) -> dict[str, Config]:
+    def page(self, seen_version: str | None, first: int | None, size: int) -> Steps[dict[str, Config]]:
         """One page in the order of names. It is the first page if the table is no longer the one that was seen.
 
         `seen_version` is the data version, as JSON, that came with the page before.
         """
-        names = sorted(self.entries)
         start = max(0, first or 0) if self._is_current(seen_version) else 0
-        return {name: self.entries[name] for name in names[start : start + max(0, size)]}
+        names = yield from self._in_order()
+        found = ((name, self.entries.get(name)) for name in names[start : start + max(0, size)])
+        return {name: config for name, config in found if config is not None}
+
+    def _in_order(self) -> Steps[list[str]]:
+        """All names as they were when this began, sorted; the same until the next change."""
+        version, names = self._order
+        if version != self.version:
+            version = self.version
+            names = yield from sorted_in_steps(self.entries)
+            self._order = version, names
+        return names
 
     def _is_current(self, seen_version: str | None) -> bool:
         if not seen_version or not seen_version.strip():
@@ -197,6 +213,23 @@ def _merged(
     """A map of maps in which these have changed; one that is empty then is left out."""
     changed = {name: _change(dict(table.get(name, {})), some) if some else None for name, some in changes.items()}
     return _change(dict(table), {name: inner or None for name, inner in changed.items()})
+
+
+def sorted_in_steps(names: Iterable[str]) -> Steps[list[str]]:
+    """Hundreds of thousands of them: runs of some thousands at first, which are merged then."""
+    left, runs = iter(list(names)), list[list[str]]()
+    while run := sorted(islice(left, _SORTED_A_STEP)):
+        runs.append(run)
+        if len(run) == _SORTED_A_STEP:
+            yield
+    if len(runs) <= 1:
+        return runs[0] if runs else []
+    merged: list[str] = []
+    for name, is_step in each_with_pause(heapq.merge(*runs), _SORTED_A_STEP):
+        merged.append(name)
+        if is_step:
+            yield
+    return merged
 
 
 def _change(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

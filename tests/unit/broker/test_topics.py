@@ -7,6 +7,8 @@ import itertools
 
 import pytest
 
+from effort import calls_by_step
+from long_steps import counted, outcome
 from rocketline.broker.topics import SavedTopics, retry_topic
 from rocketline.errors import CorruptStoreError, RemoteProtocolError
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -323,7 +325,7 @@ def test_pages_together_are_the_whole_table_in_the_order_of_names() -> None:
     topics = SavedTables().topics
     topics.ensure([TopicConfig(f"T{number}") for number in range(10)])
     seen, names = encode(topics.data_version).decode(), list[str]()
-    while page := topics.page(seen, len(names), 7):
+    while page := outcome(topics.page(seen, len(names), 7)):
         names += page
     assert names == sorted(topics.all())
 
@@ -331,11 +333,24 @@ def test_pages_together_are_the_whole_table_in_the_order_of_names() -> None:
 @pytest.mark.parametrize("seen", [None, "", " ", '{"counter":99}', "nonsense"])
 def test_page_of_another_version_is_the_first_page(seen: str | None) -> None:
     topics = SavedTables().topics
-    assert list(topics.page(seen, 5, 3)) == sorted(topics.all())[:3]
+    assert list(outcome(topics.page(seen, 5, 3))) == sorted(topics.all())[:3]
 
 
 @pytest.mark.parametrize(("first", "size"), [(10_000, 5), (-5, 0), (0, -1)])
 def test_page_outside_of_the_table_is_empty(first: int, size: int) -> None:
     topics = SavedTables().topics
     seen = encode(topics.data_version).decode()
-    assert topics.page(seen, first, size) == {}
+    assert outcome(topics.page(seen, first, size)) == {}
+
+
+def test_names_of_many_topics_are_sorted_some_at_a_time_and_once_for_each_change() -> None:
+    topics = SavedTables().topics
+    topics.update(*[TopicConfig(f"t{number * 7919 % 50_000}") for number in range(50_000)])
+    steps = topics.page(None, 0, 100)
+    page, efforts = calls_by_step(steps)
+    assert list(page) == sorted(topics.all())[:100]
+    assert max(efforts) < 25_000
+    assert len(efforts) >= 25
+    assert counted(topics.page(None, 0, 100)) == (page, 0)
+    topics.update(TopicConfig("a"))
+    assert next(iter(outcome(topics.page(None, 0, 100)))) == sorted(topics.all())[0]

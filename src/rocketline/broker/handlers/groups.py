@@ -100,20 +100,22 @@ class GroupHandlers:
         return response(ResponseCode.SUCCESS)
 
     def _get_all(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._all(request))
+
+    def _all(self, request: Command) -> Steps[Command]:
         asked = headers.read(headers.GetAllSubscriptionGroupRequestHeader, request.ext)
         config = self._settings.value
-        table = dict(self._groups.all())
-        header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(table))
-        forbidden = self._groups.forbidden
+        header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(self._groups.all()))
+        data_version, forbidden = self._groups.data_version, self._groups.forbidden
         if config.enable_split_metadata and request.ext.keys() & {"groupSeq", "dataVersion", "maxGroupNum"}:
             size_max = config.split_metadata_size
             size = size_max if asked.max_group_num is None else min(size_max, asked.max_group_num)
-            table = self._groups.page(asked.data_version, asked.group_seq, size)
-            forbidden = {group: topics for group, topics in forbidden.items() if group in table}
-        body = SubscriptionGroupTable(
-            self._groups.data_version, {group: dict(topics) for group, topics in forbidden.items()}, table
-        )
-        return self._work.begin(channel, request, answered(body, headers.encode(header)))
+            table = yield from self._groups.page(asked.data_version, asked.group_seq, size)
+            forbidden = {group: forbidden[group] for group in table if group in forbidden}
+        else:
+            table = dict(self._groups.all())
+        body = SubscriptionGroupTable(data_version, {group: dict(topics) for group, topics in forbidden.items()}, table)
+        return (yield from answered(body, headers.encode(header)))
 
     def _get(self, channel: Channel, request: Command) -> Command:
         """Like most questions about a group, this one makes it, if the settings allow that."""

@@ -6,8 +6,11 @@ which only those with a filter bit map are. Differs: one answer has at most 10,0
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.long_work import LongWork, answered
+from rocketline.broker.long_work import LongWork, Steps, answered_with, each_with_pause
 from rocketline.model.subscription import SubscriptionData
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
@@ -18,6 +21,7 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
 _ENTRIES_MAX = 10_000
+_ENTRIES_A_STEP = 500
 
 
 class QueueInspectionHandlers:
@@ -43,11 +47,10 @@ class QueueInspectionHandlers:
         dump = ConsumeQueueDump(
             subscription_data=subscription,
             filter_data=filter_data,
-            queue_data=[ConsumeQueueData(log_offset, size, tags_code) for log_offset, size, tags_code in units],
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
         )
-        return self._work.begin(channel, request, answered(dump))
+        return self._work.begin(channel, request, answered_with(_filled(dump, units)))
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
         """What the group subscribes to, and the text of its SQL filter: null, as there are none."""
@@ -55,3 +58,12 @@ class QueueInspectionHandlers:
             return None, None
         subscription = self._consumers.subscription(group, topic)
         return subscription, f"{group}@{topic} is not online!" if subscription is None else "null"
+
+
+def _filled(dump: ConsumeQueueDump, units: Iterable[tuple[int, int, int]]) -> Steps[ConsumeQueueDump]:
+    entries: list[ConsumeQueueData] = []
+    for unit, is_step in each_with_pause(units, _ENTRIES_A_STEP):
+        entries.append(ConsumeQueueData(*unit))
+        if is_step:
+            yield
+    return replace(dump, queue_data=entries)

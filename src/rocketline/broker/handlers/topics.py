@@ -149,16 +149,21 @@ class TopicHandlers:
         return self._settings.value.validate_system_topic_when_update_topic and self._topics.is_system(topic)
 
     def _get_all(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._all(request))
+
+    def _all(self, request: Command) -> Steps[Command]:
         asked = headers.read(headers.GetAllTopicConfigRequestHeader, request.ext)
         config = self._settings.value
-        table = dict(self._topics.all())
-        header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(table))
+        header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(self._topics.all()))
+        data_version = self._topics.data_version
         if config.enable_split_metadata and request.ext.keys() & {"topicSeq", "dataVersion", "maxTopicNum"}:
             size_max = config.split_metadata_size
             size = size_max if asked.max_topic_num is None else min(size_max, asked.max_topic_num)
-            table = self._topics.page(asked.data_version, asked.topic_seq, size)
-        body = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=table)
-        return self._work.begin(channel, request, answered(body, headers.encode(header)))
+            table = yield from self._topics.page(asked.data_version, asked.topic_seq, size)
+        else:
+            table = dict(self._topics.all())
+        body = TopicConfigTable(data_version=data_version, topic_config_table=table)
+        return (yield from answered(body, headers.encode(header)))
 
     def _get(self, channel: Channel, request: Command) -> Command:
         asked = headers.read(headers.GetTopicConfigRequestHeader, request.ext)
