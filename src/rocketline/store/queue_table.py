@@ -364,9 +364,6 @@ class QueueTable:
         if is_batched:
             batched = self._new(topic, queue_id, is_batched)
             batched.load(is_clean=False)
-            if known is None or batched.max_offset > known.max_offset:  # what is derived now may lack damaged ones
-                ends = batched.min_offset, batched.max_offset, batched.max_log_offset
-                self._lower[topic, queue_id] = KnownQueue(is_batched, *ends)
             batched.truncate(begin)
             self._awake(batched)
             return batched

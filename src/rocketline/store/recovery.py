@@ -136,8 +136,7 @@ class Recovery:
             queue.truncate(end)
             queue.correct_min(log.start)
         for queue, known in queues.derived_though_known():
-            if known.max_log_offset <= end:
-                self._make_good(queue, known.max_offset)
+            self._make_good(queue, known.max_offset)
         queues.begin_checks()
         return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
 
@@ -304,16 +303,12 @@ class Recovery:
 
     def _make_good(self, queue: Queue, expected: int) -> None:
         """A queue that went up to `expected` and ends before has lost the rest to damage of the log."""
-        log, missing = self._log, expected - queue.max_offset
-        if missing <= 0:
-            return
-        spans = list(log.damage.within(queue.max_log_offset, log.end))
-        if missing * MESSAGE_BYTES_MIN > sum(end - begin for begin, end in spans):
-            return  # so many had no room there: what was known is damaged
-        if isinstance(queue, ConsumeQueue):
-            queue.keep_from_files(self._is_lost)
-        if queue.max_offset < expected:
-            queue.lose(expected, spans[0])
+        log = self._log
+        if queue.max_offset < expected and (span := log.damage.first_in(queue.max_log_offset, log.end)):
+            if isinstance(queue, ConsumeQueue):
+                queue.keep_from_files(self._is_lost)
+            if queue.max_offset < expected:
+                queue.lose(expected, span)
 
     def _is_lost(self, place: int) -> bool:
         return self._log.damage.at(place) is not None
