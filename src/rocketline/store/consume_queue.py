@@ -44,6 +44,8 @@ def record_topic(topic: str) -> tuple[int, bytes]:
     return MAGIC_V2, len(name).to_bytes(2, "big") + name
 
 
+IsGone: TypeAlias = Callable[[int, int], bool]
+"""Whether the log has no record any more that began there and had so many bytes."""
 CheckUnits: TypeAlias = "Callable[[ConsumeQueue, int, bytes], bytes]"
 
 
@@ -128,7 +130,8 @@ class ConsumeQueue:
         if not self._segments.starts:
             return False
         end = self._find_end() if is_clean else self._scan_end()
-        is_followed = is_clean and self._segments.is_set_from(end)
+        # A file is made for its first unit, when the one before it is full.
+        is_followed = is_clean and (end < self._segments.starts[-1] or self._segments.is_set_from(end))
         if not is_followed:
             self._segments.clear_from(end)
         self._restart(end // UNIT_BYTES)
@@ -142,15 +145,16 @@ class ConsumeQueue:
         """
         self._segments.load()
         self._restart(known.max_offset)
-        self.min_offset = min(self._first_kept, known.max_offset)
+        self.min_offset = min(self.first_kept, known.max_offset)
         if self.max_log_offset != known.max_log_offset:
             return f"unit {known.max_offset - 1}, its last one, is missing or another than it was"
         if _is_unit(self._segments.read(known.max_offset * UNIT_BYTES, UNIT_BYTES)):
             return f"units follow on unit {known.max_offset - 1}, which was its last one"
         return None
 
-    def expect(self, offset: int) -> None:
+    def expect(self, offset: int, min_offset: int) -> None:
         """Recovery gives this queue its units from `offset` on; its files are looked at later, by `settle`."""
+        self.min_offset = min_offset
         self.max_offset = self.next_offset = self._written = self._tail_first = self._own_first = offset
 
     def settle(self, *, is_first: bool) -> tuple[str | None, int]:
@@ -166,8 +170,8 @@ class ConsumeQueue:
                 return f"unit {first - 1} is missing", 0
             self._pad()
         elif self._segments.starts and self._segments.starts[0] > self._segments.start_of(first * UNIT_BYTES):
-            return f"units before {self._first_kept} are missing", 0
-        self.min_offset = min(self._first_kept, first)
+            return f"units before {self.first_kept} are missing", 0
+        self.min_offset = min(self.first_kept, first)
         if self._segments.has(end - 1) and self._read_files(self._tail_first * UNIT_BYTES, end) == self._tail:
             self._written = self.max_offset  # they were written before the crash
         stale = self._count_units(end)
@@ -223,6 +227,17 @@ class ConsumeQueue:
         """Queue offset, log offset and record size of the first unit and of the last."""
         offsets = {self.min_offset, self.max_offset - 1} if self.min_offset < self.max_offset else set()
         return [(offset, *unit[:2]) for offset in sorted(offsets) if (unit := self.unit(offset)) is not None]
+
+    def end_of_gone(self, is_gone: IsGone) -> int:
+        """The queue offset behind the last unit whose record is gone, by what is left of the files: nothing else tells
+        that there was one. Raises `OSError`."""
+
+        def is_of_gone(unit: bytes) -> bool:
+            log_offset, size, _ = UNIT.unpack(unit)
+            return unit == PRE_BLANK or (log_offset >= 0 and 0 < size < NO_SIZE and is_gone(log_offset, size))
+
+        found = self._segments.find_last(UNIT_BYTES, is_of_gone)
+        return found[0] // UNIT_BYTES + 1 if found is not None else 0
 
     def reset(self) -> Path:
         """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
@@ -302,11 +317,16 @@ class ConsumeQueue:
         self.append(log_offset, size, tags_code)
         self.next_offset = self.max_offset
 
-    def lose(self, offset: int, lost: Span) -> None:
-        """The queue went up to `offset`: what it lacks is lost to damage of the log."""
+    def end_at(self, offset: int, lost: Span | None) -> None:
+        """The queue went up to `offset`: what it lacks is `lost` to damage of the log, or is gone from it.
+
+        One that lacks everything has a pre-blank unit in front of its next, so that its files tell where it is.
+        """
+        if not self.max_offset and lost is None:
+            self._skip_to(offset - 1, None)
         self._skip_to(offset, lost)
         self.next_offset = offset
-        self.max_log_offset = lost.end
+        self.max_log_offset = lost.end if lost is not None else -1
 
     def _cut(self, offset: int) -> None:
         """Drop the units from `offset` on."""
@@ -449,7 +469,7 @@ class ConsumeQueue:
 
     def truncate(self, log_end: int) -> None:
         """Drop the units of records that begin at or beyond `log_end`; pre-blank units before them stay."""
-        low, high = self._first_kept, self.max_offset
+        low, high = self.first_kept, self.max_offset
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
@@ -463,13 +483,14 @@ class ConsumeQueue:
             self.max_log_offset = last[0] + last[1] if last is not None and last[1] != NO_SIZE else -1
 
     @property
-    def _first_kept(self) -> int:
+    def first_kept(self) -> int:
+        """The queue offset of the first unit that the files have, whatever has become of its record."""
         starts = self._segments.starts
         return starts[0] // UNIT_BYTES if starts else self._tail_first
 
     def correct_min(self, log_start: int) -> None:
         """Let `min_offset` be the first whose record is still in the log, which begins at `log_start`."""
-        low, high = max(self.min_offset, self._first_kept), self.max_offset
+        low, high = max(self.min_offset, self.first_kept), self.max_offset
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)

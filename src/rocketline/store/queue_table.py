@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketline.errors import CorruptStoreError
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
-from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.store.consume_queue import ConsumeQueue, IsGone
 from rocketline.store.filesystem import FileSystem, is_no_space
-from rocketline.store.queue_ends import UNKNOWN, KnownQueue, drop
+from rocketline.store.queue_ends import UNKNOWN, EndsFile, KnownQueue
 from rocketline.store.segments import OpenFiles
 
 Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
@@ -43,8 +43,13 @@ class Doctor(Protocol):
         """Open the files of a queue whose newest units were derived; what is wrong with it."""
         ...
 
-    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
-        """Move the files of these queues away, and derive all their units from the log."""
+    def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
+        """What is known of a damaged queue, by what is left of its files if by nothing else."""
+        ...
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue]) -> Iterator[None]:
+        """Move the files of these queues away, and derive all their units from the log, in steps. None of them ends
+        before it is known to."""
         ...
 
     def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
@@ -62,15 +67,26 @@ class _NoDoctor:
     def settle(self, queue: ConsumeQueue) -> str | None:
         return queue.settle(is_first=True)[0]
 
-    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+    def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
+        return known
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue]) -> Iterator[None]:
         raise AssertionError("nothing is wrong without a log")
 
     def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         return units
 
 
-def _names(queues: Iterable[Queue]) -> set[tuple[str, int]]:
-    return {(queue.topic, queue.queue_id) for queue in queues}
+class _Broken(NamedTuple):
+    """A queue that does not agree with the log and is not yet derived anew. Nobody gets it before it is."""
+
+    queue: Queue
+    problem: str
+    known: KnownQueue
+
+
+def _ends_of(queue: Queue) -> KnownQueue:
+    return KnownQueue(queue.is_batched, queue.min_offset, queue.max_offset, queue.max_log_offset)
 
 
 class QueueTable:
@@ -94,10 +110,19 @@ class QueueTable:
         self.is_batched = is_batched
         self.doctor: Doctor = _NoDoctor()
         """Compares queues with the log, and derives them anew."""
+        self.before_mending: Callable[[], None] = lambda: None
+        """Writes down durably what is known of all queues, before files of damaged ones are moved. `OSError`."""
+        self.mend_count = 0
+        """How often that was done."""
+        self.removal_count = 0
+        """How often topics were deleted: what was known of queues before may be wrong since."""
+        self.ends_file = EndsFile(fs, root)
         self._files = OpenFiles(fs)
         self._topics: dict[str, dict[int, Queue]] = {}
         self._sleeping: dict[str, dict[int, KnownQueue]] = {}
         self._unsettled: dict[str, dict[int, ConsumeQueue]] = {}  # derived, and not yet compared with their files
+        self._broken: dict[str, dict[int, _Broken]] = {}
+        self._cure: Iterator[None] | None = None  # of the broken ones, under way
         self._unseen: list[tuple[str, int]] = []  # asleep, and not yet compared with the log
         self._behind: dict[Queue, None] = {}
         self.shortage: OSError | None = None
@@ -160,16 +185,20 @@ class QueueTable:
             raise CorruptStoreError(str(self._folders[is_batched] / topic), f"{problem}; move this folder away")
 
     def _is_other_kind(self, topic: str, is_batched: bool) -> bool:
-        queues = (*self._topics.get(topic, {}).values(), *self._sleeping.get(topic, {}).values())
+        broken = (one.queue for one in self._broken.get(topic, {}).values())
+        queues = (*self._topics.get(topic, {}).values(), *self._sleeping.get(topic, {}).values(), *broken)
         return any(queue.is_batched != is_batched for queue in queues)
 
     def _wake(self, topic: str, queue_id: int) -> Queue:
         """Open a queue that sleeps, or was derived, and see whether it agrees with the log."""
-        queue, problem = self._opened(topic, queue_id)
-        if problem is not None:
-            self._mend({queue: problem})
-        self._awake(queue)
-        return queue
+        if queue_id not in self._broken.get(topic, ()):
+            queue, problem = self._opened(topic, queue_id)
+            if problem is None:
+                self._awake(queue)
+                return queue
+            self._note_broken(queue, problem)
+        self._mend()
+        return self._topics[topic][queue_id]
 
     def _opened(self, topic: str, queue_id: int) -> tuple[Queue, str | None]:
         """The queue, which still counts as asleep, and what is wrong with it. Raises `OSError`."""
@@ -181,49 +210,90 @@ class QueueTable:
         return queue, self.doctor.examine(queue, known)
 
     def _awake(self, queue: Queue) -> None:
-        for table in (self._sleeping, self._unsettled):
-            queues = table.get(queue.topic)
-            if queues is not None:
-                queues.pop(queue.queue_id, None)
-                if not queues:
-                    del table[queue.topic]
+        self._forget(queue.topic, queue.queue_id)
         self._put(queue)
         if queue.is_behind:
             self._behind[queue] = None
+
+    def _forget(self, topic: str, queue_id: int) -> None:
+        """It sleeps no more."""
+        for table in (self._sleeping, self._unsettled, self._broken):
+            queues = table.get(topic)
+            if queues is not None:
+                queues.pop(queue_id, None)
+                if not queues:
+                    del table[topic]
 
     def _put(self, queue: Queue) -> None:
         if isinstance(queue, ConsumeQueue):
             queue.check_units = self.doctor.check_units
         self._topics.setdefault(queue.topic, {})[queue.queue_id] = queue
 
-    def _mend(self, damaged: dict[Queue, str]) -> None:
-        """Derive queues anew. The log is read once for all that need it, so all are looked at now."""
-        for topic, queue_id in [name for name in self._unawake() if name not in _names(damaged)]:
-            queue, problem = self._opened(topic, queue_id)
-            if problem is not None:
-                damaged[queue] = problem
-            elif isinstance(queue, ConsumeQueue) and self._unsettled.get(topic, {}).get(queue_id) is queue:
-                self._awake(queue)
-        known = {queue: self._sleeping.get(queue.topic, {}).get(queue.queue_id) for queue in damaged}
-        for queue in damaged:
-            self._awake(queue)
-        try:
-            self.doctor.derive_anew(damaged, known)
-        except BaseException:
-            for queue in damaged:  # they are not whole: whoever asks next tries again
-                self._behind.pop(queue, None)
-                del self._topics[queue.topic][queue.queue_id]
-                self._sleeping.setdefault(queue.topic, {})[queue.queue_id] = known[queue] or KnownQueue(
-                    queue.is_batched
-                )
-            raise
-        self._behind.update(dict.fromkeys(damaged))
+    # --- mending
+
+    def _note_broken(self, queue: Queue, problem: str) -> None:
+        """From now on it is what it is known to be, and never looked at again before it is derived."""
+        known = self._sleeping.get(queue.topic, {}).get(queue.queue_id) or _ends_of(queue)
+        broken = _Broken(queue, problem, self.doctor.expected(queue, known))
+        self._forget(queue.topic, queue.queue_id)
+        self._broken.setdefault(queue.topic, {})[queue.queue_id] = broken
+
+    def _mend(self) -> None:
+        """Derive broken queues anew. The log is read once for all that need it, so all are looked at now."""
+        self._look_at_all()
+        while self._mend_on():
+            pass
+
+    def _look_at_all(self) -> None:
+        for topic, queue_id in self._unawake():
+            if not self._is_broken(topic, queue_id):
+                self._look_at(topic, queue_id)
         self._unseen = []
+
+    def _is_broken(self, topic: str, queue_id: int) -> bool:
+        return queue_id in self._broken.get(topic, ())
+
+    def _mend_on(self) -> bool:
+        """A step of deriving queues anew; whether more are left. If it fails, they are as broken as before."""
+        if self._cure is None and not self._broken:
+            return False
+        if self._cure is None:
+            self._cure = self._cure_all()
+        try:
+            next(self._cure)
+        except StopIteration:
+            self._cure = None
+        except BaseException:
+            self._cure = None
+            raise
+        return self._cure is not None or bool(self._broken)
+
+    def _cure_all(self) -> Iterator[None]:
+        patients = [broken for queues in self._broken.values() for broken in queues.values()]
+        self.mend_count += 1
+        self.before_mending()
+        problems = {queue: problem for queue, problem, _ in patients}
+        yield from self.doctor.derive_anew(problems, {queue: known for queue, _, known in patients})
+        for queue in problems:
+            if self._is_here(queue):
+                self._awake(queue)
+                self._behind[queue] = None
+
+    def _is_here(self, queue: Queue) -> bool:
+        """Its topic was not deleted meanwhile."""
+        broken = self._broken.get(queue.topic, {}).get(queue.queue_id)
+        found = broken.queue if broken is not None else self._topics.get(queue.topic, {}).get(queue.queue_id)
+        return found is queue
+
+    @property
+    def is_broken(self) -> bool:
+        """Some queues must be derived anew."""
+        return bool(self._broken)
 
     def _unawake(self) -> list[tuple[str, int]]:
         return [
             (topic, queue_id)
-            for table in (self._unsettled, self._sleeping)
+            for table in (self._unsettled, self._sleeping, self._broken)
             for topic, queues in table.items()
             for queue_id in queues
         ]
@@ -233,25 +303,27 @@ class QueueTable:
         for _ in range(count):
             if self._unsettled:
                 topic = next(iter(self._unsettled))
-                self._wake(topic, next(iter(self._unsettled[topic])))
+                self._look_at(topic, next(iter(self._unsettled[topic])))
             elif self._unseen:
                 topic, queue_id = self._unseen[-1]
                 if queue_id in self._sleeping.get(topic, ()):
                     self._look_at(topic, queue_id)
-                if self._unseen:
-                    self._unseen.pop()
+                self._unseen.pop()
             else:
-                return False
+                break
+        if self._broken:
+            self._mend()
         return bool(self._unsettled or self._unseen)
 
     def _look_at(self, topic: str, queue_id: int) -> None:
         """A queue that is as it should be sleeps on, and what was seen of it is kept."""
         queue, problem = self._opened(topic, queue_id)
         if problem is not None:
-            self._mend({queue: problem})
-            return
-        ends = queue.min_offset, queue.max_offset, queue.max_log_offset
-        self._sleeping[topic][queue_id] = KnownQueue(queue.is_batched, *ends)
+            self._note_broken(queue, problem)
+        elif queue_id in self._unsettled.get(topic, ()):
+            self._awake(queue)
+        else:
+            self._sleeping[topic][queue_id] = _ends_of(queue)
 
     def prove(self, log_offset: int) -> int:
         """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
@@ -273,10 +345,19 @@ class QueueTable:
         return end
 
     def settle_all(self) -> None:
-        """Bring the units of a recovery into files, for a store that closes. Raises `OSError`."""
-        while self._unsettled:
-            topic = next(iter(self._unsettled))
-            self._wake(topic, next(iter(self._unsettled[topic])))
+        """Bring the units of a recovery into files, and look at queues of which nothing is known, for a store that
+        closes: the next start must not take them for what they seem. Raises `OSError`."""
+        for topic in list(self._unsettled):
+            for queue_id in list(self._unsettled[topic]):
+                self._look_at(topic, queue_id)
+        for topic, sleeping in list(self._sleeping.items()):
+            for queue_id in [queue_id for queue_id, known in sleeping.items() if known.max_offset == UNKNOWN]:
+                self._look_at(topic, queue_id)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Of some queues nothing is known but that they exist."""
+        return any(known.max_offset == UNKNOWN for queues in self._sleeping.values() for known in queues.values())
 
     @property
     def is_unsettled(self) -> bool:
@@ -286,10 +367,12 @@ class QueueTable:
     def known(self) -> dict[str, dict[int, KnownQueue]]:
         """What is known of all queues, for the next start."""
         found = {topic: dict(queues) for topic, queues in self._sleeping.items()}
-        for queue in self.awake:
-            if queue.max_offset:
-                ends = KnownQueue(queue.is_batched, queue.min_offset, queue.max_offset, queue.max_log_offset)
-                found.setdefault(queue.topic, {})[queue.queue_id] = ends
+        for table in (self._topics, self._unsettled):
+            for topic, queues in table.items():
+                ends = {queue_id: _ends_of(queue) for queue_id, queue in queues.items() if queue.max_offset}
+                found.setdefault(topic, {}).update(ends)
+        for topic, broken in self._broken.items():
+            found.setdefault(topic, {}).update({queue_id: one.known for queue_id, one in broken.items()})
         return found
 
     def __iter__(self) -> Iterator[Queue]:
@@ -312,17 +395,18 @@ class QueueTable:
         return queue
 
     def _sleeps(self, topic: str, queue_id: int) -> bool:
-        return queue_id in self._sleeping.get(topic, ()) or queue_id in self._unsettled.get(topic, ())
+        return any(queue_id in table.get(topic, ()) for table in (self._sleeping, self._unsettled, self._broken))
 
     def of(self, topic: str) -> Mapping[int, Queue]:
         """All queues of a topic, which wakes those that sleep."""
-        for queue_id in [*self._sleeping.get(topic, ()), *self._unsettled.get(topic, ())]:
-            self.get(topic, queue_id)
+        for table in (self._sleeping, self._unsettled, self._broken):
+            for queue_id in list(table.get(topic, ())):
+                self.get(topic, queue_id)
         return self._topics.get(topic, {})
 
     @property
     def topics(self) -> Collection[str]:
-        return self._topics.keys() | self._sleeping.keys() | self._unsettled.keys()
+        return self._topics.keys() | self._sleeping.keys() | self._unsettled.keys() | self._broken.keys()
 
     def make(self, topic: str, queue_id: int) -> Queue:
         """The queue, a new one if there is none yet."""
@@ -344,13 +428,14 @@ class QueueTable:
             self._awake(batched)
             return batched
         queue = self._plain(topic, queue_id)
-        queue.expect(offset)
+        queue.expect(offset, known.min_offset if known is not None and known.max_offset != UNKNOWN else offset)
+        self._forget(topic, queue_id)
         self._unsettled.setdefault(topic, {})[queue_id] = queue
-        if known is not None:
-            self._sleeping[topic].pop(queue_id)
-            if not self._sleeping[topic]:
-                del self._sleeping[topic]
         return queue
+
+    def end_of_gone(self, topic: str, queue_id: int, is_batched: bool, is_gone: IsGone) -> int:
+        """See `ConsumeQueue.end_of_gone`; of a queue that need not be open."""
+        return self._new(topic, queue_id, is_batched).end_of_gone(is_gone)
 
     def _folder(self, topic: str, queue_id: int, is_batched: bool) -> Path:
         return self._folders[is_batched] / topic / str(queue_id)
@@ -394,7 +479,7 @@ class QueueTable:
 
     def _write_behind(self, queue: Queue) -> bool:
         """False if there is no room."""
-        if self._topics.get(queue.topic, {}).get(queue.queue_id) is not queue:  # its topic was deleted meanwhile
+        if not self._is_here(queue):
             return True
         try:
             while queue.is_behind:
@@ -453,9 +538,10 @@ class QueueTable:
         be tried again.
         """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        if not any(topic in table for table in (self._topics, self._sleeping, self._unsettled)):
+        if topic not in self.topics:
             return
-        drop(self._fs, self._root)
+        self.removal_count += 1
+        self.ends_file.forget(topic)
         self._undeleted.add(topic)
         for folder in self._folders.values():
             if self._fs.exists(folder / topic):
@@ -466,9 +552,8 @@ class QueueTable:
         for queue in self._topics.get(topic, {}).values():
             if isinstance(queue, ConsumeQueue):
                 self._kept_bytes -= self._kept.pop(queue, 0)
-        self._sleeping.pop(topic, None)
-        self._unsettled.pop(topic, None)
-        self._topics.pop(topic, None)
+        for table in (self._sleeping, self._unsettled, self._broken, self._topics):
+            table.pop(topic, None)
         self._undeleted.discard(topic)
 
     def doomed(self) -> list[Path]:

@@ -26,7 +26,7 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.damage import Aside
-from rocketline.store.queue_ends import UNKNOWN, KnownQueue, QueueEnds
+from rocketline.store.queue_ends import UNDERIVED, UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
 from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
 from rocketline.store.resync import next_record
@@ -35,6 +35,9 @@ from rocketline.wire.message_codec import RECORD_BYTES_MIN
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
 """Of the units that wait for their queue."""
+_EFFORT_MAX: Final = 1 << 20
+"""Bytes of the log that are read in one step of deriving queues anew; each record counts as some more."""
+_RECORD_EFFORT: Final = 4096
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
 """Units of such topics point at records of others: Apache's broker may have left some."""
 
@@ -70,6 +73,8 @@ class Recovery:
         self._log, self._queues, self._codes, self._rules, self._aside = log, queues, codes, rules, aside
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
+        self.known_end = 0
+        """Of queues that nobody has looked at, all records before this place of the log are known."""
         self._has_expired = False  # the log has lost files since the last clean stop, as it should
         queues.doctor = self
 
@@ -84,6 +89,7 @@ class Recovery:
         if ends is not None and ends.layout != queues.layout:
             ends = None
         _check_files(log, checkpoint, ends)
+        self.known_end = log.start
         self._has_expired = ends is not None and log.start > ends.log_start
         if not log.segments.starts:
             queues.put_to_sleep(queues.listed())
@@ -118,6 +124,7 @@ class Recovery:
         log, queues = self._log, self._queues
         if ends is not None:
             queues.put_to_sleep(ends.queues)
+            self.known_end = ends.log_end
             return ends.log_end, self._last_at(ends.last_record, ends.log_end)
         is_sound = queues.load()
         problems = [problem for queue in queues.awake if (problem := self.problem_of(queue)) is not None]
@@ -152,8 +159,11 @@ class Recovery:
                 begin = start
                 break
         # What came after that stop is read below, all of it: queues that have nothing there are as they were.
-        is_known = ends is not None and begin <= ends.log_end
-        self._queues.put_to_sleep(ends.queues if ends is not None and is_known else self._queues.listed())
+        if ends is not None and begin <= ends.log_end:
+            self._queues.put_to_sleep(ends.queues)
+            self.known_end = ends.log_end
+        else:
+            self._queues.put_to_sleep(self._queues.listed())
         return begin
 
     # --- walking over damage
@@ -221,16 +231,26 @@ class Recovery:
 
     def examine(self, queue: Queue, known: KnownQueue) -> str | None:
         try:
-            if known.max_offset != UNKNOWN:
-                problem = queue.adopt(known) or self.problem_of(queue)
-                if problem is None and queue.min_offset > known.min_offset and not self._has_expired:
-                    problem = f"units from {known.min_offset} to {queue.min_offset - 1} are missing"
-                return problem
-            is_followed = queue.load(is_clean=False)
+            problem = self._unfounded(queue) if known.max_offset == UNKNOWN else queue.adopt(known)
         except CorruptStoreError as error:
             return str(error)
-        queue.truncate(self._begin)
-        return self.problem_of(queue) or ("units follow on its last one" if is_followed else None)
+        # Not the first that can be read: records of a queue that slept may have gone since, and all of them were there.
+        is_known = known.max_offset != UNKNOWN and not self._has_expired
+        if problem is None and is_known and queue.first_kept > known.min_offset:
+            problem = f"units from {known.min_offset} to {queue.first_kept - 1} are missing"
+        return problem or self.problem_of(queue)
+
+    def _unfounded(self, queue: Queue) -> str | None:
+        """Open a queue of which nothing is known but its files; what is wrong with them.
+
+        The log has none of its records from `begin` on, so neither has the queue. What came before is safe, so there
+        is no hole in it. Raises `CorruptStoreError`.
+        """
+        if queue.load(is_clean=True):
+            return f"something follows on {queue}"
+        if queue.max_log_offset > self._begin:
+            return f"the last unit of {queue} points behind the last record that it can have"
+        return None
 
     def settle(self, queue: ConsumeQueue) -> str | None:
         try:
@@ -242,19 +262,41 @@ class Recovery:
                        first_offset=queue.max_offset, count=stale)  # fmt: skip
         return problem or self.problem_of(queue)
 
-    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+    def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
+        if known.max_offset != UNKNOWN:
+            return known
+        log = self._log
+        end = queue.end_of_gone(
+            lambda place, size: place + size <= log.start or (log.damage.at(place) is not None and place < log.end)
+        )
+        return KnownQueue(queue.is_batched, end, end, UNDERIVED)
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue]) -> Iterator[None]:
         log = self._log
         for queue, problem in damaged.items():
             copy = self._aside.move_folder(queue.reset())
             _log.error("queue is derived anew from the log", topic=queue.topic, queue=queue.queue_id, problem=problem,
                        copy=copy and str(copy))  # fmt: skip
         derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)
-        derivation.take_all(self._walk(derivation, log.start, log.end, None))
+        records = self._walk(derivation, log.start, log.end, None)
+        while derivation.take_all(_portion(records)) is not None:
+            yield
         for queue, before in known.items():
-            expected = before.max_offset if before is not None else UNKNOWN
-            if queue.max_offset < expected and (span := log.damage.first_in(queue.max_log_offset, log.end)):
-                queue.lose(expected, span)
+            if queue.max_offset < before.max_offset:
+                self._complete(queue, before)
             queue.correct_min(log.start)
+
+    def _complete(self, queue: Queue, known: KnownQueue) -> None:
+        """Let a queue end where it did, though the log has no record for its last units: their offsets are never given
+        out again."""
+        log = self._log
+        end = log.end if known.max_log_offset == UNDERIVED else known.max_log_offset
+        # If nothing is left of it and the log has lost its beginning, that has taken what is missing.
+        lost = log.damage.first_in(queue.max_log_offset, end) if queue.max_offset or not log.start else None
+        if lost is None:
+            _log.error("log has nothing of the last messages of a queue", topic=queue.topic, queue=queue.queue_id,
+                       first_offset=queue.max_offset, next_offset=known.max_offset)  # fmt: skip
+        queue.end_at(known.max_offset, lost)
 
     # --- units that are read
 
@@ -312,6 +354,16 @@ class Recovery:
                    queue=queue.queue_id, first_offset=offset + wrong[0], count=len(wrong), lost=len(missing),
                    copy=str(copy))  # fmt: skip
         return bytes(mended)
+
+
+def _portion(records: Iterator[Record]) -> Iterator[Record]:
+    """As many as a turn of the loop has time for."""
+    effort = _EFFORT_MAX
+    for record in records:
+        yield record
+        effort -= _RECORD_EFFORT + record.size
+        if effort < 0:
+            return
 
 
 class _Run:
