@@ -298,6 +298,10 @@ class BatchConsumeQueue:
         unit = self.unit(offset)
         return unit[0] if unit is not None else -1
 
+    def is_between_others(self, offset: int, log_offset: int) -> bool:
+        """Units were found by halving, which needs them in their order."""
+        return True
+
     # --- shortening
 
     def truncate(self, log_end: int) -> None:

@@ -114,6 +114,11 @@ class ConsumeQueue:
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}:{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
+    def check_with(self, check: CheckUnits) -> None:
+        """Compare units of others from now on; what was read before was compared with nothing."""
+        self.check_units = check
+        self._near = b""
+
     @property
     def folder(self) -> Path:
         return self._segments.folder
@@ -204,14 +209,14 @@ class ConsumeQueue:
             position += len(units)
         return count
 
-    def keep_from_files(self, log_offset: int) -> int:
-        """Go on with the units that the files have behind those derived, of records at `log_offset` or beyond: the log
-        had them. Where the last of these records ends, 0 if there is none."""
+    def keep_from_files(self, log_offset: int, files_end: int) -> int:
+        """Go on with the units that the files have behind those derived, of records at `log_offset` or beyond: the log,
+        whose files end at `files_end`, had them. Where the last of these records ends, 0 if there is none."""
         self._segments.load()
         position, fields = self.max_offset * UNIT_BYTES, list[int]()
         while unit := self._segments.read(position, UNIT_BYTES):
             place, size, code = UNIT.unpack(unit)
-            if place < max(log_offset, self.max_log_offset) or size <= 0 or size == NO_SIZE:
+            if place < max(log_offset, self.max_log_offset) or not 0 < size <= files_end - place:
                 break
             fields += place, size, code
             position += UNIT_BYTES
@@ -461,6 +466,12 @@ class ConsumeQueue:
         unit = self.unit_in_files(offset)
         return unit[0] if unit is not None else -1
 
+    def is_between_others(self, offset: int, log_offset: int) -> bool:
+        """Whether a record there lies where the one of `offset` must, by the units before and behind it."""
+        before, after = self.unit_in_files(offset - 1), self.unit_in_files(offset + 1)
+        is_behind = before is None or before[1] == NO_SIZE or before[0] < log_offset
+        return is_behind and (after is None or not 0 < after[1] < NO_SIZE or log_offset < after[0])
+
     def next_file_offset(self, offset: int) -> int:
         """The first queue offset of the file after the one that holds, or would hold, `offset`."""
         return (self._segments.start_of(offset * UNIT_BYTES) + self._segments.segment_bytes) // UNIT_BYTES
@@ -472,11 +483,12 @@ class ConsumeQueue:
         low, high = self.first_kept, self.max_offset
         while low < high:
             middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit[0] < log_end:
+            last = self._last_real(low, middle + 1)
+            unit = self.unit(last) if last >= low else None
+            if last < low or (unit is not None and unit[0] < log_end):
                 low = middle + 1
             else:
-                high = middle
+                high = last
         if low < self.max_offset:
             self._cut(low)
             last = self.unit(low - 1)
@@ -493,19 +505,41 @@ class ConsumeQueue:
         low, high = max(self.min_offset, self.first_kept), self.max_offset
         while low < high:
             middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit[0] >= log_start and unit[1] != NO_SIZE:
+            first = self._first_real(middle, high)
+            unit = self.unit(first) if first < high else None
+            if first == high or (unit is not None and unit[0] >= log_start):
                 high = middle
             else:
-                low = middle + 1
-        self.min_offset = low
+                low = first + 1
+        self.min_offset = self._first_real(low, self.max_offset)
+
+    def _first_real(self, offset: int, end: int) -> int:
+        """The first queue offset from there on whose unit is not pre-blank, `end` if all are."""
+        while offset < end and (units := self.units(offset, min(end - offset, _NEAR_UNITS))):
+            for _, size, _ in UNIT.iter_unpack(units):
+                if size != NO_SIZE:
+                    return offset
+                offset += 1
+        return offset
+
+    def _last_real(self, begin: int, offset: int) -> int:
+        """The last queue offset before `offset` whose unit is not pre-blank, one before `begin` if all are."""
+        while offset > begin:
+            first = max(begin, offset - _NEAR_UNITS, self._segments.start_of((offset - 1) * UNIT_BYTES) // UNIT_BYTES)
+            sizes = [size for _, size, _ in UNIT.iter_unpack(self.units(first, offset - first))]
+            real = [number for number, size in enumerate(sizes) if size != NO_SIZE]
+            if real or not sizes:
+                return first + real[-1] if real else offset - 1
+            offset = first
+        return begin - 1
 
     def remove_before(self, log_start: int) -> int:
         """Delete leading files, never the last, all of whose records are gone from the log; how many. `OSError`."""
         removed = 0
         while len(self._segments.starts) > 1:
-            last = UNIT.unpack(self._segments.read(self._segments.starts[1] - UNIT_BYTES, UNIT_BYTES))
-            if last[0] >= log_start:
+            begin, end = (start // UNIT_BYTES for start in self._segments.starts[:2])
+            last = self._last_real(begin, end)
+            if last >= begin and (unit := self.unit(last)) is not None and unit[0] >= log_start:
                 break
             self._near = b""
             self._segments.remove_first()

@@ -226,7 +226,7 @@ class QueueTable:
 
     def _put(self, queue: Queue) -> None:
         if isinstance(queue, ConsumeQueue):
-            queue.check_units = self.doctor.check_units
+            queue.check_with(self.doctor.check_units)
         self._topics.setdefault(queue.topic, {})[queue.queue_id] = queue
 
     # --- mending
@@ -325,22 +325,23 @@ class QueueTable:
         else:
             self._sleeping[topic][queue_id] = _ends_of(queue)
 
-    def prove(self, log_offset: int) -> int:
+    def prove(self, log_offset: int, files_end: int) -> int:
         """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
-        them; where the last of these ends, 0 if there are none. For a recovery. Raises `OSError`."""
+        them; where the last of these ends, 0 if there are none. Its files end at `files_end`, and no record went
+        further. For a recovery. Raises `OSError`."""
         end = 0
         for queues in self._unsettled.values():
             for queue in queues.values():
-                end = max(end, queue.keep_from_files(log_offset))
+                end = max(end, queue.keep_from_files(log_offset, files_end))
         for topic, sleeping in self._sleeping.items():
             for queue_id, known in sleeping.items():
                 if known.max_offset == UNKNOWN:
                     unopened = self._new(topic, queue_id, known.is_batched)
                     unopened.load(is_clean=True)
-                    if unopened.max_log_offset > log_offset:
+                    if log_offset < unopened.max_log_offset <= files_end:
                         ends = unopened.min_offset, unopened.max_offset, unopened.max_log_offset
                         known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
-                if known.max_log_offset > log_offset:
+                if log_offset < known.max_log_offset <= files_end:
                     end = max(end, known.max_log_offset)
         return end
 

@@ -14,7 +14,7 @@ the log only if nothing follows on it; the bytes behind the last good record are
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.damage import Aside
+from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.store.queue_ends import UNDERIVED, UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
 from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
@@ -38,6 +39,10 @@ _RUN_FIELDS_MAX: Final = 3 * 1024
 _EFFORT_MAX: Final = 1 << 20
 """Bytes of the log that are read in one step of deriving queues anew; each record counts as some more."""
 _RECORD_EFFORT: Final = 4096
+_unpack_places = struct.Struct(">i8xi4xq8xi44xi").unpack_from
+"""Of a record with short hosts: size, queue id, queue offset, sysFlag, bytes of its body."""
+_BODY_AT: Final = 88
+_IPV6_FLAGS: Final = 0x30
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
 """Units of such topics point at records of others: Apache's broker may have left some."""
 
@@ -211,7 +216,10 @@ class Recovery:
             _log.error("log has lost what followed its last good record", log_end=end, checkpoint=known)
         if not log.segments.is_set_from(end):
             return end
-        proven = max(self._queues.prove(end), min(known + RECORD_BYTES_MIN, log.segments.end) if known >= end else end)
+        proven = max(
+            self._queues.prove(end, log.segments.end),
+            min(known + RECORD_BYTES_MIN, log.segments.end) if known >= end else end,
+        )
         if proven > end:
             self._note_damage(end, proven)
         return max(proven, end)
@@ -308,10 +316,8 @@ class Recovery:
             return units
         start = log.segments.start_of(places[0])
         if log.start <= min(places) and max(places) < min(start + log.segment_bytes - RECORD_BYTES_MIN, log.end):
-            data = log.map_of(start)
-            found = b"".join([data[at + 20 - start : at + 28 - start] for at in places])
-            is_row = found == struct.pack(f">{count}q", *range(offset, offset + count))
-            if is_row and self._is_right(queue, offset, *UNIT.unpack_from(units)[:2]):
+            sizes = struct.unpack(f">{'8xi8x' * count}", units)
+            if _are_records(log.map_of(start), start, places, sizes, queue, offset):
                 return units
         wrong = [
             number
@@ -328,8 +334,12 @@ class Recovery:
         record, name = record_at(log, log_offset), queue.topic.encode("utf-8", "replace")
         if record is None or (record.size, record.topic, record.queue_id) != (size, name, queue.queue_id):
             return False
-        # The queue offset in the record may be damaged; but not if the unit there has the record, too.
-        return record.queue_offset == offset or queue.place_in_files(record.queue_offset) != log_offset
+        # The queue offset in the record may be damaged; but not if the unit there has the record, too, or if the unit
+        # stands elsewhere than its neighbours do.
+        if record.queue_offset == offset:
+            return True
+        is_there = queue.place_in_files(record.queue_offset) == log_offset
+        return not is_there and queue.is_between_others(offset, log_offset)
 
     def _mended(self, queue: ConsumeQueue, offset: int, units: bytes, wrong: list[int]) -> bytes:
         """Find the records of wrong units between those that their neighbours point at, and put the units right."""
@@ -364,6 +374,26 @@ def _portion(records: Iterator[Record]) -> Iterator[Record]:
         effort -= _RECORD_EFFORT + record.size
         if effort < 0:
             return
+
+
+def _are_records(
+    data: ReadOnlyMap, start: int, places: Sequence[int], sizes: Sequence[int], queue: ConsumeQueue, offset: int
+) -> bool:
+    """Whether records of a queue lie at these places of the file of the log that begins at `start`, with these sizes and
+    one queue offset after the other. False if any is unusual."""
+    topic, topic_bytes, queue_id = queue.topic_field, len(queue.topic_field), queue.queue_id
+    for place, size in zip(places, sizes, strict=True):
+        at = place - start
+        found_size, found_id, found_offset, sys_flag, body_bytes = _unpack_places(data, at)
+        topic_at = at + _BODY_AT + body_bytes
+        if (
+            (found_size, found_id, found_offset) != (size, queue_id, offset)
+            or sys_flag & _IPV6_FLAGS
+            or data[topic_at : topic_at + topic_bytes] != topic
+        ):
+            return False
+        offset += 1
+    return True
 
 
 class _Run:
