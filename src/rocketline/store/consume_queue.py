@@ -483,12 +483,12 @@ class ConsumeQueue:
         low, high = self.first_kept, self.max_offset
         while low < high:
             middle = (low + high) // 2
-            last = self._last_real(low, middle + 1)
-            unit = self.unit(last) if last >= low else None
-            if last < low or (unit is not None and unit[0] < log_end):
+            real = self._last_real(low, middle + 1)
+            unit = self.unit(real) if real >= low else None
+            if real < low or (unit is not None and unit[0] < log_end):
                 low = middle + 1
             else:
-                high = last
+                high = real
         if low < self.max_offset:
             self._cut(low)
             last = self.unit(low - 1)

@@ -118,6 +118,7 @@ class MessageStore(StoreReader):
         self._last_dispatched = (0, 0)  # log offset and store time
         self._flushing_ms = 0
         self._ends_end = 0  # so far `queue_ends.json` goes
+        self._ends_failures = 0  # so many queues had failed to be read when it was written
         self._written_ends: EndsJob | None = None  # which are to take its place
         self._flushing_mends = 0  # how often queues had been mended when a flush of them began
         self._lock: Lock | None = None
@@ -176,7 +177,7 @@ class MessageStore(StoreReader):
         self._last_dispatched = (found.last_record, last_ms)
         self._ends_end = recovery.known_end
         self.queues.before_mending = self._prepare_mending
-        self.queues.look_on(_QUEUES_AT_START)
+        self.look_on(_QUEUES_AT_START)
         self.queues.write_behind()
         self._note_shortage(self.queues.shortage)
         self.checkpoint.confirm_log_offset = found.last_record
@@ -445,12 +446,13 @@ class MessageStore(StoreReader):
     def _begin_ends(self) -> EndsJob | None:
         """Ends of queues to write, None if none are due, or if somebody has yet to look at some queues."""
         if self._are_ends_behind(self._dispatched_end) and self._written_ends is None and not self.queues.is_unknown:
-            return EndsJob(self.queues.ends_file, self._known_ends(), self._ends_version)
+            return EndsJob(self.queues.ends_file, self._known_ends(), self._ends_version, self.queues.failure_count)
         return None
 
     def _are_ends_behind(self, log_offset: int) -> bool:
         """After a crash the log is read from the beginning of a file. All that came before must be in them."""
-        return self.log.segments.start_of(log_offset) > self._ends_end
+        has_failed = self.queues.failure_count > self._ends_failures  # and units since then are in no file
+        return has_failed or self.log.segments.start_of(log_offset) > self._ends_end
 
     @property
     def _ends_version(self) -> int:
@@ -478,7 +480,7 @@ class MessageStore(StoreReader):
             except OSError as error:
                 _log.warning("ends of queues not saved", problem=told(error))
             else:
-                self._ends_end = job.ends.log_end
+                self._ends_end, self._ends_failures = job.ends.log_end, job.failure_count
 
     def _prepare_mending(self) -> None:
         """Files of queues are about to be moved away: whatever happens, the next start must know that there were some.
@@ -488,7 +490,7 @@ class MessageStore(StoreReader):
         self.checkpoint.distrust_queues()
         ends = self._known_ends()
         self.queues.ends_file.save(ends)
-        self._ends_end = ends.log_end
+        self._ends_end, self._ends_failures = ends.log_end, self.queues.failure_count
 
     def finish_queue_flush(self, job: QueueFlushJob, error: OSError | None = None) -> None:
         """The job ran. The next one saves what it achieved."""
@@ -524,13 +526,22 @@ class MessageStore(StoreReader):
     def look_on(self, queues_max: int) -> bool:
         """Compare the next queues with the log behind the running broker; whether there is more to do.
 
-        What cannot be read or mended now is tried again when somebody asks for it.
+        What cannot be read or mended now is tried again when somebody asks for it, or after `retry_looks`.
         """
-        try:
-            return self.problem is None and self.queues.look_on(queues_max)
-        except OSError as error:
-            _log.error("queues cannot be compared with the log", problem=told(error))
+        if self.problem is not None:
             return False
+        is_more = self.queues.look_on(queues_max)
+        if not is_more and self.queues.failures:
+            (topic, queue_id), error = next(iter(self.queues.failures.items()))
+            self._told.error("failed looks", "queues cannot be compared with the log", count=len(self.queues.failures),
+                             topic=topic, queue=queue_id, problem=told(error))  # fmt: skip
+        return is_more
+
+    def retry_looks(self) -> bool:
+        """Let the next looks come to queues that could not be read or mended; whether there are any."""
+        has_failed = bool(self.queues.failures)
+        self.queues.retry_failures()
+        return has_failed
 
     def catch_up(self, effort_max: int) -> bool:
         """Take a step of bringing the index up to date; whether there is more to do. None is taken while there is

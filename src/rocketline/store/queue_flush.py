@@ -29,6 +29,8 @@ class EndsJob:
     ends: QueueEnds
     version: int
     """What has the same is known of the same queues."""
+    failure_count: int
+    """How many queues had failed to be read."""
     is_written: bool = False
 
     def run(self) -> None:

@@ -32,6 +32,9 @@ _STUCK_BYTES_MAX: Final = 256 * 1024 * 1024
 start that has to derive queues."""
 
 
+_FAILURES_MAX: Final = 100
+
+
 class Doctor(Protocol):
     """Knows the log, and so how queues must be. Its methods raise `OSError`."""
 
@@ -117,6 +120,10 @@ class QueueTable:
         self.removal_count = 0
         """How often topics were deleted: what was known of queues before may be wrong since."""
         self.ends_file = EndsFile(fs, root)
+        self.failures: dict[tuple[str, int], OSError] = {}
+        """Queues that could not be compared with the log, and why. They hold nobody up but those who ask for them."""
+        self.failure_count = 0
+        """How often that happened: units that were derived for them are in no file, so their ends must be known."""
         self._files = OpenFiles(fs)
         self._topics: dict[str, dict[int, Queue]] = {}
         self._sleeping: dict[str, dict[int, KnownQueue]] = {}
@@ -217,6 +224,7 @@ class QueueTable:
 
     def _forget(self, topic: str, queue_id: int) -> None:
         """It sleeps no more."""
+        self.failures.pop((topic, queue_id), None)
         for table in (self._sleeping, self._unsettled, self._broken):
             queues = table.get(topic)
             if queues is not None:
@@ -245,9 +253,12 @@ class QueueTable:
             pass
 
     def _look_at_all(self) -> None:
-        for topic, queue_id in self._unawake():
-            if not self._is_broken(topic, queue_id):
-                self._look_at(topic, queue_id)
+        for name in self._unawake():
+            if name not in self.failures and not self._is_broken(*name):
+                try:
+                    self._look_at(*name)
+                except OSError as error:
+                    self._note_failure(name, error)
         self._unseen = []
 
     def _is_broken(self, topic: str, queue_id: int) -> bool:
@@ -299,21 +310,54 @@ class QueueTable:
         ]
 
     def look_on(self, count: int) -> bool:
-        """Compare the next queues that nobody has asked for yet with the log; whether more are left. `OSError`."""
-        for _ in range(count):
-            if self._unsettled:
-                topic = next(iter(self._unsettled))
-                self._look_at(topic, next(iter(self._unsettled[topic])))
-            elif self._unseen:
-                topic, queue_id = self._unseen[-1]
-                if queue_id in self._sleeping.get(topic, ()):
-                    self._look_at(topic, queue_id)
-                self._unseen.pop()
-            else:
-                break
-        if self._broken:
+        """Compare the next queues that nobody has asked for yet with the log; whether more are left.
+
+        What cannot be read is no reason not to look at others, see `failures`. Nor is a queue that cannot be derived
+        anew now: whoever asks for it tries again.
+        """
+        while count and (name := self._next_unseen()) is not None:
+            count -= 1
+            try:
+                self._look_at(*name)
+            except OSError as error:
+                self._note_failure(name, error)
+        if self._broken and not self.failures.keys() & self._broken_names():
+            self._mend_as_possible()
+        return self._next_unseen() is not None
+
+    def _mend_as_possible(self) -> None:
+        try:
             self._mend()
-        return bool(self._unsettled or self._unseen)
+        except OSError as error:
+            topic = next(iter(self._broken))
+            self.failures[topic, next(iter(self._broken[topic]))] = error
+
+    def _broken_names(self) -> set[tuple[str, int]]:
+        return {(topic, queue_id) for topic, queues in self._broken.items() for queue_id in queues}
+
+    def _next_unseen(self) -> tuple[str, int] | None:
+        """None as well if so many could not be read that the disk is to blame."""
+        if len(self.failures) > _FAILURES_MAX:
+            return None
+        for topic, queues in self._unsettled.items():
+            for queue_id in queues:
+                if (topic, queue_id) not in self.failures:
+                    return topic, queue_id
+        while self._unseen:
+            topic, queue_id = name = self._unseen[-1]
+            if name not in self.failures and queue_id in self._sleeping.get(topic, ()):
+                return name
+            self._unseen.pop()
+        return None
+
+    def _note_failure(self, name: tuple[str, int], error: OSError) -> None:
+        self.failures[name] = error
+        self.failure_count += 1
+
+    def retry_failures(self) -> None:
+        """Let the next looks come to those that could not be read."""
+        self._unseen += self.failures
+        self.failures.clear()
 
     def _look_at(self, topic: str, queue_id: int) -> None:
         """A queue that is as it should be sleeps on, and what was seen of it is kept."""
@@ -324,6 +368,11 @@ class QueueTable:
             self._awake(queue)
         else:
             self._sleeping[topic][queue_id] = _ends_of(queue)
+            self._drop_unseen(topic, queue_id)
+
+    def _drop_unseen(self, topic: str, queue_id: int) -> None:
+        if self._unseen and self._unseen[-1] == (topic, queue_id):
+            self._unseen.pop()
 
     def prove(self, log_offset: int, files_end: int) -> int:
         """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
@@ -357,13 +406,19 @@ class QueueTable:
 
     @property
     def is_unknown(self) -> bool:
-        """Of some queues nothing is known but that they exist."""
-        return any(known.max_offset == UNKNOWN for queues in self._sleeping.values() for known in queues.values())
+        """Of some queues nothing is known but that they exist, and somebody may still find out."""
+        return any(
+            known.max_offset == UNKNOWN and (topic, queue_id) not in self.failures
+            for topic, queues in self._sleeping.items()
+            for queue_id, known in queues.items()
+        )
 
     @property
     def is_unsettled(self) -> bool:
-        """Some derived units are not on disk, and nobody has begun to write them."""
-        return bool(self._unsettled)
+        """Some derived units are not on disk, nobody has begun to write them, and somebody may."""
+        return any(
+            (topic, queue_id) not in self.failures for topic, queues in self._unsettled.items() for queue_id in queues
+        )
 
     def known(self) -> dict[str, dict[int, KnownQueue]]:
         """What is known of all queues, for the next start."""

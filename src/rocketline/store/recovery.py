@@ -114,6 +114,7 @@ class Recovery:
             queue.truncate(begin)
         derivation = _Derivation(log, queues, self._codes, begin)
         last = derivation.take_all(self._walk(derivation, begin, log.end, last)) or last
+        derivation.finish()
         end = stop_of(log, begin if last is None else max(last.log_offset + last.size, begin))
         end = stop_of(log, self._proven_end(end, checkpoint))
         for copy in log.restart(begin, end, self._aside):
@@ -289,6 +290,7 @@ class Recovery:
         records = self._walk(derivation, log.start, log.end, None)
         while derivation.take_all(_portion(records)) is not None:
             yield
+        derivation.finish()
         for queue, before in known.items():
             if queue.max_offset < before.max_offset:
                 self._complete(queue, before)
@@ -379,7 +381,7 @@ def _portion(records: Iterator[Record]) -> Iterator[Record]:
 def _are_records(
     data: ReadOnlyMap, start: int, places: Sequence[int], sizes: Sequence[int], queue: ConsumeQueue, offset: int
 ) -> bool:
-    """Whether records of a queue lie at these places of the file of the log that begins at `start`, with these sizes and
+    """Whether records of a queue lie at these places of the file of the log that begins at `start`, with these sizes,
     one queue offset after the other. False if any is unusual."""
     topic, topic_bytes, queue_id = queue.topic_field, len(queue.topic_field), queue.queue_id
     for place, size in zip(places, sizes, strict=True):
@@ -399,13 +401,14 @@ def _are_records(
 class _Run:
     """Units of one queue that follow each other, until they are given to it together."""
 
-    __slots__ = ("_log", "_queues", "next_offset", "queue", "topic", "units")
+    __slots__ = ("_doubtful", "_log", "_queues", "next_offset", "queue", "topic", "units")
 
     def __init__(self, log: CommitLog, queues: QueueTable, queue: Queue) -> None:
         self._log, self._queues, self.queue, self.topic = log, queues, queue, queue.topic
         self.units: list[int] = []
         """Log offset, record size and tags code of each."""
         self.next_offset = self._next()
+        self._doubtful: tuple[Record, int] | None = None  # waits for the queue's next record, with its tags code
 
     def _next(self) -> int:
         """The offset that the next record has if nothing is special; none if a record may hold several messages."""
@@ -423,6 +426,37 @@ class _Run:
     def add_unusual(self, record: Record, code: int) -> None:
         """A record with an offset of its own, or one that may hold several messages."""
         self.end()
+        self._clear_doubt(record.queue_offset)
+        if self._is_doubtful(record):
+            self._doubtful, self.next_offset = (record, code), -1
+        else:
+            self._add(record, code)
+
+    def _is_doubtful(self, record: Record) -> bool:
+        """It leaves others out of which nothing is known, or begins the queue anew: a flipped bit of its queue offset
+        looks the same, and would hide other messages."""
+        queue, offset = self.queue, record.queue_offset
+        if isinstance(queue, BatchConsumeQueue) or not queue.max_offset or 0 < offset <= queue.max_offset:
+            return False
+        return not offset or self._log.damage.first_in(queue.max_log_offset, record.log_offset) is None
+
+    def _clear_doubt(self, next_offset: int) -> None:
+        """The queue's next record says which offset the one before it has."""
+        if self._doubtful is None:
+            return
+        (record, code), self._doubtful = self._doubtful, None
+        if next_offset == self.queue.max_offset + 1:
+            _log.error("queue offset is damaged", queue=str(self.queue), found=record.queue_offset,
+                       log_offset=record.log_offset)  # fmt: skip
+            record = record._replace(queue_offset=self.queue.max_offset)
+        self._add(record, code)
+
+    def finish(self) -> None:
+        """Nothing follows."""
+        self._clear_doubt(-1)
+        self.end()
+
+    def _add(self, record: Record, code: int) -> None:
         log_offset, size, _, _, queue_offset, _, store_ms, _ = record
         if isinstance(self.queue, BatchConsumeQueue):
             self.queue.derive(BatchUnit(log_offset, size, code, store_ms, queue_offset, messages_in(record)))
@@ -475,8 +509,13 @@ class _Derivation:
                 run.add_unusual(last, code)
         for run in runs.values():
             run.end()
-        self._queues.derived(run.queue for run in runs.values())
         return last
+
+    def finish(self) -> None:
+        """There are no more."""
+        for run in self._runs.values():
+            run.finish()
+        self._queues.derived(run.queue for run in self._runs.values())
 
 
 def _check_files(log: CommitLog, checkpoint: Checkpoint, ends: QueueEnds | None) -> None:

@@ -1,4 +1,4 @@
-"""Units that are read from files are compared with the log: each must point at its own record, whole and in its place."""
+"""Units that are read from files are compared with the log: each must point at its own record, whole and in order."""
 
 from __future__ import annotations
 
