@@ -223,6 +223,8 @@ class Flusher:
         before, the files are found and deleted again."""
         self._reserve()  # there was perhaps no space to spare when it was due
         self._sweep()
+        if self._next_look is None and self._store.retry_looks():
+            self._look_on()
         unused = self._store.clean()
         if unused and self._unlinking is None:
             loop = asyncio.get_running_loop()
@@ -263,6 +265,7 @@ class Flusher:
 
     def _look_on(self) -> None:
         """Go on comparing queues with the log, likewise."""
+        self._next_look = None
         begin_s = self._clock.monotonic()
         if not self._is_closing and self._store.look_on(_LOOK_QUEUES):
             loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from rocketline.logs import Log
-from rocketline.store.consume_queue import NO_SIZE, is_gap, record_topic
+from rocketline.store.consume_queue import NO_SIZE, IsGone, is_gap, record_topic
 from rocketline.store.damage import Span
 from rocketline.store.queue_ends import KnownQueue
 from rocketline.store.segments import OpenFiles, Segments
@@ -95,7 +95,7 @@ class BatchConsumeQueue:
         if not self._segments.starts:
             return False
         end = self._scan_end()
-        is_followed = is_clean and self._segments.is_set_from(end)
+        is_followed = is_clean and (end < self._segments.starts[-1] or self._segments.is_set_from(end))
         if not is_followed:
             self._segments.clear_from(end)
         self._end = self._written = end // BATCH_UNIT_BYTES
@@ -107,8 +107,10 @@ class BatchConsumeQueue:
     def adopt(self, known: KnownQueue) -> str | None:
         """The same, of a queue whose ends are known; what is wrong with its files, None if they agree."""
         is_followed = self.load(is_clean=True)
-        if is_followed or (self.max_offset, self.max_log_offset) != (known.max_offset, known.max_log_offset):
+        is_other = self.max_log_offset != known.max_log_offset or self.max_offset > known.max_offset
+        if is_followed or is_other:
             return f"its last message is {self.max_offset - 1} where it was {known.max_offset - 1}"
+        self.max_offset = self.next_offset = known.max_offset  # behind its last unit it may have lost some
         return None
 
     def end_units(self) -> list[tuple[int, int, int]]:
@@ -116,6 +118,16 @@ class BatchConsumeQueue:
         numbers = {self._search(lambda unit: unit.end > self.min_offset), self._end - 1}
         units = [self._at(number) for number in sorted(numbers) if self._first <= number < self._end]
         return [(unit.first, unit.log_offset, unit.size) for unit in units if unit is not None]
+
+    def end_of_gone(self, is_gone: IsGone) -> int:
+        """The queue offset behind the last record that is gone, by what is left of the files. Raises `OSError`."""
+
+        def is_of_gone(unit: bytes) -> bool:
+            log_offset, size, _, _, first, messages, _, _ = _UNIT.unpack(unit)
+            return log_offset >= 0 and size > 0 and first >= 0 and messages > 0 and is_gone(log_offset, size)
+
+        found = self._segments.find_last(BATCH_UNIT_BYTES, is_of_gone)
+        return BatchUnit(*_UNIT.unpack(found[1])[:6]).end if found is not None else 0
 
     def reset(self) -> Path:
         """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
@@ -125,8 +137,14 @@ class BatchConsumeQueue:
         self._tail.clear()
         return self._segments.folder
 
-    def lose(self, offset: int, lost: Span) -> None:
-        """The queue went up to `offset`: units for what it lacks point into damage of the log, which readers pass."""
+    def end_at(self, offset: int, lost: Span | None) -> None:
+        """The queue went up to `offset`: units for what it lacks point into damage of the log, which readers pass. What
+        is gone from the log leaves nothing: units need no neighbours."""
+        if lost is not None:
+            self._lose(offset, lost)
+        self.max_offset = self.next_offset = offset
+
+    def _lose(self, offset: int, lost: Span) -> None:
         _log.error("messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=self.max_offset,
                    count=offset - self.max_offset, log_offset=lost.begin, log_bytes=lost.end - lost.begin)  # fmt: skip
         place = max(lost.begin, min(self.max_log_offset, lost.end - 1))
@@ -134,7 +152,6 @@ class BatchConsumeQueue:
         while self.max_offset < offset:
             messages = min(offset - self.max_offset, BATCH_MESSAGES_MAX)
             self._append(BatchUnit(place, size, 0, 0, self.max_offset, messages))
-        self.next_offset = offset
 
     def _scan_end(self) -> int:
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
@@ -229,6 +246,16 @@ class BatchConsumeQueue:
     # --- reading
 
     @property
+    def first_kept(self) -> int:
+        """The queue offset of the first message that the files know, whatever has become of its record."""
+        first = self._at(self._first)
+        return first.first if first is not None else self.max_offset
+
+    @property
+    def folder(self) -> Path:
+        return self._segments.folder
+
+    @property
     def _first(self) -> int:
         """The number of the first unit that is kept."""
         starts = self._segments.starts
@@ -277,6 +304,10 @@ class BatchConsumeQueue:
         """Where the record that holds the message at `offset` lies, -1 if there is none."""
         unit = self.unit(offset)
         return unit[0] if unit is not None else -1
+
+    def is_between_others(self, offset: int, log_offset: int) -> bool:
+        """Units were found by halving, which needs them in their order."""
+        return True
 
     # --- shortening
 

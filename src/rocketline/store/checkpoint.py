@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from threading import Lock
 
 from rocketline.logs import Log
 from rocketline.store.filesystem import File, FileSystem, is_no_space, told
@@ -27,6 +28,7 @@ class Checkpoint:
         self._fs, self._path = fs, path
         self._file: File | None = None
         self._saved = b""
+        self._saving = Lock()  # one that was begun elsewhere must not end after a later one, with older numbers
         self.physic_msg_timestamp = 0
         """Store time of the last message in the synced part of the log."""
         self.logics_msg_timestamp = 0
@@ -70,6 +72,24 @@ class Checkpoint:
     def save(self) -> None:
         """Write the numbers durably, unless they are on disk already. Raises `OSError`, but not for lack of room: the
         old ones are true as well, and the next save comes soon."""
+        try:
+            self._save()
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            _log.warning("checkpoint not saved", problem=told(error))
+
+    def distrust_queues(self) -> None:
+        """Durably let the next start after a crash derive all queues from the whole log: some are about to be taken
+        apart. Raises `OSError`."""
+        self.logics_msg_timestamp = 0
+        self._save()
+
+    def _save(self) -> None:
+        with self._saving:
+            self._save_alone()
+
+    def _save_alone(self) -> None:
         data = _FIELDS.pack(
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -80,14 +100,8 @@ class Checkpoint:
         )
         if data == self._saved:
             return
-        try:
-            file = self._opened()
-            file.write_at(0, data)
-        except OSError as error:
-            if not is_no_space(error):
-                raise
-            _log.warning("checkpoint not saved", problem=told(error))
-            return
+        file = self._opened()
+        file.write_at(0, data)
         file.sync()
         self._saved = data
 

@@ -44,6 +44,8 @@ def record_topic(topic: str) -> tuple[int, bytes]:
     return MAGIC_V2, len(name).to_bytes(2, "big") + name
 
 
+IsGone: TypeAlias = Callable[[int, int], bool]
+"""Whether the log has no record any more that began there and had so many bytes."""
 CheckUnits: TypeAlias = "Callable[[ConsumeQueue, int, bytes], bytes]"
 
 
@@ -112,6 +114,11 @@ class ConsumeQueue:
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}:{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
+    def check_with(self, check: CheckUnits) -> None:
+        """Compare units of others from now on; what was read before was compared with nothing."""
+        self.check_units = check
+        self._near = b""
+
     @property
     def folder(self) -> Path:
         return self._segments.folder
@@ -128,7 +135,8 @@ class ConsumeQueue:
         if not self._segments.starts:
             return False
         end = self._find_end() if is_clean else self._scan_end()
-        is_followed = is_clean and self._segments.is_set_from(end)
+        # A file is made for its first unit, when the one before it is full.
+        is_followed = is_clean and (end < self._segments.starts[-1] or self._segments.is_set_from(end))
         if not is_followed:
             self._segments.clear_from(end)
         self._restart(end // UNIT_BYTES)
@@ -142,15 +150,16 @@ class ConsumeQueue:
         """
         self._segments.load()
         self._restart(known.max_offset)
-        self.min_offset = min(self._first_kept, known.max_offset)
+        self.min_offset = min(self.first_kept, known.max_offset)
         if self.max_log_offset != known.max_log_offset:
             return f"unit {known.max_offset - 1}, its last one, is missing or another than it was"
         if _is_unit(self._segments.read(known.max_offset * UNIT_BYTES, UNIT_BYTES)):
             return f"units follow on unit {known.max_offset - 1}, which was its last one"
         return None
 
-    def expect(self, offset: int) -> None:
+    def expect(self, offset: int, min_offset: int) -> None:
         """Recovery gives this queue its units from `offset` on; its files are looked at later, by `settle`."""
+        self.min_offset = min_offset
         self.max_offset = self.next_offset = self._written = self._tail_first = self._own_first = offset
 
     def settle(self, *, is_first: bool) -> tuple[str | None, int]:
@@ -166,8 +175,8 @@ class ConsumeQueue:
                 return f"unit {first - 1} is missing", 0
             self._pad()
         elif self._segments.starts and self._segments.starts[0] > self._segments.start_of(first * UNIT_BYTES):
-            return f"units before {self._first_kept} are missing", 0
-        self.min_offset = min(self._first_kept, first)
+            return f"units before {self.first_kept} are missing", 0
+        self.min_offset = min(self.first_kept, first)
         if self._segments.has(end - 1) and self._read_files(self._tail_first * UNIT_BYTES, end) == self._tail:
             self._written = self.max_offset  # they were written before the crash
         stale = self._count_units(end)
@@ -200,14 +209,15 @@ class ConsumeQueue:
             position += len(units)
         return count
 
-    def keep_from_files(self, is_lost: Callable[[int], bool]) -> int:
+    def keep_from_files(self, is_lost: Callable[[int], bool], files_end: int) -> int:
         """Go on with the units that the files have behind those derived, of records that are lost by their place: the
-        log had them. Where the last of these records ends, 0 if there is none."""
+        log, whose files end at `files_end`, had them. Where the last of these records ends, 0 if there is none."""
         self._segments.load()
         position, fields = self.max_offset * UNIT_BYTES, list[int]()
         while unit := self._segments.read(position, UNIT_BYTES):
             place, size, code = UNIT.unpack(unit)
-            if place < self.max_log_offset or size <= 0 or size == NO_SIZE or not is_lost(place):
+            is_there = self.max_log_offset <= place and 0 < size <= files_end - place
+            if not is_there or not is_lost(place):
                 break
             fields += place, size, code
             position += UNIT_BYTES
@@ -223,6 +233,17 @@ class ConsumeQueue:
         """Queue offset, log offset and record size of the first unit and of the last."""
         offsets = {self.min_offset, self.max_offset - 1} if self.min_offset < self.max_offset else set()
         return [(offset, *unit[:2]) for offset in sorted(offsets) if (unit := self.unit(offset)) is not None]
+
+    def end_of_gone(self, is_gone: IsGone) -> int:
+        """The queue offset behind the last unit whose record is gone, by what is left of the files: nothing else tells
+        that there was one. Raises `OSError`."""
+
+        def is_of_gone(unit: bytes) -> bool:
+            log_offset, size, _ = UNIT.unpack(unit)
+            return unit == PRE_BLANK or (log_offset >= 0 and 0 < size < NO_SIZE and is_gone(log_offset, size))
+
+        found = self._segments.find_last(UNIT_BYTES, is_of_gone)
+        return found[0] // UNIT_BYTES + 1 if found is not None else 0
 
     def reset(self) -> Path:
         """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
@@ -302,11 +323,16 @@ class ConsumeQueue:
         self.append(log_offset, size, tags_code)
         self.next_offset = self.max_offset
 
-    def lose(self, offset: int, lost: Span) -> None:
-        """The queue went up to `offset`: what it lacks is lost to damage of the log."""
+    def end_at(self, offset: int, lost: Span | None) -> None:
+        """The queue went up to `offset`: what it lacks is `lost` to damage of the log, or is gone from it.
+
+        One that lacks everything has a pre-blank unit in front of its next, so that its files tell where it is.
+        """
+        if not self.max_offset and lost is None:
+            self._skip_to(offset - 1, None)
         self._skip_to(offset, lost)
         self.next_offset = offset
-        self.max_log_offset = lost.end
+        self.max_log_offset = lost.end if lost is not None else -1
 
     def _cut(self, offset: int) -> None:
         """Drop the units from `offset` on."""
@@ -441,6 +467,12 @@ class ConsumeQueue:
         unit = self.unit_in_files(offset)
         return unit[0] if unit is not None else -1
 
+    def is_between_others(self, offset: int, log_offset: int) -> bool:
+        """Whether a record there lies where the one of `offset` must, by the units before and behind it."""
+        before, after = self.unit_in_files(offset - 1), self.unit_in_files(offset + 1)
+        is_behind = before is None or before[1] == NO_SIZE or before[0] < log_offset
+        return is_behind and (after is None or not 0 < after[1] < NO_SIZE or log_offset < after[0])
+
     def next_file_offset(self, offset: int) -> int:
         """The first queue offset of the file after the one that holds, or would hold, `offset`."""
         return (self._segments.start_of(offset * UNIT_BYTES) + self._segments.segment_bytes) // UNIT_BYTES
@@ -449,42 +481,66 @@ class ConsumeQueue:
 
     def truncate(self, log_end: int) -> None:
         """Drop the units of records that begin at or beyond `log_end`; pre-blank units before them stay."""
-        low, high = self._first_kept, self.max_offset
+        low, high = self.first_kept, self.max_offset
         while low < high:
             middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit[0] < log_end:
+            real = self._last_real(low, middle + 1)
+            unit = self.unit(real) if real >= low else None
+            if real < low or (unit is not None and unit[0] < log_end):
                 low = middle + 1
             else:
-                high = middle
+                high = real
         if low < self.max_offset:
             self._cut(low)
             last = self.unit(low - 1)
             self.max_log_offset = last[0] + last[1] if last is not None and last[1] != NO_SIZE else -1
 
     @property
-    def _first_kept(self) -> int:
+    def first_kept(self) -> int:
+        """The queue offset of the first unit that the files have, whatever has become of its record."""
         starts = self._segments.starts
         return starts[0] // UNIT_BYTES if starts else self._tail_first
 
     def correct_min(self, log_start: int) -> None:
         """Let `min_offset` be the first whose record is still in the log, which begins at `log_start`."""
-        low, high = max(self.min_offset, self._first_kept), self.max_offset
+        low, high = max(self.min_offset, self.first_kept), self.max_offset
         while low < high:
             middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit[0] >= log_start and unit[1] != NO_SIZE:
+            first = self._first_real(middle, high)
+            unit = self.unit(first) if first < high else None
+            if first == high or (unit is not None and unit[0] >= log_start):
                 high = middle
             else:
-                low = middle + 1
-        self.min_offset = low
+                low = first + 1
+        self.min_offset = self._first_real(low, self.max_offset)
+
+    def _first_real(self, offset: int, end: int) -> int:
+        """The first queue offset from there on whose unit is not pre-blank, `end` if all are."""
+        while offset < end and (units := self.units(offset, min(end - offset, _NEAR_UNITS))):
+            for _, size, _ in UNIT.iter_unpack(units):
+                if size != NO_SIZE:
+                    return offset
+                offset += 1
+        return offset
+
+    def _last_real(self, begin: int, offset: int) -> int:
+        """The last queue offset before `offset` whose unit is not pre-blank, one before `begin` if all are."""
+        while offset > begin:
+            first = max(begin, offset - _NEAR_UNITS, self._segments.start_of((offset - 1) * UNIT_BYTES) // UNIT_BYTES)
+            sizes = [size for _, size, _ in UNIT.iter_unpack(self.units(first, offset - first))]
+            real = [number for number, size in enumerate(sizes) if size != NO_SIZE]
+            if real or not sizes:
+                return first + real[-1] if real else offset - 1
+            offset = first
+        return begin - 1
 
     def remove_before(self, log_start: int) -> int:
         """Delete leading files, never the last, all of whose records are gone from the log; how many. `OSError`."""
         removed = 0
         while len(self._segments.starts) > 1:
-            last = UNIT.unpack(self._segments.read(self._segments.starts[1] - UNIT_BYTES, UNIT_BYTES))
-            if last[0] >= log_start:
+            begin, end = (start // UNIT_BYTES for start in self._segments.starts[:2])
+            last = self._last_real(begin, end)
+            if last >= begin and (unit := self.unit(last)) is not None and unit[0] >= log_start:
                 break
             self._near = b""
             self._segments.remove_first()

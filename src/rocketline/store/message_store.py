@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -36,7 +37,7 @@ from rocketline.store.index_keys import index_keys
 from rocketline.store.log_space import SpaceJob
 from rocketline.store.log_writer import FIXED_BYTES_MAX, Entry, LogWriter
 from rocketline.store.queue_ends import QueueEnds
-from rocketline.store.queue_flush import QueueFlushJob
+from rocketline.store.queue_flush import EndsJob, QueueFlushJob
 from rocketline.store.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.record_scan import SECTOR_BYTES
 from rocketline.store.recovery import Recovery, RecoveryRules
@@ -116,6 +117,10 @@ class MessageStore(StoreReader):
         self._undispatched: deque[Entry] = deque()
         self._last_dispatched = (0, 0)  # log offset and store time
         self._flushing_ms = 0
+        self._ends_end = 0  # so far `queue_ends.json` goes
+        self._ends_failures = 0  # so many queues had failed to be read when it was written
+        self._written_ends: EndsJob | None = None  # which are to take its place
+        self._flushing_mends = 0  # how often queues had been mended when a flush of them began
         self._lock: Lock | None = None
         self._recovery: Recovery | None = None
 
@@ -137,7 +142,7 @@ class MessageStore(StoreReader):
         store = cls(config, fs, clock, store_host, memory_bytes)
         for folder in (store.root, store.log.segments.folder):
             fs.make_folder(folder)
-        ends = QueueEnds.load(fs, store.root)
+        ends = store.queues.ends_file.load()
         store._lock = fs.lock(store.root / "lock")
         try:
             if load_topics is not None:
@@ -168,27 +173,20 @@ class MessageStore(StoreReader):
         self._recovery = recovery
         self._save_damage()
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
-        self._look_at_first()
+        last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
+        self._last_dispatched = (found.last_record, last_ms)
+        self._ends_end = recovery.known_end
+        self.queues.before_mending = self._prepare_mending
+        self.look_on(_QUEUES_AT_START)
         self.queues.write_behind()
         self._save_damage()
         self._note_shortage(self.queues.shortage or recovery.drop_rest())
         self.checkpoint.confirm_log_offset = found.last_record
         # What lay behind the end is gone, and has been told of.
         self.checkpoint.logics_log_offset = min(self.checkpoint.logics_log_offset, found.last_record)
-        last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
-        self._last_dispatched = (found.last_record, last_ms)
         self.writer.store_ms = last_ms
         self.store_clock.begin_at(last_ms)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)
-
-    def _look_at_first(self) -> None:
-        """Without room for the copy of a queue that has to be derived anew, the others can be read."""
-        try:
-            self.queues.look_on(_QUEUES_AT_START)
-        except OSError as error:
-            if not is_no_space(error):
-                raise
-            _log.error("queues cannot be compared with the log", problem=told(error))
 
     def _mark_open(self) -> None:
         """Make the abort file. What counts is that it is there: on a full disk it may be empty."""
@@ -452,15 +450,74 @@ class MessageStore(StoreReader):
         """What to do off the loop after `write_behind`: save the checkpoint, and if thorough sync the queues first."""
         is_thorough = is_thorough and not self.queues.is_unsettled
         paths = self.queues.take_unsynced() if is_thorough else []
-        last = self._last_dispatched if is_thorough and self.shortage is None else None
-        return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last)
+        is_whole = is_thorough and self.shortage is None and not self.queues.is_broken
+        last = self._last_dispatched if is_whole else None
+        self._flushing_mends = self.queues.mend_count
+        self._put_ends()
+        ends = self._begin_ends() if is_whole else None
+        return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last, ends)
+
+    def _begin_ends(self) -> EndsJob | None:
+        """Ends of queues to write, None if none are due, or if somebody has yet to look at some queues."""
+        if self._are_ends_behind(self._dispatched_end) and self._written_ends is None and not self.queues.is_unknown:
+            return EndsJob(self.queues.ends_file, self._known_ends(), self._ends_version, self.queues.failure_count)
+        return None
+
+    def _are_ends_behind(self, log_offset: int) -> bool:
+        """After a crash the log is read from the beginning of a file. All that came before must be in them."""
+        has_failed = self.queues.failure_count > self._ends_failures  # and units since then are in no file
+        return has_failed or self.log.segments.start_of(log_offset) > self._ends_end
+
+    @property
+    def _ends_version(self) -> int:
+        return self.queues.removal_count + self.queues.mend_count
+
+    @property
+    def _dispatched_end(self) -> int:
+        """Queues have all records that are before it."""
+        return self._undispatched[0][1] if self._undispatched else self.log.end
+
+    def _known_ends(self) -> QueueEnds:
+        last_record = self._last_dispatched[0] if self.log.segments.starts else 0
+        places = self.log.start, self._dispatched_end, last_record
+        return QueueEnds(*places, self.queues.layout, self.queues.known())
+
+    def _put_ends(self) -> None:
+        """Let ends that were written count, once the log is durable as far as they go."""
+        job = self._written_ends
+        if job is None or (job.ends.log_end > self.log.flushed and job.version == self._ends_version):
+            return
+        self._written_ends = None
+        if job.version == self._ends_version:
+            try:
+                self.queues.ends_file.put()
+            except OSError as error:
+                _log.warning("ends of queues not saved", problem=told(error))
+            else:
+                self._ends_end, self._ends_failures = job.ends.log_end, job.failure_count
+
+    def _prepare_mending(self) -> None:
+        """Files of queues are about to be moved away: whatever happens, the next start must know that there were some.
+
+        Raises `OSError`.
+        """
+        self.checkpoint.distrust_queues()
+        ends = self._known_ends()
+        # The log was on disk as far as it says, and no further: the next start takes it for damaged if it is not there.
+        ends = replace(ends, log_end=min(ends.log_end, self.log.flushed))
+        self.queues.ends_file.save(ends)
+        self._ends_end, self._ends_failures = ends.log_end, self.queues.failure_count
 
     def finish_queue_flush(self, job: QueueFlushJob, error: OSError | None = None) -> None:
         """The job ran. The next one saves what it achieved."""
         if error is not None:
             self.fail(f"syncing the queues failed: {told(error)}")
             return
-        if job.last is not None:
+        if job.ends is not None and job.ends.is_written:
+            self._written_ends = job.ends
+        self._put_ends()
+        is_mended = self._flushing_mends != self.queues.mend_count  # and the checkpoint is not to be relied on since
+        if job.last is not None and not is_mended and not self._are_ends_behind(job.last[0]):
             self.checkpoint.logics_log_offset, self.checkpoint.logics_msg_timestamp = job.last
         if job.index is not None:
             self.checkpoint.index_msg_timestamp = self.index.finish_sync(job.index)
@@ -485,13 +542,22 @@ class MessageStore(StoreReader):
     def look_on(self, queues_max: int) -> bool:
         """Compare the next queues with the log behind the running broker; whether there is more to do.
 
-        What cannot be read or mended now is tried again when somebody asks for it.
+        What cannot be read or mended now is tried again when somebody asks for it, or after `retry_looks`.
         """
-        try:
-            return self.problem is None and self.queues.look_on(queues_max)
-        except OSError as error:
-            _log.error("queues cannot be compared with the log", problem=told(error))
+        if self.problem is not None:
             return False
+        is_more = self.queues.look_on(queues_max)
+        if not is_more and self.queues.failures:
+            (topic, queue_id), error = next(iter(self.queues.failures.items()))
+            self._told.error("failed looks", "queues cannot be compared with the log", count=len(self.queues.failures),
+                             topic=topic, queue=queue_id, problem=told(error))  # fmt: skip
+        return is_more
+
+    def retry_looks(self) -> bool:
+        """Let the next looks come to queues that could not be read or mended; whether there are any."""
+        has_failed = bool(self.queues.failures)
+        self.queues.retry_failures()
+        return has_failed
 
     def catch_up(self, effort_max: int) -> bool:
         """Take a step of bringing the index up to date; whether there is more to do. None is taken while there is
@@ -537,10 +603,8 @@ class MessageStore(StoreReader):
         self.checkpoint.save()
         self.log.space.drop_next()
         if self.problem is None and self.shortage is None:
-            last_record = self._last_dispatched[0] if self.log.segments.starts else 0
-            ends = QueueEnds(self.log.start, self.log.end, last_record, self.queues.layout, self.queues.known())
-            ends.save(self._fs, self.root)
-        if self.problem is None and self.shortage is None and not self.index.is_behind:
+            self.queues.ends_file.save(self._known_ends())
+        if self.problem is None and self.shortage is None and not self.index.is_behind and not self.queues.is_broken:
             self.index.close(is_clean=True)
             self._fs.remove(self._abort_path)
             self._fs.sync_folder(self.root)

@@ -10,13 +10,13 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketline.errors import CorruptStoreError
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
-from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.store.consume_queue import ConsumeQueue, IsGone
 from rocketline.store.filesystem import FileSystem, is_no_space
-from rocketline.store.queue_ends import UNKNOWN, KnownQueue, drop
+from rocketline.store.queue_ends import UNKNOWN, EndsFile, KnownQueue
 from rocketline.store.segments import OpenFiles
 
 Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
@@ -33,6 +33,9 @@ _STUCK_BYTES_MAX: Final = 256 * 1024 * 1024
 start that has to derive queues."""
 
 
+_FAILURES_MAX: Final = 100
+
+
 class Doctor(Protocol):
     """Knows the log, and so how queues must be. Its methods raise `OSError`."""
 
@@ -44,8 +47,13 @@ class Doctor(Protocol):
         """Open the files of a queue whose newest units were derived; what is wrong with it."""
         ...
 
-    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
-        """Move the files of these queues away, and derive all their units from the log."""
+    def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
+        """What is known of a damaged queue, by what is left of its files if by nothing else."""
+        ...
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue]) -> Iterator[None]:
+        """Move the files of these queues away, and derive all their units from the log, in steps. None of them ends
+        before it is known to."""
         ...
 
     def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
@@ -63,15 +71,26 @@ class _NoDoctor:
     def settle(self, queue: ConsumeQueue) -> str | None:
         return queue.settle(is_first=True)[0]
 
-    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+    def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
+        return known
+
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue]) -> Iterator[None]:
         raise AssertionError("nothing is wrong without a log")
 
     def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         return units
 
 
-def _names(queues: Iterable[Queue]) -> set[tuple[str, int]]:
-    return {(queue.topic, queue.queue_id) for queue in queues}
+class _Broken(NamedTuple):
+    """A queue that does not agree with the log and is not yet derived anew. Nobody gets it before it is."""
+
+    queue: Queue
+    problem: str
+    known: KnownQueue
+
+
+def _ends_of(queue: Queue) -> KnownQueue:
+    return KnownQueue(queue.is_batched, queue.min_offset, queue.max_offset, queue.max_log_offset)
 
 
 class QueueTable:
@@ -95,11 +114,24 @@ class QueueTable:
         self.is_batched = is_batched
         self.doctor: Doctor = _NoDoctor()
         """Compares queues with the log, and derives them anew."""
+        self.before_mending: Callable[[], None] = lambda: None
+        """Writes down durably what is known of all queues, before files of damaged ones are moved. `OSError`."""
+        self.mend_count = 0
+        """How often that was done."""
+        self.removal_count = 0
+        """How often topics were deleted: what was known of queues before may be wrong since."""
+        self.ends_file = EndsFile(fs, root)
+        self.failures: dict[tuple[str, int], OSError] = {}
+        """Queues that could not be compared with the log, and why. They hold nobody up but those who ask for them."""
+        self.failure_count = 0
+        """How often that happened: units that were derived for them are in no file, so their ends must be known."""
         self._files = OpenFiles(fs)
         self._topics: dict[str, dict[int, Queue]] = {}
         self._sleeping: dict[str, dict[int, KnownQueue]] = {}
         self._unsettled: dict[str, dict[int, ConsumeQueue]] = {}  # derived, and not yet compared with their files
         self._lower: dict[tuple[str, int], KnownQueue] = {}  # of queues that were derived: they were so long before
+        self._broken: dict[str, dict[int, _Broken]] = {}
+        self._cure: Iterator[None] | None = None  # of the broken ones, under way
         self._unseen: list[tuple[str, int]] = []  # asleep, and not yet compared with the log
         self._behind: dict[Queue, None] = {}
         self.shortage: OSError | None = None
@@ -162,16 +194,20 @@ class QueueTable:
             raise CorruptStoreError(str(self._folders[is_batched] / topic), f"{problem}; move this folder away")
 
     def _is_other_kind(self, topic: str, is_batched: bool) -> bool:
-        queues = (*self._topics.get(topic, {}).values(), *self._sleeping.get(topic, {}).values())
+        broken = (one.queue for one in self._broken.get(topic, {}).values())
+        queues = (*self._topics.get(topic, {}).values(), *self._sleeping.get(topic, {}).values(), *broken)
         return any(queue.is_batched != is_batched for queue in queues)
 
     def _wake(self, topic: str, queue_id: int) -> Queue:
         """Open a queue that sleeps, or was derived, and see whether it agrees with the log."""
-        queue, problem = self._opened(topic, queue_id)
-        if problem is not None:
-            self._mend({queue: problem})
-        self._awake(queue)
-        return queue
+        if queue_id not in self._broken.get(topic, ()):
+            queue, problem = self._opened(topic, queue_id)
+            if problem is None:
+                self._awake(queue)
+                return queue
+            self._note_broken(queue, problem)
+        self._mend()
+        return self._topics[topic][queue_id]
 
     def _opened(self, topic: str, queue_id: int) -> tuple[Queue, str | None]:
         """The queue, which still counts as asleep, and what is wrong with it. Raises `OSError`."""
@@ -183,49 +219,49 @@ class QueueTable:
         return queue, self.doctor.examine(queue, known)
 
     def _awake(self, queue: Queue) -> None:
-        for table in (self._sleeping, self._unsettled):
-            queues = table.get(queue.topic)
-            if queues is not None:
-                queues.pop(queue.queue_id, None)
-                if not queues:
-                    del table[queue.topic]
+        self._forget(queue.topic, queue.queue_id)
         self._put(queue)
         if queue.is_behind:
             self._behind[queue] = None
 
+    def _forget(self, topic: str, queue_id: int) -> None:
+        """It sleeps no more."""
+        self.failures.pop((topic, queue_id), None)
+        for table in (self._sleeping, self._unsettled, self._broken):
+            queues = table.get(topic)
+            if queues is not None:
+                queues.pop(queue_id, None)
+                if not queues:
+                    del table[topic]
+
     def _put(self, queue: Queue) -> None:
         if isinstance(queue, ConsumeQueue):
-            queue.check_units = self.doctor.check_units
+            queue.check_with(self.doctor.check_units)
         self._topics.setdefault(queue.topic, {})[queue.queue_id] = queue
 
-    def _mend(self, damaged: dict[Queue, str]) -> None:
-        """Derive queues anew. The log is read once for all that need it, so all are looked at now."""
-        for topic, queue_id in [name for name in self._unawake() if name not in _names(damaged)]:
-            queue, problem = self._opened(topic, queue_id)
-            if problem is not None:
-                damaged[queue] = problem
-            elif isinstance(queue, ConsumeQueue) and self._unsettled.get(topic, {}).get(queue_id) is queue:
-                self._awake(queue)
-        known = {queue: self._known(queue) for queue in damaged}
-        for queue in damaged:
-            self._awake(queue)
-        try:
-            self.doctor.derive_anew(damaged, known)
-        except BaseException:
-            for queue in damaged:  # they are not whole: whoever asks next tries again
-                self._behind.pop(queue, None)
-                del self._topics[queue.topic][queue.queue_id]
-                self._sleeping.setdefault(queue.topic, {})[queue.queue_id] = known[queue] or KnownQueue(
-                    queue.is_batched
-                )
-            raise
-        self._behind.update(dict.fromkeys(damaged))
-        self._unseen = []
+    # --- mending
 
-    def _known(self, queue: Queue) -> KnownQueue | None:
-        """What an earlier life knew of a queue."""
-        sleeping = self._sleeping.get(queue.topic, {}).get(queue.queue_id)
-        return sleeping or self._lower.get((queue.topic, queue.queue_id))
+    def _note_broken(self, queue: Queue, problem: str) -> None:
+        """From now on it is what it is known to be, and never looked at again before it is derived."""
+        known = self._sleeping.get(queue.topic, {}).get(queue.queue_id) or _ends_of(queue)
+        broken = _Broken(queue, problem, self.doctor.expected(queue, known))
+        self._forget(queue.topic, queue.queue_id)
+        self._broken.setdefault(queue.topic, {})[queue.queue_id] = broken
+
+    def _mend(self) -> None:
+        """Derive broken queues anew. The log is read once for all that need it, so all are looked at now."""
+        self._look_at_all()
+        while self._mend_on():
+            pass
+
+    def _look_at_all(self) -> None:
+        for name in self._unawake():
+            if name not in self.failures and not self._is_broken(*name):
+                try:
+                    self._look_at(*name)
+                except OSError as error:
+                    self._note_failure(name, error)
+        self._unseen = []
 
     def known_end(self, topic: str, queue_id: int) -> int | None:
         """Where a queue ends, as far as that is known without a look at its files; None if there is no such queue."""
@@ -235,83 +271,182 @@ class QueueTable:
 
     def derived_though_known(self) -> list[tuple[Queue, KnownQueue]]:
         """Queues that a recovery has derived, of which an earlier life knew that they were so long at least."""
+        lower, self._lower = self._lower, {}
         return [
             (queue, known)
-            for (topic, queue_id), known in self._lower.items()
+            for (topic, queue_id), known in lower.items()
             for table in (self._topics, self._unsettled)
             if (queue := table.get(topic, {}).get(queue_id)) is not None
         ]
 
+    def _is_broken(self, topic: str, queue_id: int) -> bool:
+        return queue_id in self._broken.get(topic, ())
+
+    def _mend_on(self) -> bool:
+        """A step of deriving queues anew; whether more are left. If it fails, they are as broken as before."""
+        if self._cure is None and not self._broken:
+            return False
+        if self._cure is None:
+            self._cure = self._cure_all()
+        try:
+            next(self._cure)
+        except StopIteration:
+            self._cure = None
+        except BaseException:
+            self._cure = None
+            raise
+        return self._cure is not None or bool(self._broken)
+
+    def _cure_all(self) -> Iterator[None]:
+        patients = [broken for queues in self._broken.values() for broken in queues.values()]
+        self.mend_count += 1
+        self.before_mending()
+        problems = {queue: problem for queue, problem, _ in patients}
+        yield from self.doctor.derive_anew(problems, {queue: known for queue, _, known in patients})
+        for queue in problems:
+            if self._is_here(queue):
+                self._awake(queue)
+                self._behind[queue] = None
+
+    def _is_here(self, queue: Queue) -> bool:
+        """Its topic was not deleted meanwhile."""
+        broken = self._broken.get(queue.topic, {}).get(queue.queue_id)
+        found = broken.queue if broken is not None else self._topics.get(queue.topic, {}).get(queue.queue_id)
+        return found is queue
+
+    @property
+    def is_broken(self) -> bool:
+        """Some queues must be derived anew."""
+        return bool(self._broken)
+
     def _unawake(self) -> list[tuple[str, int]]:
         return [
             (topic, queue_id)
-            for table in (self._unsettled, self._sleeping)
+            for table in (self._unsettled, self._sleeping, self._broken)
             for topic, queues in table.items()
             for queue_id in queues
         ]
 
     def look_on(self, count: int) -> bool:
-        """Compare the next queues that nobody has asked for yet with the log; whether more are left. `OSError`."""
-        for _ in range(count):
-            if self._unsettled:
-                topic = next(iter(self._unsettled))
-                self._wake(topic, next(iter(self._unsettled[topic])))
-            elif self._unseen:
-                topic, queue_id = self._unseen[-1]
-                if queue_id in self._sleeping.get(topic, ()):
-                    self._look_at(topic, queue_id)
-                if self._unseen:
-                    self._unseen.pop()
-            else:
-                return False
-        return bool(self._unsettled or self._unseen)
+        """Compare the next queues that nobody has asked for yet with the log; whether more are left.
+
+        What cannot be read is no reason not to look at others, see `failures`. Nor is a queue that cannot be derived
+        anew now: whoever asks for it tries again.
+        """
+        while count and (name := self._next_unseen()) is not None:
+            count -= 1
+            try:
+                self._look_at(*name)
+            except OSError as error:
+                self._note_failure(name, error)
+        if self._broken and not self.failures.keys() & self._broken_names():
+            self._mend_as_possible()
+        return self._next_unseen() is not None
+
+    def _mend_as_possible(self) -> None:
+        try:
+            self._mend()
+        except OSError as error:
+            topic = next(iter(self._broken))
+            self.failures[topic, next(iter(self._broken[topic]))] = error
+
+    def _broken_names(self) -> set[tuple[str, int]]:
+        return {(topic, queue_id) for topic, queues in self._broken.items() for queue_id in queues}
+
+    def _next_unseen(self) -> tuple[str, int] | None:
+        """None as well if so many could not be read that the disk is to blame."""
+        if len(self.failures) > _FAILURES_MAX:
+            return None
+        for topic, queues in self._unsettled.items():
+            for queue_id in queues:
+                if (topic, queue_id) not in self.failures:
+                    return topic, queue_id
+        while self._unseen:
+            topic, queue_id = name = self._unseen[-1]
+            if name not in self.failures and queue_id in self._sleeping.get(topic, ()):
+                return name
+            self._unseen.pop()
+        return None
+
+    def _note_failure(self, name: tuple[str, int], error: OSError) -> None:
+        self.failures[name] = error
+        self.failure_count += 1
+
+    def retry_failures(self) -> None:
+        """Let the next looks come to those that could not be read."""
+        self._unseen += self.failures
+        self.failures.clear()
 
     def _look_at(self, topic: str, queue_id: int) -> None:
         """A queue that is as it should be sleeps on, and what was seen of it is kept."""
         queue, problem = self._opened(topic, queue_id)
         if problem is not None:
-            self._mend({queue: problem})
-            return
-        ends = queue.min_offset, queue.max_offset, queue.max_log_offset
-        self._sleeping[topic][queue_id] = KnownQueue(queue.is_batched, *ends)
+            self._note_broken(queue, problem)
+        elif queue_id in self._unsettled.get(topic, ()):
+            self._awake(queue)
+        else:
+            self._sleeping[topic][queue_id] = _ends_of(queue)
+            self._drop_unseen(topic, queue_id)
 
-    def prove(self, log_offset: int) -> int:
+    def _drop_unseen(self, topic: str, queue_id: int) -> None:
+        if self._unseen and self._unseen[-1] == (topic, queue_id):
+            self._unseen.pop()
+
+    def prove(self, log_offset: int, files_end: int) -> int:
         """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
-        them; where the last of these ends, 0 if there are none. For a recovery. Raises `OSError`."""
+        them; where the last of these ends, 0 if there are none. Its files end at `files_end`, and no record went
+        further. For a recovery. Raises `OSError`."""
         end = 0
         for queues in self._unsettled.values():
             for queue in queues.values():
-                end = max(end, queue.keep_from_files(log_offset.__le__))
+                end = max(end, queue.keep_from_files(log_offset.__le__, files_end))
         for topic, sleeping in self._sleeping.items():
             for queue_id, known in sleeping.items():
                 if known.max_offset == UNKNOWN:
                     unopened = self._new(topic, queue_id, known.is_batched)
                     unopened.load(is_clean=True)
-                    if unopened.max_log_offset > log_offset:
+                    if log_offset < unopened.max_log_offset <= files_end:
                         ends = unopened.min_offset, unopened.max_offset, unopened.max_log_offset
                         known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
-                if known.max_log_offset > log_offset:
+                if log_offset < known.max_log_offset <= files_end:
                     end = max(end, known.max_log_offset)
         return end
 
     def settle_all(self) -> None:
-        """Bring the units of a recovery into files, for a store that closes. Raises `OSError`."""
-        while self._unsettled:
-            topic = next(iter(self._unsettled))
-            self._wake(topic, next(iter(self._unsettled[topic])))
+        """Bring the units of a recovery into files, and look at queues of which nothing is known, for a store that
+        closes: the next start must not take them for what they seem. Raises `OSError`."""
+        for topic in list(self._unsettled):
+            for queue_id in list(self._unsettled[topic]):
+                self._look_at(topic, queue_id)
+        for topic, sleeping in list(self._sleeping.items()):
+            for queue_id in [queue_id for queue_id, known in sleeping.items() if known.max_offset == UNKNOWN]:
+                self._look_at(topic, queue_id)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Of some queues nothing is known but that they exist, and somebody may still find out."""
+        return any(
+            known.max_offset == UNKNOWN and (topic, queue_id) not in self.failures
+            for topic, queues in self._sleeping.items()
+            for queue_id, known in queues.items()
+        )
 
     @property
     def is_unsettled(self) -> bool:
-        """Some derived units are not on disk, and nobody has begun to write them."""
-        return bool(self._unsettled)
+        """Some derived units are not on disk, nobody has begun to write them, and somebody may."""
+        return any(
+            (topic, queue_id) not in self.failures for topic, queues in self._unsettled.items() for queue_id in queues
+        )
 
     def known(self) -> dict[str, dict[int, KnownQueue]]:
         """What is known of all queues, for the next start."""
         found = {topic: dict(queues) for topic, queues in self._sleeping.items()}
-        for queue in self.awake:
-            if queue.max_offset:
-                ends = KnownQueue(queue.is_batched, queue.min_offset, queue.max_offset, queue.max_log_offset)
-                found.setdefault(queue.topic, {})[queue.queue_id] = ends
+        for table in (self._topics, self._unsettled):
+            for topic, queues in table.items():
+                ends = {queue_id: _ends_of(queue) for queue_id, queue in queues.items() if queue.max_offset}
+                found.setdefault(topic, {}).update(ends)
+        for topic, broken in self._broken.items():
+            found.setdefault(topic, {}).update({queue_id: one.known for queue_id, one in broken.items()})
         return found
 
     def __iter__(self) -> Iterator[Queue]:
@@ -334,17 +469,18 @@ class QueueTable:
         return queue
 
     def _sleeps(self, topic: str, queue_id: int) -> bool:
-        return queue_id in self._sleeping.get(topic, ()) or queue_id in self._unsettled.get(topic, ())
+        return any(queue_id in table.get(topic, ()) for table in (self._sleeping, self._unsettled, self._broken))
 
     def of(self, topic: str) -> Mapping[int, Queue]:
         """All queues of a topic, which wakes those that sleep."""
-        for queue_id in [*self._sleeping.get(topic, ()), *self._unsettled.get(topic, ())]:
-            self.get(topic, queue_id)
+        for table in (self._sleeping, self._unsettled, self._broken):
+            for queue_id in list(table.get(topic, ())):
+                self.get(topic, queue_id)
         return self._topics.get(topic, {})
 
     @property
     def topics(self) -> Collection[str]:
-        return self._topics.keys() | self._sleeping.keys() | self._unsettled.keys()
+        return self._topics.keys() | self._sleeping.keys() | self._unsettled.keys() | self._broken.keys()
 
     def make(self, topic: str, queue_id: int) -> Queue:
         """The queue, a new one if there is none yet."""
@@ -368,13 +504,14 @@ class QueueTable:
             self._awake(batched)
             return batched
         queue = self._plain(topic, queue_id)
-        queue.expect(offset)
+        queue.expect(offset, known.min_offset if known is not None and known.max_offset != UNKNOWN else offset)
+        self._forget(topic, queue_id)
         self._unsettled.setdefault(topic, {})[queue_id] = queue
-        if known is not None:
-            self._sleeping[topic].pop(queue_id)
-            if not self._sleeping[topic]:
-                del self._sleeping[topic]
         return queue
+
+    def end_of_gone(self, topic: str, queue_id: int, is_batched: bool, is_gone: IsGone) -> int:
+        """See `ConsumeQueue.end_of_gone`; of a queue that need not be open."""
+        return self._new(topic, queue_id, is_batched).end_of_gone(is_gone)
 
     def _folder(self, topic: str, queue_id: int, is_batched: bool) -> Path:
         return self._folders[is_batched] / topic / str(queue_id)
@@ -418,7 +555,7 @@ class QueueTable:
 
     def _write_behind(self, queue: Queue) -> bool:
         """False if there is no room."""
-        if self._topics.get(queue.topic, {}).get(queue.queue_id) is not queue:  # its topic was deleted meanwhile
+        if not self._is_here(queue):
             return True
         try:
             while queue.is_behind:
@@ -477,23 +614,23 @@ class QueueTable:
         be tried again.
         """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        if not any(topic in table for table in (self._topics, self._sleeping, self._unsettled)):
+        if topic not in self.topics:
             return
-        drop(self._fs, self._root)
+        self.removal_count += 1
+        self.ends_file.forget(topic)
         self._undeleted.add(topic)
         for folder in self._folders.values():
             if self._fs.exists(folder / topic):
                 self._fs.rename(folder / topic, self._free_name())
             self._files.close_in(folder / topic)
         self._unsynced.pop(topic, None)
-        for queue in self._topics.get(topic, {}).values():
+        broken = (one.queue for one in self._broken.get(topic, {}).values())
+        for queue in (*self._topics.get(topic, {}).values(), *broken):
             self._behind.pop(queue, None)
             if isinstance(queue, ConsumeQueue):
                 self._kept_bytes -= self._kept.pop(queue, 0)
-        self._sleeping.pop(topic, None)
-        self._unsettled.pop(topic, None)
-        self._topics.pop(topic, None)
-        self._lower = {name: known for name, known in self._lower.items() if name[0] != topic}
+        for table in (self._sleeping, self._unsettled, self._broken, self._topics):
+            table.pop(topic, None)
         self._undeleted.discard(topic)
 
     def doomed(self) -> list[Path]:

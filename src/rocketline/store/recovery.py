@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,8 +28,8 @@ from rocketline.store.checkpoint import Checkpoint
 from rocketline.store.commit_log import CommitLog
 from rocketline.store.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.damage import Aside, Span
-from rocketline.store.filesystem import is_no_space
-from rocketline.store.queue_ends import UNKNOWN, KnownQueue, QueueEnds
+from rocketline.store.filesystem import ReadOnlyMap, is_no_space
+from rocketline.store.queue_ends import UNDERIVED, UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queue_table import Queue, QueueTable
 from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
 from rocketline.store.resync import next_record, still_damaged
@@ -46,6 +46,13 @@ _NEIGHBOURS_MAX: Final = 200
 """Units behind those that were read which are looked at, for one that is right."""
 _TOLD_MAX: Final = 5
 """Messages of a damaged stretch that a line names."""
+_EFFORT_MAX: Final = 1 << 20
+"""Bytes of the log that are read in one step of deriving queues anew; each record counts as some more."""
+_RECORD_EFFORT: Final = 4096
+_unpack_places = struct.Struct(">i8xi4xq8xi44xi").unpack_from
+"""Of a record with short hosts: size, queue id, queue offset, sysFlag, bytes of its body."""
+_BODY_AT: Final = 88
+_IPV6_FLAGS: Final = 0x30
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
 """Units of such topics point at records of others: Apache's broker may have left some."""
 
@@ -81,12 +88,13 @@ class Recovery:
         self._log, self._queues, self._codes, self._rules, self._aside = log, queues, codes, rules, aside
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
+        self.known_end = 0
+        """Of queues that nobody has looked at, all records before this place of the log are known."""
         self._has_expired = False  # the log has lost files since the last clean stop, as it should
         self._searched: dict[
             tuple[ConsumeQueue, int], int
         ] = {}  # how far records were looked for that units should have
-        self._synced_end = 0  # a clean stop had so much of the log on disk
-        self._end = 0  # where the log ended when all was read
+        self._synced_end = 0  # so much of the log was on disk when the ends of queues were written
         queues.doctor = self
 
     # --- the whole
@@ -101,6 +109,7 @@ class Recovery:
             ends = None
         _check_end(log, checkpoint, ends)
         log.damage.review(self._left_of)
+        self.known_end = log.start
         self._has_expired = ends is not None and log.start > ends.log_start
         self._synced_end = ends.log_end if ends is not None else 0
         if ends is not None and is_clean and log.segments.starts and log.start > ends.log_start:
@@ -125,8 +134,9 @@ class Recovery:
             queue.truncate(begin)
         derivation = _Derivation(log, queues, self._codes, begin)
         last = derivation.take_all(self._walk(derivation, begin, log.end, last)) or last
+        derivation.finish()
         end = stop_of(log, begin if last is None else max(last.log_offset + last.size, begin))
-        self._end = end = stop_of(log, self._proven_end(derivation, end, checkpoint))
+        end = stop_of(log, self._proven_end(derivation, end, checkpoint))
         try:
             log.restart(begin, end, self._aside)
         except OSError as error:
@@ -136,7 +146,7 @@ class Recovery:
             queue.truncate(end)
             queue.correct_min(log.start)
         for queue, known in queues.derived_though_known():
-            self._make_good(queue, known.max_offset)
+            self._complete(queue, known)
         queues.begin_checks()
         return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
 
@@ -157,6 +167,7 @@ class Recovery:
         log, queues = self._log, self._queues
         if ends is not None:
             queues.put_to_sleep(ends.queues)
+            self.known_end = ends.log_end
             return ends.log_end, self._last_at(ends.last_record, ends.log_end)
         is_sound = queues.load()
         if (known := max(map(self._end_beyond, queues.awake), default=0)) > log.segments.end:
@@ -207,8 +218,11 @@ class Recovery:
                 begin = start
                 break
         # What came after that stop is read below, all of it: queues that have nothing there are as they were.
-        is_known = ends is not None and begin <= ends.log_end
-        self._queues.put_to_sleep(ends.queues if ends is not None and is_known else self._queues.listed())
+        if ends is not None and begin <= ends.log_end:
+            self._queues.put_to_sleep(ends.queues)
+            self.known_end = ends.log_end
+        else:
+            self._queues.put_to_sleep(self._queues.listed())
         return begin
 
     # --- walking over damage
@@ -287,7 +301,9 @@ class Recovery:
             _log.error("log has lost what followed its last good record", log_end=end, checkpoint=known)
         proven = max(self._synced_end, end)
         if log.segments.is_set_from(end):
-            proven = max(proven, self._queues.prove(end), self._end_of(known) if known >= end else end)
+            proven = max(
+                proven, self._queues.prove(end, log.segments.end), self._end_of(known) if known >= end else end
+            )
         if proven > end:
             remains = self._remains(end, proven)
             self._note_damage(end, proven, remains)
@@ -301,14 +317,22 @@ class Recovery:
         size = record.size if record is not None else RECORD_BYTES_MIN
         return min(position + size, self._log.segments.end)
 
-    def _make_good(self, queue: Queue, expected: int) -> None:
-        """A queue that went up to `expected` and ends before has lost the rest to damage of the log."""
+    def _complete(self, queue: Queue, known: KnownQueue) -> None:
+        """Let a queue end where it did, though the log has no whole record for its last units: their offsets are never
+        given out again. Damage has them, or nobody."""
         log = self._log
-        if queue.max_offset < expected and (span := log.damage.first_in(queue.max_log_offset, log.end)):
-            if isinstance(queue, ConsumeQueue):
-                queue.keep_from_files(self._is_lost)
-            if queue.max_offset < expected:
-                queue.lose(expected, span)
+        if queue.max_offset >= known.max_offset:
+            return
+        end = log.end if known.max_log_offset == UNDERIVED else known.max_log_offset
+        # If nothing is left of it and the log has lost its beginning, that has taken what is missing.
+        lost = log.damage.first_in(queue.max_log_offset, end) if queue.max_offset or not log.start else None
+        if lost is None:
+            _log.error("log has nothing of the last messages of a queue", topic=queue.topic, queue=queue.queue_id,
+                       first_offset=queue.max_offset, next_offset=known.max_offset)  # fmt: skip
+        elif isinstance(queue, ConsumeQueue):
+            queue.keep_from_files(self._is_lost, log.segments.end)
+        if queue.max_offset < known.max_offset:
+            queue.end_at(known.max_offset, lost)
 
     def _is_lost(self, place: int) -> bool:
         return self._log.damage.at(place) is not None
@@ -328,46 +352,62 @@ class Recovery:
 
     def examine(self, queue: Queue, known: KnownQueue) -> str | None:
         try:
-            if known.max_offset != UNKNOWN:
-                problem = queue.adopt(known) or self.problem_of(queue)
-                if problem is None and queue.min_offset > known.min_offset and not self._has_expired:
-                    problem = f"units from {known.min_offset} to {queue.min_offset - 1} are missing"
-                return problem
-            is_followed = queue.load(is_clean=False)
+            problem = self._unfounded(queue) if known.max_offset == UNKNOWN else queue.adopt(known)
         except CorruptStoreError as error:
             return str(error)
-        # No whole record of it was read from `_begin` on: units that it has there are of damaged ones.
-        before = queue.max_offset
-        queue.truncate(self._end)
-        self._tell_stale(queue, before - queue.max_offset)
-        return self.problem_of(queue) or ("units follow on its last one" if is_followed else None)
+        # Not the first that can be read: records of a queue that slept may have gone since, and all of them were there.
+        is_known = known.max_offset != UNKNOWN and not self._has_expired
+        if problem is None and is_known and queue.first_kept > known.min_offset:
+            problem = f"units from {known.min_offset} to {queue.first_kept - 1} are missing"
+        return problem or self.problem_of(queue)
+
+    def _unfounded(self, queue: Queue) -> str | None:
+        """Open a queue of which nothing is known but its files; what is wrong with them.
+
+        The log has none of its records from `begin` on but damaged ones, so neither has the queue. What came before is
+        safe, so there is no hole in it. Raises `CorruptStoreError`.
+        """
+        if queue.load(is_clean=True):
+            return f"something follows on {queue}"
+        last = queue.unit(queue.max_offset - 1) if queue.max_log_offset > self._begin else None
+        if last is not None and not self._is_lost(last[0]):
+            return f"the last unit of {queue} points behind the last record that it can have"
+        return None
 
     def settle(self, queue: ConsumeQueue) -> str | None:
         try:
             if self._log.damage:
-                queue.keep_from_files(self._is_lost)
+                queue.keep_from_files(self._is_lost, self._log.segments.end)
             problem, stale = queue.settle(is_first=self._begin <= self._log.start and not self._log.damage)
         except CorruptStoreError as error:
             return str(error)
-        self._tell_stale(queue, stale)
+        if stale:
+            _log.error("queue knows messages that the log has lost", topic=queue.topic, queue=queue.queue_id,
+                       first_offset=queue.max_offset, count=stale)  # fmt: skip
         return problem or self.problem_of(queue)
 
-    @staticmethod
-    def _tell_stale(queue: Queue, count: int) -> None:
-        if count:
-            _log.error("queue knows messages that the log has lost", topic=queue.topic, queue=queue.queue_id,
-                       first_offset=queue.max_offset, count=count)  # fmt: skip
+    def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
+        if known.max_offset != UNKNOWN:
+            return known
+        log = self._log
+        end = queue.end_of_gone(
+            lambda place, size: place + size <= log.start or (place < log.end and self._is_lost(place))
+        )
+        return KnownQueue(queue.is_batched, end, end, UNDERIVED)
 
-    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue | None]) -> None:
+    def derive_anew(self, damaged: Mapping[Queue, str], known: Mapping[Queue, KnownQueue]) -> Iterator[None]:
         log = self._log
         for queue, problem in damaged.items():
             copy = self._aside.move(queue.reset())
             _log.error("queue is derived anew from the log", topic=queue.topic, queue=queue.queue_id, problem=problem,
                        copy=copy and str(copy))  # fmt: skip
         derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)
-        derivation.take_all(self._walk(derivation, log.start, log.end, None))
+        records = self._walk(derivation, log.start, log.end, None)
+        while derivation.take_all(_portion(records)) is not None:
+            yield
+        derivation.finish()
         for queue, before in known.items():
-            self._make_good(queue, before.max_offset if before is not None else UNKNOWN)
+            self._complete(queue, before)
             queue.correct_min(log.start)
 
     # --- units that are read
@@ -380,10 +420,8 @@ class Recovery:
             return units
         start = log.segments.start_of(places[0])
         if log.start <= min(places) and max(places) < min(start + log.segment_bytes - RECORD_BYTES_MIN, log.end):
-            data = log.map_of(start)
-            found = b"".join([data[at + 20 - start : at + 28 - start] for at in places])
-            is_row = found == struct.pack(f">{count}q", *range(offset, offset + count))
-            if is_row and self._is_right(queue, offset, *UNIT.unpack_from(units)[:2]):
+            sizes = struct.unpack(f">{'8xi8x' * count}", units)
+            if _are_records(log.map_of(start), start, places, sizes, queue, offset):
                 return units
         wrong = [
             number
@@ -400,8 +438,12 @@ class Recovery:
         record, name = record_at(log, log_offset), queue.topic.encode("utf-8", "replace")
         if record is None or (record.size, record.topic, record.queue_id) != (size, name, queue.queue_id):
             return False
-        # The queue offset in the record may be damaged; but not if the unit there has the record, too.
-        return record.queue_offset == offset or queue.place_in_files(record.queue_offset) != log_offset
+        # The queue offset in the record may be damaged; but not if the unit there has the record, too, or if the unit
+        # stands elsewhere than its neighbours do.
+        if record.queue_offset == offset:
+            return True
+        is_there = queue.place_in_files(record.queue_offset) == log_offset
+        return not is_there and queue.is_between_others(offset, log_offset)
 
     def _mended(self, queue: ConsumeQueue, offset: int, units: bytes, wrong: list[int]) -> bytes:
         """Find the records of wrong units between those that their neighbours point at, and put the units right.
@@ -515,10 +557,40 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
             begin = at
 
 
+def _portion(records: Iterator[Record]) -> Iterator[Record]:
+    """As many as a turn of the loop has time for."""
+    effort = _EFFORT_MAX
+    for record in records:
+        yield record
+        effort -= _RECORD_EFFORT + record.size
+        if effort < 0:
+            return
+
+
+def _are_records(
+    data: ReadOnlyMap, start: int, places: Sequence[int], sizes: Sequence[int], queue: ConsumeQueue, offset: int
+) -> bool:
+    """Whether records of a queue lie at these places of the file of the log that begins at `start`, with these sizes,
+    one queue offset after the other. False if any is unusual."""
+    topic, topic_bytes, queue_id = queue.topic_field, len(queue.topic_field), queue.queue_id
+    for place, size in zip(places, sizes, strict=True):
+        at = place - start
+        found_size, found_id, found_offset, sys_flag, body_bytes = _unpack_places(data, at)
+        topic_at = at + _BODY_AT + body_bytes
+        if (
+            (found_size, found_id, found_offset) != (size, queue_id, offset)
+            or sys_flag & _IPV6_FLAGS
+            or data[topic_at : topic_at + topic_bytes] != topic
+        ):
+            return False
+        offset += 1
+    return True
+
+
 class _Run:
     """Units of one queue that follow each other, until they are given to it together."""
 
-    __slots__ = ("_log", "_queues", "lost", "next_offset", "queue", "topic", "units")
+    __slots__ = ("_doubtful", "_log", "_queues", "lost", "next_offset", "queue", "topic", "units")
 
     def __init__(self, log: CommitLog, queues: QueueTable, queue: Queue) -> None:
         self._log, self._queues, self.queue, self.topic = log, queues, queue, queue.topic
@@ -527,6 +599,7 @@ class _Run:
         self.lost: list[Record] = []
         """Damaged records that say they are of this queue, and that have no unit yet."""
         self.next_offset = self._next()
+        self._doubtful: tuple[Record, int] | None = None  # waits for the queue's next record, with its tags code
 
     def _next(self) -> int:
         """The offset that the next record has if nothing is special; none if a record may hold several messages."""
@@ -544,13 +617,40 @@ class _Run:
     def add_unusual(self, record: Record, code: int) -> None:
         """A record with an offset of its own, or one that may hold several messages."""
         self.end()
-        self._take_lost(record.queue_offset)
+        self._clear_doubt(record.queue_offset)
+        # One that seems to begin the queue anew may be damaged: those before it count if it is.
+        self._take_lost(record.queue_offset or None)
+        if self._is_doubtful(record):
+            self._doubtful, self.next_offset = (record, code), -1
+        else:
+            self._derive(record, code)
+            self.next_offset = self._next()
+
+    def _is_doubtful(self, record: Record) -> bool:
+        """It leaves others out of which nothing is known, or begins the queue anew: a flipped bit of its queue offset
+        looks the same, and would hide other messages."""
+        queue, offset = self.queue, record.queue_offset
+        if isinstance(queue, BatchConsumeQueue) or not queue.max_offset or 0 < offset <= queue.max_offset:
+            return False
+        return not offset or self._log.damage.first_in(queue.max_log_offset, record.log_offset) is None
+
+    def _clear_doubt(self, next_offset: int) -> None:
+        """The queue's next record, be it damaged or whole, says which offset the one before it has."""
+        if self._doubtful is None:
+            return
+        (record, code), self._doubtful = self._doubtful, None
+        if self.lost:
+            next_offset = self.lost[0].queue_offset
+        if next_offset == self.queue.max_offset + 1:
+            _log.error("queue offset is damaged", queue=str(self.queue), found=record.queue_offset,
+                       log_offset=record.log_offset)  # fmt: skip
+            record = record._replace(queue_offset=self.queue.max_offset)
         self._derive(record, code)
-        self.next_offset = self._next()
 
     def finish(self) -> None:
         """No record follows."""
         self.end()
+        self._clear_doubt(-1)
         self._take_lost(None)
         self.next_offset = self._next()
 
@@ -638,7 +738,8 @@ class _Derivation:
                     run.end()
             else:
                 run.add_unusual(last, code)
-        self.finish()
+        for run in runs.values():
+            run.end()
         return last
 
     def _begin_run(self, topic: bytes, queue_id: int, queue_offset: int) -> _Run:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from rocketline.store.filesystem import Data, File, FileSystem, clear_from, last
 
 _NAME_DIGITS: Final = 20
 OPEN_FILES_MAX: Final = 256
+_FIND_STEPS: Final = 3000
 
 
 class OpenFiles:
@@ -51,6 +53,22 @@ class OpenFiles:
             self.close(path)
 
 
+def _is_position(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) == _NAME_DIGITS
+
+
+def _find_last(file: File, step: int, is_wanted: Callable[[bytes], bool]) -> tuple[int, bytes] | None:
+    end, read_bytes = file.size // step * step, _FIND_STEPS * step
+    while end > 0:
+        begin = max(end - read_bytes, 0)
+        data = file.read_at(begin, end - begin)
+        for at in range(len(data) - step, -1, -step) if any(data) else ():
+            if is_wanted(piece := data[at : at + step]):
+                return begin + at, piece
+        end = begin
+    return None
+
+
 class Segments:
     """The files of one stream, in order, with no gap between them."""
 
@@ -73,7 +91,7 @@ class Segments:
             fs.remove(self.folder / names.pop())
         for name in names:
             path = self.folder / name
-            if not (name.isascii() and name.isdigit() and len(name) == _NAME_DIGITS):
+            if not _is_position(name):
                 raise CorruptStoreError(str(path), "its name is no position; move it elsewhere if it is not ours")
             if (size := fs.size_of(path)) != self.segment_bytes:
                 raise CorruptStoreError(str(path), f"{size} bytes where the settings say {self.segment_bytes}")
@@ -151,6 +169,21 @@ class Segments:
         if not self.has(position):
             self.add(self.start_of(position))
         self.file_of(position).write_at(position % self.segment_bytes, data)
+
+    def find_last(self, step: int, is_wanted: Callable[[bytes], bool]) -> tuple[int, bytes] | None:
+        """The last piece of so many bytes for which that holds, and its position: in whatever files the folder has, of
+        any length and with any gaps. Raises `OSError`."""
+        fs = self._files.fs
+        for name in reversed(fs.list(self.folder)):
+            if _is_position(name) and not fs.is_folder(self.folder / name):
+                file = fs.open(self.folder / name)
+                try:
+                    found = _find_last(file, step, is_wanted)
+                finally:
+                    file.close()
+                if found is not None:
+                    return int(name) + found[0], found[1]
+        return None
 
     def is_set_from(self, position: int) -> bool:
         """Whether any byte from `position` on is not zero. Raises `OSError`."""

@@ -23,6 +23,8 @@ from rocketline.store.inspection.queue_check import FOLDERS
 from rocketline.store.inspection.stand_in import Filler, Lost, fill, spread
 from rocketline.store.json_files import save_json
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queue_ends import UNDERIVED, KnownQueue, QueueEnds
+from rocketline.store.queue_table import QueueTable
 from rocketline.store.record_scan import Record, scan
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.message_codec import decode_record
@@ -33,10 +35,11 @@ _HALF_NAMED: Final = ".mended"
 """Ends the name of a file of the log that is on its way to its place."""
 _PLACES_MAX: Final = 5
 _INDEXED_AT_ONCE: Final = 10_000
+_LOOKED_AT_AT_ONCE: Final = 1000
 _MEMORY_BYTES: Final = 1 << 30
 _NOBODY: Final = HostAddress(bytes(4), 0)
 _STRANGE_INDEX: Final = "its index files have another length than the settings say: give the broker's own settings"
-_DERIVED: Final = ("checkpoint", "damage.json", "queue_ends.json")
+_DERIVED: Final = ("checkpoint", "damage.json")
 """What a start believes without looking; after a repair it must look."""
 
 
@@ -306,20 +309,48 @@ class _Repair:
 
     def move_derived(self, report: Report) -> None:
         """Queues and index that are wrong go aside, and so does what would keep a start from reading the whole log."""
+        for finding in report.findings.kept:
+            if finding.kind is Kind.QUEUE_FILE and finding.queue_id is None:
+                self._put_aside("moved queues of another kind", finding.path)
+        self._note_ends(report)
         for is_batched, topic, queue_id in sorted(report.hurt_queues):
             self._put_aside(
                 "moved a queue that does not agree with the log",
                 self._root / FOLDERS[is_batched] / topic / str(queue_id),
             )
-        for finding in report.findings.kept:
-            if finding.kind is Kind.QUEUE_FILE and finding.queue_id is None:
-                self._put_aside("moved queues of another kind", finding.path)
         if report.is_index_hurt:
             self._put_aside("moved the index, which does not agree with the log", self._root / "index")
         for name in _DERIVED:
             self._put_aside("moved: all is derived anew", self._root / name)
         self._fs.write_file(self._root / "abort", b"0")
         self._fs.sync_folder(self._root)
+
+    def _note_ends(self, report: Report) -> None:
+        """Write down how far queues went, of which the log may have nothing any more: their files are about to go.
+
+        Of the others nothing is said but that they exist, so that they are looked at.
+        """
+        starts = [int(name) for name in self._fs.list(self._log) if _is_log_name(name)]
+        log_start = min(starts, default=0)
+        config = self._config
+        table = QueueTable(self._fs, self._root, config.consume_queue_file_bytes, config.batch_consume_queue_file_bytes)
+        before = table.ends_file.load()
+        queues = before.queues if before is not None and before.log_end >= log_start else {}
+        for topic, listed in table.listed().items():
+            queues[topic] = listed | queues.get(topic, {})
+        for is_batched, topic, queue_id in report.hurt_queues:
+            known = queues.setdefault(topic, {}).get(queue_id, KnownQueue(is_batched))
+            gone = table.end_of_gone(topic, queue_id, is_batched, lambda place, size: place + size <= log_start)
+            end = max(gone, known.max_offset)
+            queues[topic][queue_id] = KnownQueue(is_batched, end, end, UNDERIVED)
+        self._keep(table.ends_file.path)
+        table.ends_file.save(QueueEnds(log_start, log_start, 0, table.layout, queues))
+
+    def _keep(self, path: Path) -> None:
+        """Copy a file that is about to be replaced."""
+        if (data := self._fs.read_file(path)) is not None:
+            copy = self._aside.keep(data, self._aside.name_of(path))
+            self.steps.append(Step("replaced: all is derived anew", path, copy))
 
     def derive(self, clock: Clock, report: Report) -> None:
         """Let the store itself derive queues and index from the log, and end cleanly."""
@@ -333,6 +364,8 @@ class _Repair:
             lambda: self._config, self._fs, clock, _NOBODY, _MEMORY_BYTES, load_topics=lambda: is_batched
         )
         try:
+            while store.look_on(_LOOKED_AT_AT_ONCE):
+                pass
             while store.catch_up(_INDEXED_AT_ONCE):
                 pass
             gone = [topic for topic in store.queues.topics if topic in report.gone_topics]

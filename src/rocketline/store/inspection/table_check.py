@@ -15,7 +15,7 @@ from rocketline.store.filesystem import FileSystem
 from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind, counted
 from rocketline.store.inspection.log_walk import LogWalk
 from rocketline.store.json_files import decode_json
-from rocketline.store.queue_ends import FILE_NAME, QueueEnds
+from rocketline.store.queue_ends import FILE_NAME, EndsFile, QueueEnds
 from rocketline.store.table_journal import Change, chain, journal_lines
 from rocketline.wire.bodies import codec
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
@@ -128,7 +128,7 @@ class EndsCheck:
         self.ends: QueueEnds | None = None
         """None if that does not count."""
         try:
-            self.ends = QueueEnds.read(fs, root)
+            self.ends = EndsFile(fs, root).read()
         except ValueError as error:
             remedy = f"a start looks at all queues instead; or: {REPAIR}"
             self._tell(Kind.TABLE, f"cannot be read: {error}", remedy)
