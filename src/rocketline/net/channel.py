@@ -221,6 +221,9 @@ class Channel(asyncio.BufferedProtocol):
     # --- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._is_stopped:  # whoever dialled gave up just before: uvloop has closed its end, and would not tell us
+            cast("asyncio.Transport", transport).abort()
+            return
         self._transport = cast("asyncio.Transport", transport)
         limits = self._owner.limits
         self._transport.set_write_buffer_limits(limits.write_high_bytes, limits.write_low_bytes)
@@ -237,6 +240,8 @@ class Channel(asyncio.BufferedProtocol):
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return  # it was given up before it was made
         self._is_stopped = True
         self._out.clear()
         self._deadlines.clear()

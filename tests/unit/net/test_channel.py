@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from net_doubles import RecordingOwner, connected, feed, turn
+from net_doubles import MemoryTransport, RecordingOwner, connected, feed, turn
 from rocketline.clock import SystemClock
 from rocketline.errors import ConnectionLostError, OverloadedError, RemoteProtocolError, RequestTimeoutError
 from rocketline.hot import HotPeer
@@ -658,3 +658,15 @@ async def test_connection_that_is_gone_is_not_congested(clock: FakeClock) -> Non
     assert channel.is_congested
     transport.close()
     assert not channel.is_congested, "whoever waits until it takes bytes would wait for ever"
+
+
+async def test_connection_that_was_given_up_before_it_was_made_is_none(clock: FakeClock) -> None:
+    owner = RecordingOwner(clock)
+    opened: list[Channel] = []
+    owner.channel_opened = opened.append  # type: ignore[method-assign]
+    channel = Channel(owner)
+    channel.abort()
+    transport = MemoryTransport(channel)
+    channel.connection_made(transport)
+    await turn()
+    assert (transport.closed, channel.is_closed, opened, owner.closed) == (True, True, [], [])
