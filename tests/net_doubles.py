@@ -95,6 +95,7 @@ class RecordingOwner:
         self.long_turns: LongTurns | None = None
         self.serialize_type = SerializeType.JSON
         self.requests: list[Command] = []
+        self.opened: list[Channel] = []
         self.closed: list[tuple[Channel, Exception | None]] = []
 
     def _echo(self, channel: Channel, request: Command) -> Outcome:
@@ -102,7 +103,7 @@ class RecordingOwner:
         return response(0, body=request.body)
 
     def channel_opened(self, channel: Channel) -> None:
-        pass
+        self.opened.append(channel)
 
     def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
         self.closed.append((channel, reason))

@@ -662,11 +662,9 @@ async def test_connection_that_is_gone_is_not_congested(clock: FakeClock) -> Non
 
 async def test_connection_that_was_given_up_before_it_was_made_is_none(clock: FakeClock) -> None:
     owner = RecordingOwner(clock)
-    opened: list[Channel] = []
-    owner.channel_opened = opened.append  # type: ignore[method-assign]
     channel = Channel(owner)
     channel.abort()
     transport = MemoryTransport(channel)
     channel.connection_made(transport)
     await turn()
-    assert (transport.closed, channel.is_closed, opened, owner.closed) == (True, True, [], [])
+    assert (transport.closed, channel.is_closed, owner.opened, owner.closed) == (True, True, [], [])
