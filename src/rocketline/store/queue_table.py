@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from rocketline.errors import CorruptStoreError
+from rocketline.errors import CorruptStoreError, QueueNotReadyError
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.consume_queue import ConsumeQueue, IsGone
 from rocketline.store.filesystem import FileSystem, is_no_space
@@ -115,6 +115,9 @@ class QueueTable:
         """Compares queues with the log, and derives them anew."""
         self.before_mending: Callable[[], None] = lambda: None
         """Writes down durably what is known of all queues, before files of damaged ones are moved. `OSError`."""
+        self.on_broken: Callable[[], None] | None = None
+        """Told of queues that must be derived anew, by whoever calls `look_on` until all are: meanwhile nobody gets
+        them. Without it whoever asks for one waits."""
         self.mend_count = 0
         """How often that was done."""
         self.removal_count = 0
@@ -204,6 +207,9 @@ class QueueTable:
                 self._awake(queue)
                 return queue
             self._note_broken(queue, problem)
+        if self.on_broken is not None:
+            self.on_broken()
+            raise QueueNotReadyError(topic, queue_id)
         self._mend()
         return self._topics[topic][queue_id]
 
@@ -309,11 +315,12 @@ class QueueTable:
             for queue_id in queues
         ]
 
-    def look_on(self, count: int) -> bool:
-        """Compare the next queues that nobody has asked for yet with the log; whether more are left.
+    def look_on(self, count: int, steps: int = 1) -> bool:
+        """Compare the next queues that nobody has asked for yet with the log; whether more are left to do.
 
-        What cannot be read is no reason not to look at others, see `failures`. Nor is a queue that cannot be derived
-        anew now: whoever asks for it tries again.
+        Once all were looked at, broken ones are derived anew together, so many steps of it. What cannot be read is no
+        reason not to look at others, see `failures`. Nor is a queue that cannot be derived anew now: whoever asks for
+        it tries again.
         """
         while count and (name := self._next_unseen()) is not None:
             count -= 1
@@ -321,13 +328,20 @@ class QueueTable:
                 self._look_at(*name)
             except OSError as error:
                 self._note_failure(name, error)
-        if self._broken and not self.failures.keys() & self._broken_names():
+        while steps and self._is_mendable:
+            steps -= 1
             self._mend_as_possible()
-        return self._next_unseen() is not None
+        return self._next_unseen() is not None or self._is_mendable
+
+    @property
+    def _is_mendable(self) -> bool:
+        if not self._broken or self._next_unseen() is not None:
+            return False
+        return not self.failures.keys() & self._broken_names()
 
     def _mend_as_possible(self) -> None:
         try:
-            self._mend()
+            self._mend_on()
         except OSError as error:
             topic = next(iter(self._broken))
             self.failures[topic, next(iter(self._broken[topic]))] = error

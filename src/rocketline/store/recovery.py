@@ -288,7 +288,9 @@ class Recovery:
                        copy=copy and str(copy))  # fmt: skip
         derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)
         records = self._walk(derivation, log.start, log.end, None)
-        while derivation.take_all(_portion(records)) is not None:
+        ends = [before.max_log_offset for before in known.values()]
+        end = max(ends) if min(ends) >= 0 else log.end  # where their last records end, if that is known of all
+        while (last := derivation.take_all(_portion(records))) is not None and last.log_offset + last.size < end:
             yield
         derivation.finish()
         for queue, before in known.items():
