@@ -46,6 +46,11 @@ class Doctor(Protocol):
         """Open the files of a queue whose newest units were derived; what is wrong with it."""
         ...
 
+    def reopen(self, queue: Queue, offset: int, begin: int) -> str | None:
+        """Open the files of a queue that is given the units of records from `begin` on, the first with this queue
+        offset; what is wrong with those before."""
+        ...
+
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         """What is known of a damaged queue, by what is left of its files if by nothing else."""
         ...
@@ -69,6 +74,10 @@ class _NoDoctor:
 
     def settle(self, queue: ConsumeQueue) -> str | None:
         return queue.settle(is_first=True)[0]
+
+    def reopen(self, queue: Queue, offset: int, begin: int) -> str | None:
+        queue.load(is_clean=False)
+        return None
 
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         return known
@@ -133,6 +142,7 @@ class QueueTable:
         self._unsettled: dict[str, dict[int, ConsumeQueue]] = {}  # derived, and not yet compared with their files
         self._broken: dict[str, dict[int, _Broken]] = {}
         self._cure: Iterator[None] | None = None  # of the broken ones, under way
+        self._misled: dict[Queue, str] = {}  # for a recovery: those whose files cannot be right, and are not written to
         self._unseen: list[tuple[str, int]] = []  # asleep, and not yet compared with the log
         self._behind: dict[Queue, None] = {}
         self.shortage: OSError | None = None
@@ -187,6 +197,9 @@ class QueueTable:
         """Let units that are read be compared with the log, now that queues and log agree."""
         for queue in self.awake:
             self._put(queue)
+        for queue, problem in self._misled.items():
+            self._note_broken(queue, problem)
+        self._misled.clear()
 
     def _check_kind(self, topic: str, is_batched: bool, others: Collection[bool]) -> None:
         expected = self.is_batched(topic)
@@ -249,6 +262,7 @@ class QueueTable:
         """From now on it is what it is known to be, and never looked at again before it is derived."""
         known = self._sleeping.get(queue.topic, {}).get(queue.queue_id) or _ends_of(queue)
         broken = _Broken(queue, problem, self.doctor.expected(queue, known))
+        self._behind.pop(queue, None)
         self._forget(queue.topic, queue.queue_id)
         self._broken.setdefault(queue.topic, {})[queue.queue_id] = broken
 
@@ -492,15 +506,24 @@ class QueueTable:
         if awake is not None:
             return awake
         if is_batched:
-            batched = self._new(topic, queue_id, is_batched)
-            batched.load(is_clean=False)
-            batched.truncate(begin)
-            self._awake(batched)
-            return batched
+            return self._derive_batched(topic, queue_id, offset, begin)
         queue = self._plain(topic, queue_id)
         queue.expect(offset, known.min_offset if known is not None and known.max_offset != UNKNOWN else offset)
         self._forget(topic, queue_id)
         self._unsettled.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def _derive_batched(self, topic: str, queue_id: int, offset: int, begin: int) -> Queue:
+        """Its units are not numbered like its messages, so those that are derived go on from those in its files. If
+        these cannot be right, it is derived as a whole once the recovery is over."""
+        queue = self._new(topic, queue_id, is_batched=True)
+        problem = self.doctor.reopen(queue, offset, begin)
+        if problem is None:
+            self._awake(queue)
+        else:
+            queue.reset()
+            self._forget(topic, queue_id)
+            self._misled[queue] = problem
         return queue
 
     def end_of_gone(self, topic: str, queue_id: int, is_batched: bool, is_gone: IsGone) -> int:

@@ -271,6 +271,19 @@ class Recovery:
                        first_offset=queue.max_offset, count=stale)  # fmt: skip
         return problem or self.problem_of(queue)
 
+    def reopen(self, queue: Queue, offset: int, begin: int) -> str | None:
+        try:
+            is_followed = queue.load(is_clean=True)
+        except CorruptStoreError as error:
+            return str(error)
+        queue.truncate(begin)
+        if begin > self._log.start and offset not in (0, queue.max_offset):
+            return f"it ends at {queue.max_offset}, and the log goes on with {offset}"
+        if is_followed:  # by what a crash has left of units that are derived now
+            queue.load(is_clean=False)
+            queue.truncate(begin)
+        return self.problem_of(queue)
+
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         if known.max_offset != UNKNOWN:
             return known
