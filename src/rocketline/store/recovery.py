@@ -78,6 +78,7 @@ class Recovery:
         self._log, self._queues, self._codes, self._rules, self._aside = log, queues, codes, rules, aside
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
+        self._is_anew = False  # all queues are cut and derived from the whole log, and no checkpoint knows that
         self.known_end = 0
         """Of queues that nobody has looked at, all records before this place of the log are known."""
         self._has_expired = False  # the log has lost files since the last clean stop, as it should
@@ -110,6 +111,8 @@ class Recovery:
             for topic in list(queues.topics):
                 queues.remove(topic)
             return Recovered(0, 0, 0, 0)
+        if self._is_anew:
+            checkpoint.distrust_queues()
         for queue in queues.awake:
             queue.truncate(begin)
         derivation = _Derivation(log, queues, self._codes, begin)
@@ -142,6 +145,7 @@ class Recovery:
         if problems or not is_sound:
             problem = problems[0] if problems else "units follow on an end"
             _log.warning("queues do not agree with the log: reading the whole log", problem=problem)
+            self._is_anew = True
         return log.start, None
 
     def _last_at(self, position: int, end: int) -> Record | None:

@@ -432,6 +432,30 @@ def test_power_lost_at_any_call_of_deriving_loses_nothing(
     assert at > 20
 
 
+def killed(*args: object) -> bool:
+    raise KeyboardInterrupt
+
+
+def test_a_kill_while_the_whole_log_is_read_for_a_folder_of_another_broker_loses_nothing(
+    files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queues are cut to nothing first, and its checkpoint vouches for all of them."""
+    store = lived(files, clock)
+    catch_up(store)
+    store.close()
+    assert not files.exists(ROOT / "abort")
+    files.remove(ENDS)
+    last_unit(files)
+    with monkeypatch.context() as patch:
+        patch.setattr(MessageStore, "look_on", killed)
+        with pytest.raises(KeyboardInterrupt):
+            opened(files, clock)
+    store = opened(files, clock)
+    assert numbers(store) == list(range(12))
+    assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
+    store.close()
+
+
 # --- deriving anew, in steps
 
 
