@@ -18,6 +18,7 @@
     │  ├─ CorruptStoreError          what is on disk breaks the rules and cannot be mended
     │  ├─ StoreReadOnlyError         an earlier failure forbids writing until the next start
     │  ├─ StoreFullError             no space (retryable: cleaning or an operator makes room)
+    │  ├─ QueueNotReadyError         this one queue is being derived anew (retryable)
     │  └─ IllegalMessageError        this one message cannot be stored
     ├─ ClientError                   a client cannot do what was asked of it; `code` is Java's number for it, or -1
     │  ├─ InvalidNameError           a topic or group name that no server accepts
@@ -168,6 +169,16 @@ class StoreFullError(StoreError):
     """There is no space for the message now."""
 
     retryable = True
+
+
+class QueueNotReadyError(StoreError, OSError):
+    """A queue was damaged and is being derived anew from the log; all others are as they should be."""
+
+    retryable = True
+
+    def __init__(self, topic: str, queue_id: int) -> None:
+        self.topic, self.queue_id = topic, queue_id
+        super().__init__(f"queue {queue_id} of {topic} was damaged and is being derived anew from the log: try later")
 
 
 class IllegalMessageError(StoreError):

@@ -97,6 +97,7 @@ class Flusher:
         self._loading = loop.call_later(_NUMPY_AFTER_S, self._slow_thread.submit, load_numpy)
         self._store.index.on_behind = self._catch_up_soon
         self._catch_up()
+        self._store.queues.on_broken = self._look_soon
         self._look_on()
         self._reserve()
         return self
@@ -104,6 +105,7 @@ class Flusher:
     async def __aexit__(self, *exc_info: object) -> None:
         """Finish the running syncs; what is still to be flushed the store does when it closes."""
         self._is_closing = True
+        self._store.queues.on_broken = lambda: None  # what is left to be derived is left to the next start
         self._store.log.space.on_low = self._store.index.on_behind = lambda: None
         for timer in self._timers:
             timer.cancel()
@@ -262,6 +264,10 @@ class Flusher:
         """Not at once: the index falls behind in the midst of a dispatch."""
         if self._next_step is None and not self._is_closing:
             self._next_step = asyncio.get_running_loop().call_later(0, self._catch_up)
+
+    def _look_soon(self) -> None:
+        if self._next_look is None and not self._is_closing:
+            self._next_look = asyncio.get_running_loop().call_later(0, self._look_on)
 
     def _look_on(self) -> None:
         """Go on comparing queues with the log, likewise."""

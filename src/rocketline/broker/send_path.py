@@ -295,7 +295,10 @@ class SendPath:
         """The queue of a topic that plain messages may be sent to; kept until topics or settings change."""
         if len(self._queues) >= _KEPT_MAX:
             self._queues.clear()
-        queue = self._queues[topic, queue_id] = self._find_queue(topic, queue_id)
+        try:
+            queue = self._queues[topic, queue_id] = self._find_queue(topic, queue_id)
+        except OSError:  # it slept, and cannot be read now; the handler will meet it too, and has somebody to tell
+            return None
         return queue
 
     def _find_queue(self, topic: str, queue_id: str) -> Queue | None:
@@ -304,10 +307,7 @@ class SendPath:
             return None
         if int(queue_id) >= max(config.write_queue_nums, config.read_queue_nums) or str(int(queue_id)) != queue_id:
             return None
-        try:
-            return self._store.queues.make(topic, int(queue_id))
-        except OSError:  # it slept, and cannot be read; the handler will meet it too, and has somebody to tell
-            return None
+        return self._store.queues.make(topic, int(queue_id))
 
     def _takes_plain(self, topic: TopicConfig) -> bool:
         name, settings = topic.topic_name, self._settings.value

@@ -311,6 +311,11 @@ class BatchConsumeQueue:
 
     # --- shortening
 
+    def end_before(self, log_end: int) -> int:
+        """Where the queue would end without the units of records that begin at or beyond `log_end`."""
+        last = self._at(self._search(lambda unit: unit.log_offset >= log_end) - 1)
+        return last.end if last is not None else 0
+
     def truncate(self, log_end: int) -> None:
         """Drop the units of records that begin at or beyond `log_end`."""
         number = self._search(lambda unit: unit.log_offset >= log_end)

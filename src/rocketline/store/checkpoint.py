@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from threading import Lock
 
 from rocketline.logs import Log
 from rocketline.store.filesystem import File, FileSystem, is_no_space, told
@@ -28,7 +27,6 @@ class Checkpoint:
         self._fs, self._path = fs, path
         self._file: File | None = None
         self._saved = b""
-        self._saving = Lock()  # one that was begun elsewhere must not end after a later one, with older numbers
         self.physic_msg_timestamp = 0
         """Store time of the last message in the synced part of the log."""
         self.logics_msg_timestamp = 0
@@ -86,11 +84,15 @@ class Checkpoint:
         self._save()
 
     def _save(self) -> None:
-        with self._saving:
-            self._save_alone()
+        """One that was begun elsewhere may write older numbers over those of a later one; then it sees so."""
+        while (data := self._packed()) != self._saved:
+            file = self._opened()
+            file.write_at(0, data)
+            file.sync()
+            self._saved = data
 
-    def _save_alone(self) -> None:
-        data = _FIELDS.pack(
+    def _packed(self) -> bytes:
+        return _FIELDS.pack(
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
             self.index_msg_timestamp,
@@ -98,12 +100,6 @@ class Checkpoint:
             self.confirm_log_offset,
             self.logics_log_offset,
         )
-        if data == self._saved:
-            return
-        file = self._opened()
-        file.write_at(0, data)
-        file.sync()
-        self._saved = data
 
     def _opened(self) -> File:
         if self._file is None:

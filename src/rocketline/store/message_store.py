@@ -52,6 +52,8 @@ _log = Log(__name__)
 
 _QUEUES_AT_START: Final = 500
 """So many are compared with the log before the first request, which takes a moment; the others soon after."""
+_STEPS_AT_START: Final = 200
+"""So much of the log is read for queues that must be derived anew: all of a small one."""
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
 
@@ -177,7 +179,7 @@ class MessageStore(StoreReader):
         self._last_dispatched = (found.last_record, last_ms)
         self._ends_end = recovery.known_end
         self.queues.before_mending = self._prepare_mending
-        self.look_on(_QUEUES_AT_START)
+        self.look_on(_QUEUES_AT_START, _STEPS_AT_START)
         self.queues.write_behind()
         self._save_damage()
         self._note_shortage(self.queues.shortage or recovery.drop_rest())
@@ -275,7 +277,7 @@ class MessageStore(StoreReader):
     def append(self, message: StoredMessage) -> StoredMessage:
         """Write one message; it comes back with its places and its store time.
 
-        Raises `StoreReadOnlyError`, `StoreFullError`, `IllegalMessageError`.
+        Raises `StoreReadOnlyError`, `StoreFullError`, `IllegalMessageError`; `OSError` if its queue cannot be read.
         """
         self.append_whole(message)
         return message
@@ -283,8 +285,9 @@ class MessageStore(StoreReader):
     def append_whole(self, message: StoredMessage) -> Appended:
         """The same, and where it is."""
         self.check_writable()
+        queue = self.queues.make(message.topic, message.queue_id)  # whose failure is none of the log's
         with self.batch() as writer:
-            self._add(writer, message, encode_properties(message.properties))
+            self._add(writer, queue, message, encode_properties(message.properties))
             return Appended([message.log_offset], writer.position - message.log_offset)
 
     def append_members(self, batch: StoredMessage, members: Sequence[BatchEntry]) -> Appended:
@@ -308,8 +311,8 @@ class MessageStore(StoreReader):
             batch.log_offset, batch.store_host = places[0], self.store_host
             return Appended(places, writer.position - places[0])
 
-    def _add(self, writer: LogWriter, message: StoredMessage, properties: bytes) -> None:
-        queue, count = self.queues.make(message.topic, message.queue_id), 1
+    def _add(self, writer: LogWriter, queue: Queue, message: StoredMessage, properties: bytes) -> None:
+        count = 1
         if is_inner_batch(message.sys_flag):
             count = int(message.properties[property_names.INNER_NUM])
             message.properties[property_names.INNER_BASE] = str(queue.next_offset)
@@ -539,14 +542,14 @@ class MessageStore(StoreReader):
         """The job ran. A failure is no failure of the store."""
         self.log.space.finish(job, error)
 
-    def look_on(self, queues_max: int) -> bool:
+    def look_on(self, queues_max: int, steps_max: int = 1) -> bool:
         """Compare the next queues with the log behind the running broker; whether there is more to do.
 
         What cannot be read or mended now is tried again when somebody asks for it, or after `retry_looks`.
         """
         if self.problem is not None:
             return False
-        is_more = self.queues.look_on(queues_max)
+        is_more = self.queues.look_on(queues_max, steps_max)
         if not is_more and self.queues.failures:
             (topic, queue_id), error = next(iter(self.queues.failures.items()))
             self._told.error("failed looks", "queues cannot be compared with the log", count=len(self.queues.failures),

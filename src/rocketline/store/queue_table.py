@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from rocketline.errors import CorruptStoreError
+from rocketline.errors import CorruptStoreError, QueueNotReadyError
 from rocketline.store.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.consume_queue import ConsumeQueue, IsGone
 from rocketline.store.filesystem import FileSystem, is_no_space
@@ -47,6 +47,11 @@ class Doctor(Protocol):
         """Open the files of a queue whose newest units were derived; what is wrong with it."""
         ...
 
+    def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
+        """Open the files of a queue that is given the units of records from `begin` on, the first with this queue
+        offset; what is wrong with those before."""
+        ...
+
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         """What is known of a damaged queue, by what is left of its files if by nothing else."""
         ...
@@ -70,6 +75,10 @@ class _NoDoctor:
 
     def settle(self, queue: ConsumeQueue) -> str | None:
         return queue.settle(is_first=True)[0]
+
+    def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
+        queue.load(is_clean=False)
+        return None
 
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         return known
@@ -116,6 +125,9 @@ class QueueTable:
         """Compares queues with the log, and derives them anew."""
         self.before_mending: Callable[[], None] = lambda: None
         """Writes down durably what is known of all queues, before files of damaged ones are moved. `OSError`."""
+        self.on_broken: Callable[[], None] | None = None
+        """Told of queues that must be derived anew, by whoever calls `look_on` until all are: meanwhile nobody gets
+        them. Without it whoever asks for one waits."""
         self.mend_count = 0
         """How often that was done."""
         self.removal_count = 0
@@ -132,6 +144,7 @@ class QueueTable:
         self._lower: dict[tuple[str, int], KnownQueue] = {}  # of queues that were derived: they were so long before
         self._broken: dict[str, dict[int, _Broken]] = {}
         self._cure: Iterator[None] | None = None  # of the broken ones, under way
+        self._misled: dict[Queue, tuple[str, KnownQueue]] = {}  # derived: files cannot be right, and are not written to
         self._unseen: list[tuple[str, int]] = []  # asleep, and not yet compared with the log
         self._behind: dict[Queue, None] = {}
         self.shortage: OSError | None = None
@@ -186,6 +199,11 @@ class QueueTable:
         """Let units that are read be compared with the log, now that queues and log agree."""
         for queue in self.awake:
             self._put(queue)
+        for queue, (problem, known) in self._misled.items():
+            # Not only what was derived: if that was of damaged records alone, its files may know more.
+            ends = self.doctor.expected(queue, known), _ends_of(queue)
+            self._break(queue, problem, max(ends, key=lambda one: one.max_offset))
+        self._misled.clear()
 
     def _check_kind(self, topic: str, is_batched: bool, others: Collection[bool]) -> None:
         expected = self.is_batched(topic)
@@ -206,6 +224,9 @@ class QueueTable:
                 self._awake(queue)
                 return queue
             self._note_broken(queue, problem)
+        if self.on_broken is not None:
+            self.on_broken()
+            raise QueueNotReadyError(topic, queue_id)
         self._mend()
         return self._topics[topic][queue_id]
 
@@ -244,9 +265,12 @@ class QueueTable:
     def _note_broken(self, queue: Queue, problem: str) -> None:
         """From now on it is what it is known to be, and never looked at again before it is derived."""
         known = self._sleeping.get(queue.topic, {}).get(queue.queue_id) or _ends_of(queue)
-        broken = _Broken(queue, problem, self.doctor.expected(queue, known))
+        self._break(queue, problem, self.doctor.expected(queue, known))
+
+    def _break(self, queue: Queue, problem: str, known: KnownQueue) -> None:
+        self._behind.pop(queue, None)
         self._forget(queue.topic, queue.queue_id)
-        self._broken.setdefault(queue.topic, {})[queue.queue_id] = broken
+        self._broken.setdefault(queue.topic, {})[queue.queue_id] = _Broken(queue, problem, known)
 
     def _mend(self) -> None:
         """Derive broken queues anew. The log is read once for all that need it, so all are looked at now."""
@@ -264,10 +288,17 @@ class QueueTable:
         self._unseen = []
 
     def known_end(self, topic: str, queue_id: int) -> int | None:
-        """Where a queue ends, as far as that is known without a look at its files; None if there is no such queue."""
+        """Where a queue ends, if by nothing else by its files; None if there is no such queue, `UNKNOWN` if they cannot
+        be right."""
         open_queue = self._topics.get(topic, {}).get(queue_id) or self._unsettled.get(topic, {}).get(queue_id)
         known = open_queue or self._sleeping.get(topic, {}).get(queue_id)
-        return known.max_offset if known is not None else None
+        if known is None or known.max_offset != UNKNOWN:
+            return known.max_offset if known is not None else None
+        unopened = self._new(topic, queue_id, known.is_batched)
+        try:
+            return UNKNOWN if unopened.load(is_clean=True) else unopened.max_offset
+        except (OSError, CorruptStoreError):  # whoever opens it tells why
+            return UNKNOWN
 
     def derived_though_known(self) -> list[tuple[Queue, KnownQueue]]:
         """Queues that a recovery has derived, of which an earlier life knew that they were so long at least."""
@@ -327,11 +358,12 @@ class QueueTable:
             for queue_id in queues
         ]
 
-    def look_on(self, count: int) -> bool:
-        """Compare the next queues that nobody has asked for yet with the log; whether more are left.
+    def look_on(self, count: int, steps: int = 1) -> bool:
+        """Compare the next queues that nobody has asked for yet with the log; whether more are left to do.
 
-        What cannot be read is no reason not to look at others, see `failures`. Nor is a queue that cannot be derived
-        anew now: whoever asks for it tries again.
+        Once all were looked at, broken ones are derived anew together, so many steps of it. What cannot be read is no
+        reason not to look at others, see `failures`. Nor is a queue that cannot be derived anew now: whoever asks for
+        it tries again.
         """
         while count and (name := self._next_unseen()) is not None:
             count -= 1
@@ -339,13 +371,20 @@ class QueueTable:
                 self._look_at(*name)
             except OSError as error:
                 self._note_failure(name, error)
-        if self._broken and not self.failures.keys() & self._broken_names():
+        while steps and self._is_mendable:
+            steps -= 1
             self._mend_as_possible()
-        return self._next_unseen() is not None
+        return self._next_unseen() is not None or self._is_mendable
+
+    @property
+    def _is_mendable(self) -> bool:
+        if not self._broken or self._next_unseen() is not None:
+            return False
+        return not self.failures.keys() & self._broken_names()
 
     def _mend_as_possible(self) -> None:
         try:
-            self._mend()
+            self._mend_on()
         except OSError as error:
             topic = next(iter(self._broken))
             self.failures[topic, next(iter(self._broken[topic]))] = error
@@ -498,15 +537,24 @@ class QueueTable:
         if known is not None and known.max_offset != UNKNOWN:
             self._lower[topic, queue_id] = known
         if is_batched:
-            batched = self._new(topic, queue_id, is_batched)
-            batched.load(is_clean=False)
-            batched.truncate(begin)
-            self._awake(batched)
-            return batched
+            return self._derive_batched(topic, queue_id, offset, begin)
         queue = self._plain(topic, queue_id)
         queue.expect(offset, known.min_offset if known is not None and known.max_offset != UNKNOWN else offset)
         self._forget(topic, queue_id)
         self._unsettled.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def _derive_batched(self, topic: str, queue_id: int, offset: int, begin: int) -> Queue:
+        """Its units are not numbered like its messages, so those that are derived go on from those in its files. If
+        these cannot be right, it is derived as a whole once the recovery is over."""
+        queue = self._batched(topic, queue_id)
+        problem = self.doctor.reopen(queue, offset, begin)
+        if problem is None:
+            self._awake(queue)
+        else:
+            queue.reset()
+            self._misled[queue] = problem, self._sleeping.get(topic, {}).get(queue_id, KnownQueue(is_batched=True))
+            self._forget(topic, queue_id)
         return queue
 
     def end_of_gone(self, topic: str, queue_id: int, is_batched: bool, is_gone: IsGone) -> int:
@@ -517,10 +565,10 @@ class QueueTable:
         return self._folders[is_batched] / topic / str(queue_id)
 
     def _new(self, topic: str, queue_id: int, is_batched: bool) -> Queue:
-        if is_batched:
-            folder = self._folder(topic, queue_id, is_batched)
-            return BatchConsumeQueue(self._files, folder, self.layout[1], topic, queue_id)
-        return self._plain(topic, queue_id)
+        return self._batched(topic, queue_id) if is_batched else self._plain(topic, queue_id)
+
+    def _batched(self, topic: str, queue_id: int) -> BatchConsumeQueue:
+        return BatchConsumeQueue(self._files, self._folder(topic, queue_id, True), self.layout[1], topic, queue_id)
 
     def _plain(self, topic: str, queue_id: int) -> ConsumeQueue:
         return ConsumeQueue(self._files, self._folder(topic, queue_id, False), self.layout[0], topic, queue_id)

@@ -88,6 +88,7 @@ class Recovery:
         self._log, self._queues, self._codes, self._rules, self._aside = log, queues, codes, rules, aside
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
+        self._is_anew = False  # all queues are cut and derived from the whole log, and no checkpoint knows that
         self.known_end = 0
         """Of queues that nobody has looked at, all records before this place of the log are known."""
         self._has_expired = False  # the log has lost files since the last clean stop, as it should
@@ -130,6 +131,8 @@ class Recovery:
         if not log.segments.starts:
             queues.begin_checks()
             return Recovered(0, 0, 0, 0)
+        if self._is_anew:
+            checkpoint.distrust_queues()
         for queue in queues.awake:
             queue.truncate(begin)
         derivation = _Derivation(log, queues, self._codes, begin)
@@ -181,6 +184,7 @@ class Recovery:
         if problems or not is_sound:
             problem = problems[0] if problems else "units follow on an end"
             _log.warning("queues do not agree with the log: reading the whole log", problem=problem)
+            self._is_anew = True
         return log.start, None
 
     def _end_beyond(self, queue: Queue) -> int:
@@ -386,6 +390,19 @@ class Recovery:
                        first_offset=queue.max_offset, count=stale)  # fmt: skip
         return problem or self.problem_of(queue)
 
+    def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
+        try:
+            is_followed = queue.load(is_clean=True)
+        except CorruptStoreError as error:
+            return str(error)
+        end = queue.end_before(begin)
+        if begin > self._log.start and offset not in (0, end):
+            return f"it ends at {end}, and the log goes on with {offset}"
+        if is_followed:  # by what a crash has left of units that are derived now
+            queue.load(is_clean=False)
+        queue.truncate(begin)
+        return self.problem_of(queue)
+
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         if known.max_offset != UNKNOWN:
             return known
@@ -403,7 +420,9 @@ class Recovery:
                        copy=copy and str(copy))  # fmt: skip
         derivation = _Derivation(log, self._queues, self._codes, log.start, damaged)
         records = self._walk(derivation, log.start, log.end, None)
-        while derivation.take_all(_portion(records)) is not None:
+        ends = [before.max_log_offset for before in known.values()]
+        end = max(ends) if min(ends) >= 0 else log.end  # where their last records end, if that is known of all
+        while (last := derivation.take_all(_portion(records))) is not None and last.log_offset + last.size < end:
             yield
         derivation.finish()
         for queue, before in known.items():
@@ -764,9 +783,7 @@ class _Derivation:
         end = self._queues.known_end(topic, record.queue_id)
         if end is None:  # new since the last stop, or no queue at all
             return 0 if not offset and record.queue_id >= 0 and topic_problem(topic) is None else None
-        if end == UNKNOWN:
-            return offset if 0 <= offset * MESSAGE_BYTES_MIN <= record.log_offset else None
-        return end
+        return end if end != UNKNOWN else None  # such a queue is derived anew
 
 
 def _told(records: list[Record]) -> str:

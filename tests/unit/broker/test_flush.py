@@ -14,11 +14,12 @@ import pytest
 
 from gated_files import GatedFileSystem
 from rocketline.broker.flush import Flushed, Flusher
-from rocketline.store.filesystem import FileSystem
+from rocketline.errors import QueueNotReadyError
+from rocketline.store.filesystem import File, FileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFile, FaultyFileSystem
-from stores import SYNC, contents, die, fill, message, open_store, store_config
+from stores import ROOT, SYNC, contents, die, fill, message, open_store, store_config
 
 
 class Flushing:
@@ -312,3 +313,48 @@ async def test_an_index_that_is_behind_is_rebuilt_while_messages_come(clock: Fak
         assert run.store.max_offset("T", 0) > before == 1500
         for number in (0, 750, 1499, run.store.max_offset("T", 0) - 1):
             assert len(run.store.query("T", f"k{number}", 64, 0, 1 << 60)) == 1
+
+
+async def test_a_damaged_queue_is_derived_anew_behind_the_running_broker(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for it is told to come back; nobody else notices."""
+    monkeypatch.setattr("rocketline.store.message_store._QUEUES_AT_START", 0)
+    monkeypatch.setattr("rocketline.store.recovery._EFFORT_MAX", 1)
+    files = FaultyFileSystem(clock)
+    store = open_store(files, clock, mapped_file_size_commit_log=65536)
+    fill(store, 12, topic="IDLE")
+    fill(store, 3)
+    store.close()
+    files.remove(ROOT / "consumequeue" / "IDLE" / "0" / f"{200:020}")
+    async with flushing(files, clock) as both:
+        with pytest.raises(QueueNotReadyError):
+            both.store.append(message("IDLE", b"x"))
+        assert [found.queue_offset for found in contents(both.store)] == [0, 1, 2]
+        assert both.store.queues.is_broken
+        await until(lambda: not both.store.queues.is_broken)
+        assert both.store.append(message("IDLE", b"x")).queue_offset == 12
+
+
+async def test_a_queue_that_could_not_be_read_is_looked_at_again(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FaultyFileSystem(clock)
+    store = open_store(files, clock, mapped_file_size_commit_log=65536)
+    fill(store, 3)
+    store.close()
+    real_open, is_bad = files.open, [True]
+
+    def failing_open(path: Path, *, size: int | None = None) -> File:
+        if is_bad and "consumequeue" in path.parts:
+            raise OSError(errno.EIO, "input/output error", str(path))
+        return real_open(path, size=size)
+
+    monkeypatch.setattr(files, "open", failing_open)
+    async with flushing(files, clock) as both:
+        both.flusher._clean()
+        assert list(both.store.queues.failures) == [("T", 0)]
+        is_bad.clear()
+        both.flusher._clean()
+        assert not both.store.queues.failures
+        assert both.store.max_offset("T", 0) == 3

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from rocketline.errors import QueueNotReadyError
 from rocketline.store.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
+from rocketline.store.filesystem import File
 from rocketline.store.inspection.repair import repair_store
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
@@ -31,6 +33,9 @@ from stores import (
     inner_batch,
     memory,
     store_config,
+)
+from stores import (
+    message as stored_message,
 )
 from stores import open_store as opened
 
@@ -425,3 +430,120 @@ def test_power_lost_at_any_call_of_deriving_loses_nothing(
         store.close()
         at += 3
     assert at > 20
+
+
+def killed(*args: object) -> bool:
+    raise KeyboardInterrupt
+
+
+def test_a_kill_while_the_whole_log_is_read_for_a_folder_of_another_broker_loses_nothing(
+    files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queues are cut to nothing first, and its checkpoint vouches for all of them."""
+    store = lived(files, clock)
+    catch_up(store)
+    store.close()
+    assert not files.exists(ROOT / "abort")
+    files.remove(ENDS)
+    last_unit(files)
+    with monkeypatch.context() as patch:
+        patch.setattr(MessageStore, "look_on", killed)
+        with pytest.raises(KeyboardInterrupt):
+            opened(files, clock)
+    store = opened(files, clock)
+    assert numbers(store) == list(range(12))
+    assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
+    store.close()
+
+
+# --- deriving anew, in steps
+
+
+def broken(
+    files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> tuple[MessageStore, list[None]]:
+    """A running store that somebody looks after, with a damaged queue; what that one is told."""
+    monkeypatch.setattr("rocketline.store.recovery._EFFORT_MAX", 1)
+    die(lived(files, clock))
+    last_unit(files)
+    store, told = opened(files, clock), list[None]()
+    store.queues.on_broken = lambda: told.append(None)
+    return store, told
+
+
+def test_a_queue_is_derived_anew_in_steps_while_all_others_are_served(
+    files: MemoryFileSystem, clock: FakeClock, no_looks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, told = broken(files, clock, monkeypatch)
+    with pytest.raises(QueueNotReadyError, match="queue 0 of IDLE was damaged"):
+        fill(store, 1, topic="IDLE")
+    assert len(told) == 1
+    steps = 0
+    while store.look_on(20):
+        steps += 1
+        assert fill(store, 1)[0].queue_offset == 35 + steps
+        if steps < 5:
+            with pytest.raises(QueueNotReadyError):
+                store.append(stored_message("IDLE", b"x"))
+        assert store.problem is None
+        flush(store)
+        flush_queues(store)
+    assert steps > 8
+    assert numbers(store) == list(range(12))
+    assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
+    flush(store)
+    flush_queues(store)
+    assert store.checkpoint.logics_log_offset == store._last_dispatched[0]
+    store.close()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("steps", [1, 3, 6])
+def test_an_end_in_the_midst_of_it_loses_nothing(
+    files: MemoryFileSystem, clock: FakeClock, no_looks: None, monkeypatch: pytest.MonkeyPatch, is_killed: bool,
+    steps: int,
+) -> None:  # fmt: skip
+    store, _ = broken(files, clock, monkeypatch)
+    with pytest.raises(QueueNotReadyError):
+        store.max_offset("IDLE", 0)
+    for _ in range(steps):
+        assert store.look_on(20)
+        flush_queues(store)
+    die(store) if is_killed else store.close()
+    store = opened(files, clock)
+    assert numbers(store) == list(range(12))
+    assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
+    store.close()
+
+
+def test_a_topic_that_is_deleted_meanwhile_stays_deleted(
+    files: MemoryFileSystem, clock: FakeClock, no_looks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = broken(files, clock, monkeypatch)
+    with pytest.raises(QueueNotReadyError):
+        store.max_offset("IDLE", 0)
+    store.look_on(20)
+    store.delete_topics(["IDLE"])
+    assert fill(store, 1, topic="IDLE")[0].queue_offset == 0
+    look_at_all(store)
+    assert numbers(store) == [0]
+    store.close()
+
+
+def test_a_queue_that_cannot_be_read_is_no_failure_of_the_log(
+    files: MemoryFileSystem, clock: FakeClock, no_looks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lived(files, clock).close()
+    store = opened(files, clock)
+    real_open = files.open
+
+    def failing_open(path: Path, *, size: int | None = None) -> File:
+        if "IDLE" in path.parts:
+            raise OSError(errno.EIO, "input/output error", str(path))
+        return real_open(path, size=size)
+
+    monkeypatch.setattr(files, "open", failing_open)
+    with pytest.raises(OSError, match="input/output"):
+        store.append(stored_message("IDLE", b"x"))
+    assert store.problem is None
+    assert fill(store, 1)[0].queue_offset == 36
