@@ -60,6 +60,7 @@ def misbehave(row: Row, port: int) -> list[bool]:
             for command in itertools.islice(row.asked(0), 1000):
                 command.flag |= 2
                 connection.sendall(frame.encode(command))
+            next(ask(connection, [send(PROBED)]))  # which is answered after all of them
             return []
         asked = list(itertools.islice(row.asked(0), ASKED)) or [send(PROBED)]
         return [is_refusal(answer) for answer in itertools.islice(ask(connection, asked), len(asked))]
