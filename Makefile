@@ -10,17 +10,20 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 SDP_READY := $(VENV)/.sdp-ready
+RELEASE_READY := $(VENV)/.release-ready
 # Three at once on two cores: they wait for servers and clocks most of the time. Groups go out in the order of tests/conftest.py.
-PYTEST_GROUPS := $(BIN)/python -m pytest -q -n 3 --dist loadgroup --no-loadscope-reorder --durations=30
+GROUPS := -q -n 3 --dist loadgroup --no-loadscope-reorder
+PYTEST_GROUPS := $(BIN)/python -m pytest $(GROUPS) --durations=30
 # One after the other: three processes with a JVM or two each are more than two cores can bear, and foreign clients give up.
 PYTEST_ALONE := $(BIN)/python -m pytest -q --durations=30
+COVERAGE_TESTS := tests/unit tests/property tests/integration tests/scripted tests/scenarios
 INTEROP_TESTS := tests/interop tests/scenarios tests/cli tests/spark tests/docs
 
 # Bytecode is kept, whatever the caller's shell says: a server compiles half a second longer without it, and so does
 # every Python process of Spark's.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format interop interop-all bench bench-broker bench-clients bench-spark stalls fuzz crash damage soak serve docs clean
+.PHONY: help demo test check format interop interop-all bench bench-broker bench-clients bench-spark stalls fuzz crash damage soak coverage serve docs dist clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -47,6 +50,10 @@ $(FUZZ_READY): $(READY)
 
 $(SDP_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,sdp]'
+	@touch $@
+
+$(RELEASE_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,release]'
 	@touch $@
 
 demo: $(READY)  ## servers, messages through them, and a pipeline on Spark: about a minute
@@ -90,9 +97,10 @@ bench-spark: $(READY)  ## topics, store folders, Kafka and Parquet into and out 
 stalls: $(READY)  ## what a well-behaved connection feels while hostile ones do their worst, row by row: 20 minutes
 	@$(BIN)/python -m benchmarks.stalls
 
-fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided by coverage and at random
-	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 2))
-	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $$(($(FUZZ_SECONDS) / 2))
+fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided and at random, and of new examples for property tests
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.guided --seconds $$(($(FUZZ_SECONDS) / 3))
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $$(($(FUZZ_SECONDS) / 3))
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.properties --seconds $$(($(FUZZ_SECONDS) / 3))
 
 crash: $(READY)  ## fifty kills of a broker under load, everything checked after each; and how fast it restarts
 	@PYTHONPATH=tests:. $(BIN)/python -m crash
@@ -103,6 +111,13 @@ damage: $(READY)  ## 250 seeded damages to a store with 20,000 messages: each is
 soak: $(READY)  ## clients under load for SOAK_SECONDS: memory, tasks, threads and descriptors must stay flat
 	@PYTHONPATH=tests:. $(BIN)/python -m soak --seconds $(SOAK_SECONDS)
 
+# Tests are slower when they are watched, and have more time. Whether or not all pass, what they reached is shown.
+coverage: $(READY)  ## branch coverage by tests of units, properties, scripts, sockets and scenarios; pages in build/coverage
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@status=0; $(BIN)/coverage run -m pytest $(GROUPS) --timeout 240 -m 'not interop' $(COVERAGE_TESTS) || status=$$?; \
+	  $(BIN)/coverage combine --quiet && $(BIN)/coverage html --quiet && \
+	  $(BIN)/coverage report --sort cover | sed -n '1,32p;$$p' && echo "See build/coverage/index.html"; exit $$status
+
 serve: $(READY)  ## a name server on PORT and a broker on BROKER_PORT, until Ctrl-C
 	@$(BIN)/rocketline serve --nameserver-port $(PORT) --broker-port $(BROKER_PORT)
 
@@ -110,6 +125,9 @@ docs: $(DOCS_READY)  ## build the documentation into site/
 	@$(BIN)/python docs/generate.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "See site/index.html"
+
+dist: $(RELEASE_READY)  ## sdist and wheel into dist/, looked into, and tried in a fresh environment
+	@PYTHONPATH=tests $(BIN)/python -m release
 
 clean:  ## remove everything that is made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

@@ -37,6 +37,7 @@ _APACHE_DEFAULT_SETTINGS = {
     "mappedFileSizeCommitLog": str(1 << 30),
     "brokerFastFailureEnable": "true",
     "osPageCacheBusyTimeOutMills": "1000",
+    "timerFlushIntervalMs": "1000",
 }
 """What `ApacheBroker` changes for tests, back to Apache's defaults."""
 _SYNC_FLUSH = {"flushDiskType": "SYNC_FLUSH"}

@@ -20,17 +20,18 @@ from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.cli.commands import rocketline
-from rocketline.client.consumer_options import ConsumerOptions
-from rocketline.client.lite_pull_options import LitePullOptions
+from rocketline.client.consumer.pull_options import PullOptions
+from rocketline.client.lite_pull.options import LitePullOptions
 from rocketline.client.options import ClientOptions, Tls
-from rocketline.client.producer_options import ProducerOptions
-from rocketline.client.pull_options import PullOptions
-from rocketline.client.push_options import PushOptions
+from rocketline.client.producer.options import ProducerOptions
+from rocketline.client.push.options import PushOptions
+from rocketline.client.rebalance.options import ConsumerOptions
 from rocketline.nameserver.config import ENVIRONMENT_PREFIX, NameServerConfig
 from rocketline.settings.declared import INT_MAX, Declared, declared
 from rocketline.settings.sources import environment_name
-from rocketline.spark import option_table, store_options
-from rocketline.spark.option_table import BATCH, SINK, STREAM, Option
+from rocketline.spark.options import store as store_options
+from rocketline.spark.options import table as option_table
+from rocketline.spark.options.table import BATCH, SINK, STREAM, Option
 
 REFERENCE = Path(__file__).parent / "reference"
 _HELP_WIDTH = 80
@@ -144,7 +145,7 @@ _OPTION_SECTIONS: dict[str, tuple[type, str]] = {
 _SPARK_HEAD = """\
 # Options of the Spark connector
 
-<!-- Written by docs/generate.py. Change the tables in rocketline.spark.option_table and .store_options. -->
+<!-- Written by docs/generate.py. Change the tables in rocketline.spark.options.table and .store_options. -->
 
 What `spark.read.format("rocketmq").option(name, value)` and its kin take; [Topics in Spark](../spark.md) is the guide.
 Spark does not tell capitals from small letters in the names of options.

@@ -14,17 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.server_process import free_port
-from running_threads import running_threads
+from support.running_threads import running_threads
 
 _SETTLED_S = 2.0
 """A server in another thread needs a moment to see that its client has hung up."""
 
-# Hypothesis tries the same examples every time, however busy the machine. `make fuzz` looks for new ones.
+# Hypothesis tries the same examples every time, however busy the machine. `make fuzz` looks for new ones, and more.
 settings.register_profile("rocketline", deadline=None, derandomize=True)
+settings.register_profile(
+    "explore",
+    deadline=None,
+    derandomize=False,  # which it would be by default where CI is set
+    max_examples=200,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("rocketline")
 
 _LONGEST = (
@@ -67,7 +75,7 @@ def _is_spark_running() -> bool:
 @pytest.fixture(autouse=True)
 def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" in request.fixturenames or _is_spark_running():
-        from spark_sessions import leaving_nothing  # the only tests that pay for importing Spark
+        from support.spark.sessions import leaving_nothing  # the only tests that pay for importing Spark
 
         with leaving_nothing():
             yield

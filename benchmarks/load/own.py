@@ -11,15 +11,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rocketline.client.producer import Producer as AsyncProducer
-from rocketline.client.push_consumer import PushConsumer as AsyncPushConsumer
-from rocketline.client.receipts import SendStatus
+from rocketline.client.aio.producer import Producer as AsyncProducer
+from rocketline.client.aio.push_consumer import PushConsumer as AsyncPushConsumer
+from rocketline.client.producer.receipts import SendStatus
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.sync.producer import Producer
+from rocketline.client.sync.push_consumer import PushConsumer
 from rocketline.errors import RocketlineError
 from rocketline.model.message import Message
 from rocketline.net import loop
-from rocketline.sync.producer import Producer
-from rocketline.sync.push_consumer import PushConsumer
 
 _SEND_TIMEOUT_S = 20.0
 

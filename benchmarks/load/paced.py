@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 
+from rocketline.client.sync.producer import Producer
 from rocketline.model.message import Message
-from rocketline.sync.producer import Producer
 
 
 def main(name_servers: str, topic: str, rate: str, seconds: str, body_bytes: str) -> None:

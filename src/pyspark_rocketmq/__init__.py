@@ -5,6 +5,6 @@ The work is done in `rocketline.spark`.
 
 from __future__ import annotations
 
-from rocketline.spark.source import RocketMQDataSource as DefaultSource
+from rocketline.spark.sources.source import RocketMQDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -1,5 +1,5 @@
 """Lets Spark find `format("rocketmq-store")` by itself: it imports every installed module named `pyspark_…`."""
 
-from rocketline.spark.store_source import RocketMQStoreDataSource
+from rocketline.spark.sources.store_source import RocketMQStoreDataSource
 
 DefaultSource = RocketMQStoreDataSource

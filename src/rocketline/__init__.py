@@ -11,56 +11,56 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rocketline.admin.blocking import Admin as Admin
-    from rocketline.client.consume_result import ConsumeContext as ConsumeContext
-    from rocketline.client.consume_result import ConsumeResult as ConsumeResult
+    from rocketline.admin.sync import Admin as Admin
+    from rocketline.client.consumer.pulls import PullResult as PullResult
+    from rocketline.client.consumer.pulls import PullStatus as PullStatus
+    from rocketline.client.consumer.pulls import RawPull as RawPull
+    from rocketline.client.consumer.subscriptions import by_sql as by_sql
     from rocketline.client.options import Credentials as Credentials
     from rocketline.client.options import RpcHook as RpcHook
     from rocketline.client.options import Tls as Tls
-    from rocketline.client.pulling import PullResult as PullResult
-    from rocketline.client.pulling import PullStatus as PullStatus
-    from rocketline.client.pulling import RawPull as RawPull
-    from rocketline.client.queue_choice import by_hash as by_hash
-    from rocketline.client.receipts import SendReceipt as SendReceipt
-    from rocketline.client.receipts import SendStatus as SendStatus
+    from rocketline.client.producer.queue_choice import by_hash as by_hash
+    from rocketline.client.producer.receipts import SendReceipt as SendReceipt
+    from rocketline.client.producer.receipts import SendStatus as SendStatus
+    from rocketline.client.push.consume_result import ConsumeContext as ConsumeContext
+    from rocketline.client.push.consume_result import ConsumeResult as ConsumeResult
     from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
-    from rocketline.client.subscriptions import by_sql as by_sql
+    from rocketline.client.sync.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from rocketline.client.sync.producer import Producer as Producer
+    from rocketline.client.sync.pull_consumer import PullConsumer as PullConsumer
+    from rocketline.client.sync.push_consumer import PushConsumer as PushConsumer
+    from rocketline.client.sync.runtime import ClientRuntime as ClientRuntime
     from rocketline.model.message import Message as Message
     from rocketline.model.queue import MessageQueue as MessageQueue
     from rocketline.model.subscription import ConsumeFromWhere as ConsumeFromWhere
     from rocketline.model.subscription import MessageModel as MessageModel
     from rocketline.model.sys_flags import CompressionType as CompressionType
-    from rocketline.sync.lite_pull_consumer import LitePullConsumer as LitePullConsumer
-    from rocketline.sync.producer import Producer as Producer
-    from rocketline.sync.pull_consumer import PullConsumer as PullConsumer
-    from rocketline.sync.push_consumer import PushConsumer as PushConsumer
-    from rocketline.sync.runtime import ClientRuntime as ClientRuntime
 
 _PLACES = {
-    "Admin": "rocketline.admin.blocking",
-    "ClientRuntime": "rocketline.sync.runtime",
+    "Admin": "rocketline.admin.sync",
+    "ClientRuntime": "rocketline.client.sync.runtime",
     "CompressionType": "rocketline.model.sys_flags",
-    "ConsumeContext": "rocketline.client.consume_result",
+    "ConsumeContext": "rocketline.client.push.consume_result",
     "ConsumeFromWhere": "rocketline.model.subscription",
-    "ConsumeResult": "rocketline.client.consume_result",
+    "ConsumeResult": "rocketline.client.push.consume_result",
     "Credentials": "rocketline.client.options",
-    "LitePullConsumer": "rocketline.sync.lite_pull_consumer",
+    "LitePullConsumer": "rocketline.client.sync.lite_pull_consumer",
     "Message": "rocketline.model.message",
     "MessageModel": "rocketline.model.subscription",
     "MessageQueue": "rocketline.model.queue",
-    "Producer": "rocketline.sync.producer",
-    "PullConsumer": "rocketline.sync.pull_consumer",
-    "PullResult": "rocketline.client.pulling",
-    "PullStatus": "rocketline.client.pulling",
-    "PushConsumer": "rocketline.sync.push_consumer",
-    "RawPull": "rocketline.client.pulling",
+    "Producer": "rocketline.client.sync.producer",
+    "PullConsumer": "rocketline.client.sync.pull_consumer",
+    "PullResult": "rocketline.client.consumer.pulls",
+    "PullStatus": "rocketline.client.consumer.pulls",
+    "PushConsumer": "rocketline.client.sync.push_consumer",
+    "RawPull": "rocketline.client.consumer.pulls",
     "ReceivedMessage": "rocketline.client.received_message",
     "RpcHook": "rocketline.client.options",
-    "SendReceipt": "rocketline.client.receipts",
-    "SendStatus": "rocketline.client.receipts",
+    "SendReceipt": "rocketline.client.producer.receipts",
+    "SendStatus": "rocketline.client.producer.receipts",
     "Tls": "rocketline.client.options",
-    "by_hash": "rocketline.client.queue_choice",
-    "by_sql": "rocketline.client.subscriptions",
+    "by_hash": "rocketline.client.producer.queue_choice",
+    "by_sql": "rocketline.client.consumer.subscriptions",
 }
 
 __all__ = [

@@ -20,7 +20,7 @@ from rocketline.testing.exchange import ask
 from rocketline.testing.server_process import free_port
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
-from server_commands import running
+from support.server_commands import running
 
 
 def invoke(*arguments: str, **environ: str) -> Result:

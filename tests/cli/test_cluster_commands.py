@@ -12,10 +12,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from broker_questions import BrokerQuestions
-from client_clusters import ClientCluster, cluster, wait_until
 from rocketline.cli.commands import rocketline
-from server_commands import running
+from support.brokers.questions import BrokerQuestions
+from support.clients.clusters import ClientCluster, cluster, wait_until
+from support.server_commands import running
 
 __all__ = ["cluster"]
 

@@ -38,7 +38,7 @@ def test_interrupted_command_has_the_status_that_shells_know(monkeypatch: pytest
     def interrupted(*_arguments: object, **_more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rocketline.cli.nameserver.nameserver.callback", interrupted)
+    monkeypatch.setattr("rocketline.cli.servers.nameserver.nameserver.callback", interrupted)
     result = CliRunner().invoke(rocketline, ["nameserver"])
     assert (result.exit_code, result.stderr) == (130, "rocketline: interrupted\n")
 

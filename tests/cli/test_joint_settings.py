@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.cli.joint_settings import Wishes
+from rocketline.cli.servers.joint_settings import Wishes
 
 NAME_SERVER = "127.0.0.1:9876"
 

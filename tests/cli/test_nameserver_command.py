@@ -43,7 +43,7 @@ def test_print_config_shows_every_value_and_where_it_came_from(tmp_path: Path) -
 def test_print_config_draws_a_table_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, columns: str, tells_meaning: bool
 ) -> None:
-    monkeypatch.setattr("rocketline.cli.settings_table._is_terminal", lambda: True)
+    monkeypatch.setattr("rocketline.cli.servers.settings_table._is_terminal", lambda: True)
     result = invoke("-p", "--port", "9000", COLUMNS=columns)
 
     assert "┃ setting" in result.stdout

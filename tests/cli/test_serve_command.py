@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketline.testing.broker import cluster_info
-from server_commands import running
+from support.server_commands import running
 
 ANY_PORTS = ("--nameserver-port", "0", "--broker-port", "0")
 

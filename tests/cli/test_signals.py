@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from rocketline.cli.signals import stop_signals
+from rocketline.cli.shared.signals import stop_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from rocketline.cli.commands import rocketline
 from rocketline.settings.properties import format_properties
 from rocketline.testing.fake_clock import FakeClock
-from stores_on_disk import LOG_BYTES, log_paths, overwrite, put, store_at
+from support.stores.on_disk import LOG_BYTES, log_paths, overwrite, put, store_at
 
 
 def invoke(*arguments: str, answer: str = "") -> Result:

@@ -16,13 +16,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from markdown_pages import PAGES, ROOT, Block, blocks, name
 from rocketline.broker.config import load_settings as load_broker
 from rocketline.cli.commands import rocketline
 from rocketline.nameserver.config import load_settings as load_name_server
 from rocketline.pipelines.definition_file import load as load_pipeline
 from rocketline.testing import Server
-from spark_sessions import TEST_TIMEOUT_S, spark
+from support.markdown_pages import PAGES, ROOT, Block, blocks, name
+from support.spark.sessions import TEST_TIMEOUT_S, spark
 
 __all__ = ["spark"]
 

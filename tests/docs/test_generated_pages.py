@@ -9,21 +9,22 @@ from pathlib import Path
 import click
 import pytest
 
-from markdown_pages import ROOT, name
-from pipeline_files import CHAIN, written
 from rocketline.broker.config import BrokerConfig
 from rocketline.cli.commands import rocketline
-from rocketline.client.consumer_options import ConsumerOptions
-from rocketline.client.lite_pull_options import LitePullOptions
+from rocketline.client.consumer.pull_options import PullOptions
+from rocketline.client.lite_pull.options import LitePullOptions
 from rocketline.client.options import ClientOptions, Tls
-from rocketline.client.producer_options import ProducerOptions
-from rocketline.client.pull_options import PullOptions
-from rocketline.client.push_options import PushOptions
+from rocketline.client.producer.options import ProducerOptions
+from rocketline.client.push.options import PushOptions
+from rocketline.client.rebalance.options import ConsumerOptions
 from rocketline.nameserver.config import NameServerConfig
+from rocketline.pipelines.config_section import Section
 from rocketline.pipelines.definition_file import load as load_pipeline
-from rocketline.pipelines.section import Section
 from rocketline.settings.declared import declared
-from rocketline.spark import option_table, store_options
+from rocketline.spark.options import store as store_options
+from rocketline.spark.options import table as option_table
+from support.markdown_pages import ROOT, name
+from support.pipelines.files import CHAIN, written
 
 GENERATOR = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 GENERATED: dict[Path, str] = GENERATOR["pages"]()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from markdown_pages import PAGES, ROOT, anchors, links, name
+from support.markdown_pages import PAGES, ROOT, anchors, links, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

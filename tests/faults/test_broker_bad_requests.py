@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from broker_bad_requests import SERVED, bad_requests
-from brokers import BrokerPeer, broker
-from pulls import pull
 from rocketline.model.message import Message
 from rocketline.store.filesystem import DiskFileSystem
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.headers import CreateTopicRequestHeader, encode
-from sends import send_v2
+from support.brokers.bad_requests import SERVED, bad_requests
+from support.brokers.pulls import pull
+from support.brokers.running import BrokerPeer, broker
+from support.brokers.sends import send_v2
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -33,6 +33,7 @@ async def assert_serves(peer: BrokerPeer) -> None:
 
 
 async def test_codes_of_this_test_are_those_that_a_broker_serves() -> None:
+    """S1: any other is answered 3."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         served = [
             code for code in RequestCode if (await peer.ask(code)).code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -44,6 +45,7 @@ async def test_codes_of_this_test_are_those_that_a_broker_serves() -> None:
 async def test_bad_request_is_answered_with_a_reason_and_harms_nobody(
     code: int, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
+    """S5, and whatever else may be wrong with a request."""
     config = tmp_path / "broker.conf"
     async with (
         broker(brokerConfigPath=str(config)) as running,

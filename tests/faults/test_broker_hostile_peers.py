@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pulls import SUBSCRIPTION, SUSPEND, pull
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.exchange import Exchange
 from rocketline.wire import frame
-from sends import send_v2
+from support.brokers.pulls import SUBSCRIPTION, SUSPEND, pull
+from support.brokers.sends import send_v2
 
 pytestmark = pytest.mark.timeout(90)
 

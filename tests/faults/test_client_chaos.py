@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from client_chaos import Chaos, brokers_behind_proxies, check
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess
+from support.clients.chaos import Chaos, brokers_behind_proxies, check
 
 
 @pytest.mark.timeout(120)

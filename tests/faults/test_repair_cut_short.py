@@ -9,14 +9,14 @@ import pytest
 
 from rocketline.errors import StoreError
 from rocketline.model.topic_config import TopicConfig
+from rocketline.store.files.json_files import save_json
 from rocketline.store.inspection.repair import repair_store
-from rocketline.store.json_files import save_json
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
 from rocketline.wire.bodies.topics import TopicConfigTable
-from store_damage import walk
-from stores import LOG_BYTES, ROOT, catch_up, contents, fill, store_config
-from stores import open_store as opened
+from support.stores.damage import walk
+from support.stores.small import LOG_BYTES, ROOT, catch_up, contents, fill, store_config
+from support.stores.small import open_store as opened
 
 LOG = ROOT / "commitlog"
 MESSAGES = 30

@@ -18,9 +18,9 @@ from benchmarks import stall_rows
 from benchmarks.stall_peers import ask, is_refusal, prepare
 from benchmarks.stall_rows import PROBED, ROWS, Row, send
 
-from brokers import broker
-from effort import Effort
 from rocketline.wire import frame
+from support.brokers.running import broker
+from support.effort import Effort
 
 CALLS_MAX = 200_000
 """Of one callback: some twenty milliseconds."""

@@ -19,7 +19,7 @@ from rocketline.store.config import FlushDiskType, StoreConfig
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import reserve_ahead
+from support.stores.small import reserve_ahead
 
 HOST = HostAddress(bytes([127, 0, 0, 1]), 10911)
 STRIDE = 17

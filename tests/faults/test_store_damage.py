@@ -13,12 +13,12 @@ from functools import cache
 import pytest
 
 from rocketline.errors import CorruptStoreError
-from rocketline.store.inspection.check import Report, check_store
+from rocketline.store.inspection.check import CheckReport, check_store
 from rocketline.store.inspection.repair import repair_store
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.message_codec import decode_record
-from store_damage import (
+from support.stores.damage import (
     DAMAGES,
     LOG_BYTES,
     MESSAGES,
@@ -32,7 +32,7 @@ from store_damage import (
     walk,
     whole_messages,
 )
-from stores import ROOT, die, open_store
+from support.stores.small import ROOT, die, open_store
 
 COUNT = int(os.environ.get("ROCKETLINE_DAMAGES", "30"))
 
@@ -44,7 +44,7 @@ def kept(is_clean: bool) -> Kept:
     return build(is_clean=is_clean)
 
 
-def check(files: MemoryFileSystem) -> Report:
+def check(files: MemoryFileSystem) -> CheckReport:
     return check_store(files, FakeClock(), config())
 
 

@@ -19,7 +19,18 @@ from rocketline.store.config import FlushDiskType
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
-from stores import ROOT, catch_up, contents, die, find_keys, flush, flush_queues, message, open_store, reserve_ahead
+from support.stores.small import (
+    ROOT,
+    catch_up,
+    contents,
+    die,
+    find_keys,
+    flush,
+    flush_queues,
+    message,
+    open_store,
+    reserve_ahead,
+)
 
 MESSAGES = 24
 MORE = range(MESSAGES, MESSAGES + 12)

@@ -11,12 +11,10 @@ from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
 from typing import NamedTuple, NoReturn
 
-from broker_clients import broker_settings
-from golden import golden_frames
-from net_doubles import MemoryTransport, RecordingOwner, connected, feed, turn
-from rocketline.broker.families import Families
-from rocketline.broker.kept import Kept
+from rocketline.broker.routing import RequestRouting
+from rocketline.broker.server import wire_up
 from rocketline.broker.services import Services
+from rocketline.broker.storage import BrokerStorage
 from rocketline.clock import SystemClock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
@@ -29,7 +27,10 @@ from rocketline.wire import frame
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
-from sends import send_v2
+from support.brokers.connections import broker_settings
+from support.brokers.sends import send_v2
+from support.golden import golden_frames
+from support.net.doubles import MemoryTransport, RecordingOwner, connected, feed, turn
 
 _LOG_BYTES_MAX = 64 * 1024 * 1024
 _SETTINGS = {
@@ -52,7 +53,7 @@ class _StrictLog(Throttle):
 
 
 class _Broker(NamedTuple):
-    kept: Kept
+    kept: BrokerStorage
     handlers: dict[int, Handler]
     owner: RecordingOwner
 
@@ -103,12 +104,14 @@ class BrokerDouble:
     async def _opened(self) -> _Broker:
         clock, settings = SystemClock(), broker_settings(**_SETTINGS)
         files, log = MemoryFileSystem(clock, capacity=2**30), _StrictLog(clock)
-        kept = Kept(settings, files, clock, HostAddress.parse("127.0.0.1:10911"), log)
+        kept = BrokerStorage(settings, files, clock, HostAddress.parse("127.0.0.1:10911"), log)
         self._stack.callback(kept.close)
-        services = await self._stack.enter_async_context(Services(kept, settings, "127.0.0.1:10911", clock, log))
-        families = Families(kept, services, settings, files, clock, log)
-        handlers = families.pulls | families.others
-        owner = RecordingOwner(clock, Dispatcher(handlers, log), hot_path=families.hot_path(with_pulls=True))
+        services = Services(kept, settings, "127.0.0.1:10911", clock, log)
+        routing = RequestRouting(kept, services, settings, files, clock, log)
+        wire_up(kept, services, routing)
+        await self._stack.enter_async_context(services)
+        handlers = routing.pulls | routing.others
+        owner = RecordingOwner(clock, Dispatcher(handlers, log), hot_path=routing.hot_path(with_pulls=True))
         batched = TopicConfig("B", attributes={"+queue.type": "BatchCQ"})
         kept.topics.update(TopicConfig("T"), TopicConfig("TopicTest"), batched)
         return _Broker(kept, handlers, owner)

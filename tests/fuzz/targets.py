@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fuzz.broker_targets import broker_targets
-from golden import golden_frames, read_lines
 from rocketline.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from rocketline.model.ids import HostAddress, OffsetMessageId
 from rocketline.model.sys_flags import CompressionType
 from rocketline.net import proxy_protocol
 from rocketline.settings.properties import parse_properties as parse_java_properties
-from rocketline.wire import bodies, dialect, frame, header_binary, header_json, message_codec, pop_handles
+from rocketline.wire import bodies, fastjson, frame, header_binary, header_json, message_codec, pop_handles
 from rocketline.wire.batch import decode_batch
 from rocketline.wire.bodies import decode_register_body, encode_register_body
 from rocketline.wire.bodies.codec import from_value
@@ -31,6 +30,7 @@ from rocketline.wire.headers import REQUEST_HEADERS, RESPONSE_HEADERS, decode, e
 from rocketline.wire.properties import decode_properties
 from rocketline.wire.recall_handle import RecallHandle
 from rocketline.wire.unique_id import UniqueIdParts
+from support.golden import golden_frames, read_lines
 
 Decode = Callable[[bytes], object]
 EXPANDED_BYTES_MAX = 1 << 20
@@ -150,8 +150,8 @@ def _expanded(packed: list[bytes]) -> tuple[bytes, ...]:
 
 
 def _dialect(data: bytes) -> object:
-    value = dialect.parse(data)
-    assert dialect.write(dialect.parse(dialect.write(value))) == dialect.write(value)
+    value = fastjson.parse(data)
+    assert fastjson.write(fastjson.parse(fastjson.write(value))) == fastjson.write(value)
     return value
 
 
@@ -165,7 +165,7 @@ def _body_class_targets(texts: tuple[bytes, ...]) -> Iterable[Target]:
 
 
 def _as_each(classes: list[type], data: bytes) -> object:
-    value = dialect.parse(data)
+    value = fastjson.parse(data)
     for cls in classes:
         with contextlib.suppress(RemoteProtocolError, LocalProtocolError):
             _check_settles(cls, bodies.encode(from_value(cls, value)))

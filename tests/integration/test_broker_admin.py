@@ -1,4 +1,4 @@
-"""Checklist H.15 as far as it concerns settings, figures and how far consumers are."""
+"""What administrators ask of a broker: its settings, its figures, and how far consumers are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from brokers import BrokerPeer, broker
-from name_servers import Peer, name_server
-from pulls import pull
 from rocketline.broker.server import Broker
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.queue import MessageQueue
@@ -27,6 +24,9 @@ from rocketline.wire.bodies.stats import (
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.pulls import pull
+from support.brokers.running import BrokerPeer, broker
+from support.name_servers.running import Peer, name_server
 
 OK = ResponseCode.SUCCESS
 
@@ -72,7 +72,7 @@ async def settings_of(peer: BrokerPeer) -> dict[str, str]:
 
 
 async def test_updated_message_size_counts_for_later_sends_and_is_told(tmp_path: Path) -> None:
-    """H.15 212"""
+    """S212."""
     async with scene(tmp_path) as (_, peer):
         assert (await send(peer, bytes(5000))).code == OK
         assert (await update(peer, "maxMessageSize=4096\n")).code == OK
@@ -82,7 +82,7 @@ async def test_updated_message_size_counts_for_later_sends_and_is_told(tmp_path:
 
 
 async def test_update_with_a_protected_key_is_refused_as_a_whole(tmp_path: Path) -> None:
-    """H.15 213"""
+    """S213."""
     async with scene(tmp_path) as (_, peer):
         before = await settings_of(peer)
         for key in ("brokerConfigPath", "rocketmqHome", "configBlackList"):
@@ -93,7 +93,7 @@ async def test_update_with_a_protected_key_is_refused_as_a_whole(tmp_path: Path)
 
 
 async def test_updated_broker_permission_shows_at_the_name_server(tmp_path: Path) -> None:
-    """H.15 214"""
+    """S214."""
     async with (
         name_server(tmp_path) as server,
         Peer(server.address) as routes,
@@ -110,12 +110,12 @@ async def test_updated_broker_permission_shows_at_the_name_server(tmp_path: Path
 
 
 async def test_runtime_figures(tmp_path: Path) -> None:
-    """H.15 215"""
+    """S215."""
     clock = FakeClock()
     async with scene(tmp_path, clock=clock) as (running, peer):
         await send(peer, count=3)
         for _ in range(601):
-            running.kept.stats.tick()
+            running.storage.stats.tick()
             clock.advance(1)
         answer = await peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         assert answer.code == OK
@@ -130,7 +130,7 @@ async def test_runtime_figures(tmp_path: Path) -> None:
 
 
 async def test_consume_stats_of_a_consuming_group(tmp_path: Path) -> None:
-    """H.15 216"""
+    """S216."""
     async with scene(tmp_path) as (_, peer):
         await send(peer, count=5)
         pulled = await peer.request(pull(0, flags=5, maxMsgNums="4", commitOffset="2"), 5)
@@ -190,13 +190,13 @@ async def test_topic_stats(tmp_path: Path) -> None:
 
 
 async def test_statistics_of_a_used_topic(tmp_path: Path) -> None:
-    """H.15 219"""
+    """S219."""
     clock = FakeClock()
     async with scene(tmp_path, clock=clock) as (running, peer):
         await send(peer, count=5)
         for _ in range(3600):
             clock.advance(1)
-            running.kept.stats.tick()
+            running.storage.stats.tick()
         known = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}
         answer = await peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, known)
         data = decode(BrokerStatsData, answer.body)
@@ -208,7 +208,7 @@ async def test_statistics_of_a_used_topic(tmp_path: Path) -> None:
 
 
 async def test_all_topics_are_told_with_their_version(tmp_path: Path) -> None:
-    """H.15 221"""
+    """S221."""
     async with scene(tmp_path) as (_, peer):
         answer = await peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
         table = decode(TopicConfigTable, answer.body)
@@ -218,7 +218,7 @@ async def test_all_topics_are_told_with_their_version(tmp_path: Path) -> None:
 
 
 async def test_disabled_group_may_not_pull(tmp_path: Path) -> None:
-    """H.15 222"""
+    """S222."""
     async with scene(tmp_path) as (_, peer):
         await send(peer)
         assert (await peer.request(pull(0), 5)).code == OK
@@ -239,15 +239,15 @@ async def test_cleaning_on_demand_keeps_what_is_in_use(tmp_path: Path) -> None:
     async with scene(tmp_path) as (running, peer):
         await send(peer)
         await send(peer, topic="U")
-        running.kept.topics.delete("U")
+        running.storage.topics.delete("U")
         for code in (
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
             RequestCode.DELETE_EXPIRED_COMMITLOG,
             RequestCode.CLEAN_UNUSED_TOPIC,
         ):
             assert (await peer.ask(code)).code == OK
-        assert running.kept.store.queue("U", 0) is None
-        assert running.kept.store.max_offset("T", 0) == 1
+        assert running.storage.store.queue("U", 0) is None
+        assert running.storage.store.max_offset("T", 0) == 1
 
 
 async def test_figures_of_a_deleted_topic_and_group_are_gone(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ async def test_figures_of_a_deleted_topic_and_group_are_gone(tmp_path: Path) -> 
 
 
 async def test_topic_that_nobody_consumes_has_no_groups() -> None:
-    """H.15 220"""
+    """S220."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answer = await peer.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "nobody"})
         assert (answer.code, decode(GroupList, answer.body)) == (0, GroupList([]))

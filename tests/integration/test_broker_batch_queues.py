@@ -6,9 +6,6 @@ import asyncio
 
 import pytest
 
-from brokers import BrokerPeer, broker
-from golden import read_lines
-from pulls import SUBSCRIPTION, SUSPEND, pull
 from rocketline.errors import CorruptStoreError
 from rocketline.model.message import Message
 from rocketline.store.filesystem import FileSystem
@@ -19,7 +16,10 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_messages, decode_record, decode_records
 from rocketline.wire.properties import format_properties
-from sends import send_v2
+from support.brokers.pulls import SUBSCRIPTION, SUSPEND, pull
+from support.brokers.running import BrokerPeer, broker
+from support.brokers.sends import send_v2
+from support.golden import read_lines
 
 TOPIC = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
 BATCHED = {"topicFilterType": "SINGLE_TAG", "attributes": "+queue.type=BatchCQ"}
@@ -148,11 +148,10 @@ async def test_kind_of_a_topic_is_fixed_and_a_new_topic_may_have_the_other(clock
 
 
 async def test_broker_does_not_start_on_queues_of_the_other_kind(clock: FakeClock) -> None:
-    """store.md 5.3"""
     files: FileSystem = MemoryFileSystem(clock, capacity=2**30)
     async with broker(files=files) as running, BrokerPeer(running.address) as peer:
         await create(peer)
-    files.make_folder(running.kept.store.root / "consumequeue" / "T" / "0")
+    files.make_folder(running.storage.store.root / "consumequeue" / "T" / "0")
     with pytest.raises(CorruptStoreError, match=r"consumequeue/T: the topic T has its queues in batchconsumequeue"):
         async with broker(files=files):
             pass
@@ -162,4 +161,4 @@ async def test_statistics_count_the_messages_of_a_batch() -> None:
     async with broker() as running, BrokerPeer(running.address) as peer:
         await create(peer)
         await send_batch(peer, 5, UNIQ_KEY="U")
-        assert running.kept.stats.throughput.put_messages == 5
+        assert running.storage.stats.throughput.put_messages == 5

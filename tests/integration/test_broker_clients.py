@@ -1,4 +1,4 @@
-"""Checklist H.6, and what of H.1 and H.15 concerns clients: they come, are told of each other, are asked, and go."""
+"""Clients at a broker: they come, are told of each other, are asked, and go."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from broker_clients import BROADCASTING, consumer, heartbeat
-from brokers import BrokerPeer, broker
-from rocketline.broker import client_calls
+from rocketline.broker.clients import client_calls
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -27,6 +25,8 @@ from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
+from support.brokers.connections import BROADCASTING, consumer, heartbeat
+from support.brokers.running import BrokerPeer, broker
 
 OK = ResponseCode.SUCCESS
 
@@ -75,7 +75,7 @@ async def groups_told(peer: BrokerPeer) -> list[str]:
 
 
 async def test_first_heartbeat_makes_the_group_and_its_retry_topic() -> None:
-    """H.6 75, 77"""
+    """S75, S77."""
     async with scene() as s:
         peer = await s.peer()
         answer = await peer.request(heartbeat("c", consumer("g", "T")), 5)
@@ -88,7 +88,7 @@ async def test_first_heartbeat_makes_the_group_and_its_retry_topic() -> None:
 
 
 async def test_group_that_may_not_be_made_is_not_registered() -> None:
-    """H.6 76"""
+    """S76."""
     async with scene(autoCreateSubscriptionGroup="false") as s:
         peer = await s.peer()
         assert (await peer.request(heartbeat("c", consumer("g", "T")), 5)).code == OK
@@ -110,7 +110,7 @@ async def test_group_that_may_not_be_made_is_not_registered() -> None:
 
 
 async def test_second_member_is_told_to_both_and_its_repeated_heartbeat_to_nobody() -> None:
-    """H.6 78, 79"""
+    """S78, S79."""
     async with scene() as s:
         a = await s.member("a", consumer("g", "T"))
         b = await s.peer()
@@ -121,7 +121,7 @@ async def test_second_member_is_told_to_both_and_its_repeated_heartbeat_to_nobod
 
 
 async def test_other_topics_are_told_to_all_and_another_expression_to_nobody() -> None:
-    """H.6 80"""
+    """S80."""
     async with scene() as s:
         a = await s.member("a", consumer("g", SubscriptionData("T", "A", sub_version=1)))
         b = await s.member("b", consumer("g", SubscriptionData("T", "A", sub_version=1)))
@@ -135,7 +135,7 @@ async def test_other_topics_are_told_to_all_and_another_expression_to_nobody() -
 
 @pytest.mark.parametrize("is_farewell", [True, False], ids=["unregisters", "closes its connection"])
 async def test_member_that_goes_is_told_to_the_others_and_no_longer_listed(is_farewell: bool) -> None:
-    """H.6 81. Go clients only close their connections."""
+    """S81. Go clients only close their connections."""
     async with scene() as s:
         a = await s.member("a", consumer("g", "T"))
         b = await s.member("b", consumer("g", "T"))
@@ -150,7 +150,7 @@ async def test_member_that_goes_is_told_to_the_others_and_no_longer_listed(is_fa
 
 
 async def test_connection_that_is_cut_off_is_noticed() -> None:
-    """H.6 81"""
+    """S81."""
     async with scene() as s:
         a = await s.member("a", consumer("g", "T"))
         host, port = s.broker.address.split(":")
@@ -164,16 +164,16 @@ async def test_connection_that_is_cut_off_is_noticed() -> None:
 
 
 async def test_silent_member_goes_with_its_connection_and_nobody_is_told(clock: FakeClock) -> None:
-    """H.6 82"""
+    """S82."""
     async with scene(clock=clock) as s:
         quiet = await s.member("quiet", consumer("g", "T"))
         clock.advance(60)
         other = await s.member("other", consumer("g", "T"))
         clock.advance(60)
-        s.broker.services.housekeeping.scan(clock.monotonic())
+        s.broker.services.expiry.scan(clock.monotonic())
         assert await client_ids(other, "g") == ["quiet", "other"]
         clock.advance(1)
-        s.broker.services.housekeeping.scan(clock.monotonic())
+        s.broker.services.expiry.scan(clock.monotonic())
         assert await client_ids(other, "g") == ["other"]
         assert await groups_told(other) == []
         # A new connection is made for this: the old one is closed.
@@ -182,7 +182,7 @@ async def test_silent_member_goes_with_its_connection_and_nobody_is_told(clock: 
 
 
 async def test_broadcasting_group_is_told_nothing() -> None:
-    """H.6 83"""
+    """S83."""
     async with scene() as s:
         a = await s.member("a", consumer("g", "T", model=BROADCASTING))
         b = await s.member("b", consumer("g", "T", model=BROADCASTING))
@@ -192,7 +192,7 @@ async def test_broadcasting_group_is_told_nothing() -> None:
 
 
 async def test_group_that_wants_no_notices_of_heartbeats_gets_none() -> None:
-    """H.6 84"""
+    """S84."""
     async with scene() as s:
         admin = await s.peer()
         config = SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=False)
@@ -203,7 +203,7 @@ async def test_group_that_wants_no_notices_of_heartbeats_gets_none() -> None:
 
 
 async def test_groups_that_are_not_online_have_their_codes() -> None:
-    """H.6 85, 86"""
+    """S85, S86."""
     async with scene() as s:
         admin = await s.peer()
         group = {"consumerGroup": "g", "producerGroup": "g"}
@@ -212,7 +212,7 @@ async def test_groups_that_are_not_online_have_their_codes() -> None:
 
 
 async def test_farewell_to_unknown_groups_succeeds() -> None:
-    """H.6 87"""
+    """S87."""
     async with scene() as s:
         peer = await s.peer()
         farewell = {"clientID": "c", "consumerGroup": "unknown", "producerGroup": "unknown"}
@@ -221,7 +221,7 @@ async def test_farewell_to_unknown_groups_succeeds() -> None:
 
 @pytest.mark.parametrize(("expression_type", "code"), [("TAG", 0), ("SQL92", 1)])
 async def test_subscription_is_checked(expression_type: str, code: int) -> None:
-    """H.6 88, the part without SQL"""
+    """S88, the part without SQL"""
     async with scene() as s:
         peer = await s.peer()
         asked = CheckClientRequestBody("c", "g", None, SubscriptionData("T", "a", expression_type=expression_type))
@@ -230,7 +230,7 @@ async def test_subscription_is_checked(expression_type: str, code: int) -> None:
 
 @pytest.mark.parametrize(("is_clean", "left"), [("false", 0), ("true", ResponseCode.QUERY_NOT_FOUND)])
 async def test_offsets_of_a_deleted_group_survive_unless_they_are_cleaned(is_clean: str, left: int) -> None:
-    """H.6 89"""
+    """S89."""
     async with scene() as s:
         peer = await s.member("c", consumer("g", "BenchmarkTest"))
         queue = {"consumerGroup": "g", "topic": "BenchmarkTest", "queueId": "0"}
@@ -241,7 +241,7 @@ async def test_offsets_of_a_deleted_group_survive_unless_they_are_cleaned(is_cle
 
 
 async def test_members_with_different_topics_flip_the_group_each_time() -> None:
-    """H.6 90"""
+    """S90."""
     async with scene() as s:
         a = await s.member("a", consumer("g", "T"))
         b = await s.member("b", consumer("g", "U"))
@@ -258,13 +258,13 @@ async def test_members_with_different_topics_flip_the_group_each_time() -> None:
 
 @pytest.mark.parametrize("code", [11, 200050, 200052, 200054])
 async def test_fast_port_takes_no_pulls(code: int) -> None:
-    """H.1 9"""
+    """S9."""
     async with scene() as s:
         assert (await (await s.peer(is_fast=True)).ask(code)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 async def test_fast_port_works_like_the_main_one_for_the_rest() -> None:
-    """H.1 10"""
+    """S10."""
     async with scene() as s:
         fast, main = await s.peer(is_fast=True), await s.member("main", consumer("g", "BenchmarkTest"))
         assert (await fast.request(heartbeat("fast", consumer("g", "BenchmarkTest")), 5)).code == OK
@@ -294,7 +294,7 @@ def _message(topic: str = "BenchmarkTest") -> dict[str, str]:
 
 
 async def test_running_info_is_relayed_from_an_online_client_and_refused_for_another() -> None:
-    """H.15 217"""
+    """S217."""
     async with scene() as s:
         client, admin = await s.member("c", consumer("g", "T")), await s.peer()
         client.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = response(OK, body=b'{"properties":{}}')
@@ -307,7 +307,7 @@ async def test_running_info_is_relayed_from_an_online_client_and_refused_for_ano
 
 
 async def test_message_to_consume_is_handed_to_the_client_which_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """H.15 218"""
+    """S218."""
     async with scene() as s:
         client, admin = await s.member("c", consumer("g", "BenchmarkTest")), await s.peer()
         sent = await admin.ask(RequestCode.SEND_MESSAGE, _message(), b"hello")
@@ -337,7 +337,7 @@ async def test_status_of_all_clients_is_merged() -> None:
 
 
 async def test_reset_is_told_to_the_clients_where_they_do_it_themselves() -> None:
-    """H.7 97, with `useServerSideResetOffset` off"""
+    """S97, with `useServerSideResetOffset` off"""
     async with scene(useServerSideResetOffset="false", brokerName="B") as s:
         client, admin = await s.member("c", consumer("g", "SELF_TEST_TOPIC")), await s.peer()
         queue = {"consumerGroup": "g", "topic": "SELF_TEST_TOPIC", "queueId": "0", "commitOffset": "0"}

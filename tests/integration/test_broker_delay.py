@@ -1,4 +1,4 @@
-"""Checklist H.10 146 to 148, 152 and 155: messages that are delayed by a level."""
+"""Messages that are delayed by a level."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_messages import create_topic, send
-from brokers import BrokerPeer, broker
-from pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from rocketline.broker.server import Broker
 from rocketline.clock import SystemClock
 from rocketline.model.names import SCHEDULE_TOPIC
@@ -21,6 +18,9 @@ from rocketline.wire.bodies.offsets import DelayOffsetTable
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
+from support.brokers.messages import create_topic, send
+from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
+from support.brokers.running import BrokerPeer, broker
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def waiting_pull(peer: BrokerPeer, queue_id: int = 0, offset: int = 0) -> 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_message_of_level_one_comes_a_second_later_and_not_before(flush: str) -> None:
-    """H.10 146"""
+    """S146."""
     async with scene(flushDiskType=flush) as (_, peer):
         sent_ms = SystemClock().wall_ms()
         answer = await send(peer, b"late", queue_id=1, DELAY="1", TAGS="A", own="value")
@@ -52,7 +52,7 @@ async def test_message_of_level_one_comes_a_second_later_and_not_before(flush: s
 
 
 async def test_level_beyond_the_last_is_two_hours(clock: FakeClock) -> None:
-    """H.10 147"""
+    """S147."""
     async with scene(clock=clock) as (_, peer):
         await send(peer, b"late", DELAY="99")
         parked = await peer.request(pull(0, topic=SCHEDULE_TOPIC, queueId="17"), 5)
@@ -62,7 +62,7 @@ async def test_level_beyond_the_last_is_two_hours(clock: FakeClock) -> None:
 
 
 async def test_level_three_is_ten_seconds(clock: FakeClock) -> None:
-    """client.md 9.6 119: with the levels as they are; not after 9.9 s, but after 10.2 s."""
+    """C119: with the levels as they are; not after 9.9 s, but after 10.2 s."""
     async with scene(clock=clock) as (_, peer):
         await send(peer, b"late", DELAY="3")
         await send(peer, b"less late", DELAY="1")
@@ -75,14 +75,14 @@ async def test_level_three_is_ten_seconds(clock: FakeClock) -> None:
 
 @pytest.mark.parametrize("level", ["0", "-1"])
 async def test_level_zero_and_below_do_not_delay(level: str) -> None:
-    """H.10 148"""
+    """S148."""
     async with scene() as (_, peer):
         await send(peer, DELAY=level)
         assert bodies(await peer.request(pull(0), 5)) == [b"x"]
 
 
 async def test_level_counts_more_than_a_timer(clock: FakeClock) -> None:
-    """H.10 152"""
+    """S152."""
     async with scene(clock=clock) as (_, peer):
         await send(peer, b"late", DELAY="2", TIMER_DELAY_SEC="100")
         parked = await peer.request(pull(0, topic=SCHEDULE_TOPIC, queueId="1"), 5)
@@ -92,7 +92,7 @@ async def test_level_counts_more_than_a_timer(clock: FakeClock) -> None:
 
 
 async def test_delay_outlasts_a_restart_and_no_message_comes_twice(clock: FakeClock) -> None:
-    """H.10 155"""
+    """S155."""
     files = MemoryFileSystem(clock, capacity=2**30)
     async with scene(clock=clock, files=files) as (_, peer):
         await send(peer, b"before", DELAY="1")

@@ -1,4 +1,4 @@
-"""When a busy broker refuses: server.md H.16, over real connections."""
+"""When a busy broker refuses, over real connections."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from broker_messages import create_topic, send, try_send
-from brokers import BrokerPeer, broker
-from gated_files import GatedFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
-from sends import send_v2
+from support.brokers.messages import create_topic, send, try_send
+from support.brokers.running import BrokerPeer, broker
+from support.brokers.sends import send_v2
+from support.stores.gated_files import GatedFileSystem
 
 
 class HurriedClock(FakeClock):
@@ -25,7 +25,7 @@ class HurriedClock(FakeClock):
 
 
 async def test_a_send_that_waited_too_long_is_refused() -> None:
-    """H.16 223: the age counts from the moment when the request was read; 200 ms are too much."""
+    """S223: the age counts from the moment when the request was read; 200 ms are too much."""
     clock = HurriedClock()
     async with (
         broker(clock=clock, brokerFastFailureEnable="true") as running,
@@ -41,7 +41,7 @@ async def test_a_send_that_waited_too_long_is_refused() -> None:
 
 
 async def test_a_send_that_waited_too_long_is_taken_if_nobody_wants_it_refused() -> None:
-    """H.16 226"""
+    """S226."""
     clock = HurriedClock()
     async with (
         broker(clock=clock, brokerFastFailureEnable="false") as running,
@@ -56,7 +56,7 @@ async def test_a_send_that_waited_too_long_is_taken_if_nobody_wants_it_refused()
 
 @pytest.mark.parametrize("capacity", [1, 3])
 async def test_more_sends_than_may_wait_for_their_flush_are_refused(capacity: int) -> None:
-    """H.16 224: here those wait that were written and not yet flushed."""
+    """S224: here those wait that were written and not yet flushed."""
     files = GatedFileSystem(FakeClock())
     async with (
         broker(files=files, flushDiskType="SYNC_FLUSH", sendThreadPoolQueueCapacity=str(capacity)) as running,
@@ -78,7 +78,7 @@ async def test_more_sends_than_may_wait_for_their_flush_are_refused(capacity: in
 
 
 async def test_a_flush_that_takes_too_long_is_told_and_the_message_is_stored() -> None:
-    """H.9 144: 10, with the place of the message, which consumers get once it is flushed."""
+    """S144: 10, with the place of the message, which consumers get once it is flushed."""
     clock = FakeClock()
     files = GatedFileSystem(clock)
     async with (
@@ -92,10 +92,10 @@ async def test_a_flush_that_takes_too_long_is_told_and_the_message_is_stored() -
         clock.advance(5.1)
         answer = await waiting
         assert (answer.code, answer.ext["queueOffset"]) == (10, "0")
-        assert running.kept.store.max_offset("T", 0) == 0
+        assert running.storage.store.max_offset("T", 0) == 0
         files.gate.open()
         assert (await send(peer)).ext["queueOffset"] == "1"
-        assert running.kept.store.max_offset("T", 0) == 2
+        assert running.storage.store.max_offset("T", 0) == 2
 
 
 async def test_messages_that_nobody_waits_for_can_be_read_as_soon_as_they_are_flushed() -> None:
@@ -109,7 +109,7 @@ async def test_messages_that_nobody_waits_for_can_be_read_as_soon_as_they_are_fl
         answer = await try_send(peer, properties={"WAIT": "false"})
         assert (answer.code, answer.ext["queueOffset"]) == (0, "0")
         await files.gate.begun()
-        assert running.kept.store.max_offset("T", 0) == 0
+        assert running.storage.store.max_offset("T", 0) == 0
         files.gate.open()
         await send(peer)
-        assert running.kept.store.max_offset("T", 0) == 2
+        assert running.storage.store.max_offset("T", 0) == 2

@@ -1,4 +1,4 @@
-"""Checklist H.13: locks of queues for orderly consumers, and assignments made by the broker."""
+"""Locks of queues for orderly consumers, and assignments made by the broker."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_clients import consumer, heartbeat
-from brokers import BrokerPeer, broker
-from name_servers import Peer, name_server
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
@@ -29,6 +26,9 @@ from rocketline.wire.bodies.pop import (
 )
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import consumer, heartbeat
+from support.brokers.running import BrokerPeer, broker
+from support.name_servers.running import Peer, name_server
 
 OK = ResponseCode.SUCCESS
 POP = MessageRequestMode.POP
@@ -85,7 +85,7 @@ async def two_clients(
 ) -> AsyncIterator[tuple[Broker, Client, Client]]:
     """A broker with the topic T, eight queues, and the clients X and Y, who have not sent a heartbeat yet."""
     async with broker(clock=clock, files=files, brokerName="B", **settings) as running:
-        running.kept.topics.ensure([TopicConfig("T", 8, 8)])
+        running.storage.topics.ensure([TopicConfig("T", 8, 8)])
         async with Client(running.address, "X") as x, Client(running.address, "Y") as y:
             yield running, x, y
 
@@ -98,14 +98,14 @@ def of_broker(*queue_ids: int, name: str = "B") -> set[tuple[str, int]]:
 
 
 async def test_second_client_gets_the_queues_that_are_free() -> None:
-    """H.13 178"""
+    """S178."""
     async with two_clients() as (_, x, y):
         assert await x.lock(0, 1, 2, 3) == [0, 1, 2, 3]
         assert await y.lock(2, 3, 4, 5) == [4, 5]
 
 
 async def test_lock_that_is_not_renewed_for_a_minute_goes_to_whoever_asks(clock: FakeClock) -> None:
-    """H.13 179"""
+    """S179."""
     async with two_clients(clock=clock) as (_, x, y):
         await x.lock(0)
         clock.advance(60)
@@ -115,7 +115,7 @@ async def test_lock_that_is_not_renewed_for_a_minute_goes_to_whoever_asks(clock:
 
 
 async def test_client_can_unlock_its_own_queues_only() -> None:
-    """H.13 180, 181"""
+    """S180, S181."""
     async with two_clients() as (_, x, y):
         await x.lock(0)
         assert await y.unlock(0) == OK
@@ -125,13 +125,13 @@ async def test_client_can_unlock_its_own_queues_only() -> None:
 
 
 async def test_queue_of_a_topic_that_does_not_exist_can_be_locked() -> None:
-    """H.13 182"""
+    """S182."""
     async with two_clients() as (_, x, _):
         assert await x.lock(7, topic="unknown") == [7]
 
 
 async def test_locks_are_free_after_a_restart(clock: FakeClock) -> None:
-    """H.13 183"""
+    """S183."""
     files = MemoryFileSystem(clock, capacity=2**30)
     async with two_clients(files=files) as (_, x, _):
         await x.lock(0)
@@ -150,7 +150,7 @@ async def test_lock_request_that_cannot_be_read_is_answered_1(body: bytes) -> No
 
 
 async def test_two_clients_share_eight_queues() -> None:
-    """H.13 184"""
+    """S184."""
     async with two_clients() as (_, x, y):
         await x.come()
         assert await x.assigned() == of_broker(*range(8))
@@ -160,7 +160,7 @@ async def test_two_clients_share_eight_queues() -> None:
 
 
 async def test_without_strategy_clients_or_topic_there_is_no_answer_to_go_by() -> None:
-    """H.13 185"""
+    """S185."""
     async with two_clients() as (_, x, _):
         assert await x.assigned() is None  # nobody has sent a heartbeat
         await x.come()
@@ -226,7 +226,7 @@ async def test_mode_is_kept_and_told_also_after_a_restart(clock: FakeClock) -> N
 
 
 async def test_mode_of_a_retry_topic_or_of_what_does_not_exist_is_refused() -> None:
-    """H.13 187"""
+    """S187."""
     async with two_clients(autoCreateSubscriptionGroup="false") as (_, x, _):
         codes = [(await x.set_mode(*of)).code for of in (("%RETRY%g",), ("unknown",), ("T", "unknown"))]
         assert codes == [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from brokers import BrokerPeer, broker
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
+from support.brokers.running import BrokerPeer, broker
 
 TOPIC = {"readQueueNums": "1", "writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG", "defaultTopic": "x"}
 

@@ -1,4 +1,4 @@
-"""Checklist H.7: offsets are kept, asked for, reset, copied; and where queues begin and end."""
+"""Offsets are kept, asked for, reset, copied; and where queues begin and end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_clients import consumer, heartbeat
-from brokers import BrokerPeer, broker
-from pulls import COMMIT, SUBSCRIPTION, pull
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
 from rocketline.model.topic_config import TopicConfig
@@ -23,6 +20,9 @@ from rocketline.wire.bodies.lists import GroupList, TopicList
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, CorrectionOffsets, ResetOffsetBody, ResetOffsetList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import consumer, heartbeat
+from support.brokers.pulls import COMMIT, SUBSCRIPTION, pull
+from support.brokers.running import BrokerPeer, broker
 
 OK, NOT_FOUND, BAD = ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND, ResponseCode.INVALID_PARAMETER
 PLACE = {"consumerGroup": "g", "topic": "T", "queueId": "0"}
@@ -71,8 +71,8 @@ async def served(
 ) -> AsyncIterator[tuple[Broker, Consumer]]:
     """A broker with the topic T, two queues, and the group g."""
     async with broker(clock=clock, files=files, brokerName="B", **settings) as running:
-        running.kept.topics.ensure([TopicConfig("T", 2, 2)])
-        running.kept.groups.find("g")
+        running.storage.topics.ensure([TopicConfig("T", 2, 2)])
+        running.storage.groups.find("g")
         async with Consumer(running.address) as peer:
             yield running, peer
 
@@ -86,19 +86,19 @@ def table(answer: Command) -> dict[int, int]:
 
 
 async def test_commit_for_an_unknown_group_is_answered_26_and_for_an_unknown_topic_17() -> None:
-    """H.7 91"""
+    """S91."""
     async with served() as (running, peer):
         unknown_group = await peer.commit(1, consumerGroup="unknown")
         unknown_topic = await peer.commit(1, topic="unknown")
         assert unknown_group.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         assert unknown_topic.code == ResponseCode.TOPIC_NOT_EXIST
         assert unknown_group.remark
-        assert running.kept.groups.get("unknown") is None
+        assert running.storage.groups.get("unknown") is None
 
 
 @pytest.mark.parametrize("second", [3, 5, 1000])
 async def test_committed_offset_is_found_also_if_lower_than_before_or_beyond_the_end(second: int) -> None:
-    """H.7 92"""
+    """S92."""
     async with served() as (_, peer):
         assert (await peer.commit(5)).code == OK
         assert (await peer.commit(second)).code == OK
@@ -106,7 +106,7 @@ async def test_committed_offset_is_found_also_if_lower_than_before_or_beyond_the
 
 
 async def test_nothing_committed_in_an_empty_queue_is_answered_22() -> None:
-    """H.7 93"""
+    """S93."""
     async with served() as (_, peer):
         assert (
             await peer.query() == await peer.query(topic="unknown") == await peer.query(queueId="99") == NOT_FOUND.name
@@ -114,7 +114,7 @@ async def test_nothing_committed_in_an_empty_queue_is_answered_22() -> None:
 
 
 async def test_nothing_committed_in_a_young_queue_is_offset_0_unless_the_client_minds() -> None:
-    """H.7 94, 95"""
+    """S94, S95."""
     async with served() as (_, peer):
         await peer.send()
         assert await peer.query() == 0
@@ -141,11 +141,11 @@ async def test_commit_without_a_field_or_with_a_bad_one_is_refused(field: str, c
 
 
 async def test_offsets_older_than_five_seconds_survive_a_crash(clock: FakeClock) -> None:
-    """H.7 96"""
+    """S96."""
     files = FaultyFileSystem(clock)
     async with served(files=files, flushConsumerOffsetInterval="5000") as (running, peer):
         await peer.commit(7)
-        running.kept.offsets.save()  # what the timer does every five seconds
+        running.storage.offsets.save()  # what the timer does every five seconds
         await peer.commit(8)
         crashed = files.crash(Survival.NOTHING, seed=1)
     async with served(files=crashed) as (_, peer):
@@ -172,7 +172,7 @@ async def test_all_offsets_are_told_in_one_table() -> None:
 
 
 async def test_reset_by_time_answers_every_queue_and_counts_at_once() -> None:
-    """H.7 97"""
+    """S97."""
     async with served() as (_, peer):
         for _ in range(3):
             await peer.send()
@@ -182,7 +182,7 @@ async def test_reset_by_time_answers_every_queue_and_counts_at_once() -> None:
 
 
 async def test_commits_do_not_count_while_a_reset_waits_and_do_once_a_pull_was_told() -> None:
-    """H.7 98, 99"""
+    """S98, S99."""
     async with served() as (_, peer):
         for _ in range(3):
             await peer.send()
@@ -199,7 +199,7 @@ async def test_commits_do_not_count_while_a_reset_waits_and_do_once_a_pull_was_t
 
 
 async def test_reset_of_what_does_not_exist_or_to_an_offset_outside_is_refused() -> None:
-    """H.7 100"""
+    """S100."""
     async with served() as (_, peer):
         await peer.send()
         answers = [
@@ -219,7 +219,7 @@ async def test_reset_of_what_does_not_exist_or_to_an_offset_outside_is_refused()
 
 
 async def test_reset_to_the_end_by_time_minus_one() -> None:
-    """H.7 101"""
+    """S101."""
     async with served() as (_, peer):
         for _ in range(3):
             await peer.send(1)
@@ -228,7 +228,7 @@ async def test_reset_to_the_end_by_time_minus_one() -> None:
 
 
 async def test_reset_is_left_to_clients_if_the_settings_say_so() -> None:
-    """H.7 97 without useServerSideResetOffset: nobody is sent forward unless forced, and somebody must be online."""
+    """S97 without useServerSideResetOffset: nobody is sent forward unless forced, and somebody must be online."""
     async with served(useServerSideResetOffset="false") as (running, peer):
         for _ in range(3):
             await peer.send()
@@ -261,7 +261,7 @@ async def test_reset_is_left_to_clients_if_the_settings_say_so() -> None:
 
 
 async def test_unknown_queues_begin_and_end_at_0() -> None:
-    """H.7 102"""
+    """S102."""
     async with served() as (_, peer):
         for fields in ({"topic": "unknown"}, {"queueId": "99"}, {"queueId": "-1"}):
             for code in (RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET):
@@ -271,7 +271,7 @@ async def test_unknown_queues_begin_and_end_at_0() -> None:
 
 
 async def test_time_is_found_between_the_first_and_the_last_message(clock: FakeClock) -> None:
-    """H.7 103"""
+    """S103."""
     async with served(clock=clock) as (_, peer):
         start_ms = clock.wall_ms()
         for _ in range(3):
@@ -291,7 +291,7 @@ async def test_time_is_found_between_the_first_and_the_last_message(clock: FakeC
 
 @pytest.mark.parametrize("topic", [{}, {"topic": "T"}], ids=["all topics", "one topic"])
 async def test_cloned_group_is_where_its_source_is(topic: dict[str, str]) -> None:
-    """H.7 104"""
+    """S104."""
     async with served() as (_, peer):
         await peer.commit(7)
         asked = {"srcGroup": "g", "destGroup": "copy", "offline": "true"} | topic
@@ -311,7 +311,7 @@ async def test_online_group_does_not_pass_on_topics_that_it_no_longer_reads() ->
 async def test_correction_tells_how_far_others_are_behind_and_forgets_nothing() -> None:
     async with served() as (running, peer):
         for group in ("slow", "slower"):
-            running.kept.groups.find(group)
+            running.storage.groups.find(group)
         await peer.commit(5)
         await peer.commit(5, queueId="1")
         await peer.commit(3, consumerGroup="slow")
@@ -351,13 +351,13 @@ async def test_groups_and_topics_are_found_by_subscription_and_by_offset() -> No
 async def test_offset_of_a_queue_that_no_topic_can_have_is_refused(queue_id: int, code: ResponseCode) -> None:
     async with served() as (running, peer):
         assert (await peer.commit(7, queueId=str(queue_id))).code == code
-        assert len(running.kept.offsets.offsets_of("g", "T")) == (code == OK)
+        assert len(running.storage.offsets.offsets_of("g", "T")) == (code == OK)
 
 
 async def test_reset_of_a_queue_that_no_topic_can_have_is_refused() -> None:
     async with served(useServerSideResetOffset="true") as (running, peer):
         assert (await peer.reset(queueId="2147483647")).code == ResponseCode.SYSTEM_ERROR
-        assert running.kept.offsets.offsets_of("g", "T") == {}
+        assert running.storage.offsets.offsets_of("g", "T") == {}
 
 
 async def test_offsets_are_copied_to_no_group_that_may_not_be_made() -> None:
@@ -366,6 +366,6 @@ async def test_offsets_are_copied_to_no_group_that_may_not_be_made() -> None:
         await peer.commit(7)
         answer = await peer.ask(RequestCode.CLONE_GROUP_OFFSET, asked)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-        assert running.kept.offsets.topics_of("made up") == []
+        assert running.storage.offsets.topics_of("made up") == []
         assert (await peer.ask(RequestCode.CLONE_GROUP_OFFSET, asked | {"destGroup": "new"})).code == OK
-        assert running.kept.groups.get("new") is not None
+        assert running.storage.groups.get("new") is not None

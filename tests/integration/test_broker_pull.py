@@ -1,4 +1,4 @@
-"""Checklist H.8: pulls over real connections, with the hot path in front of the handler."""
+"""Pulls over real connections, with the hot path in front of the handler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_clients import consumer, heartbeat
-from broker_messages import create_topic, send
-from brokers import BrokerPeer, broker
-from pulls import COMMIT, SUBSCRIPTION, SUSPEND, bodies, pull
 from rocketline.broker.server import Broker
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.java_hash import tags_code
@@ -20,6 +16,10 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import encode
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from support.brokers.connections import consumer, heartbeat
+from support.brokers.messages import create_topic, send
+from support.brokers.pulls import COMMIT, SUBSCRIPTION, SUSPEND, bodies, pull
+from support.brokers.running import BrokerPeer, broker
 
 WAITING = SUBSCRIPTION | SUSPEND
 
@@ -43,7 +43,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def test_refusals_have_the_codes_of_apache() -> None:
-    """H.8 105, 106, 107, 108"""
+    """S105, S106, S107, S108."""
     async with scene() as (_, peer):
         assert (await ask(peer, pull(topic="unknown"))).code == 17
         assert (await ask(peer, pull(queueId="2"))).code == 29
@@ -58,7 +58,7 @@ async def test_refusals_have_the_codes_of_apache() -> None:
 
 
 async def test_pull_with_its_own_expression_needs_no_heartbeat() -> None:
-    """H.8 109, 110"""
+    """S109, S110."""
     async with scene() as (_, peer):
         assert (await ask(peer, pull(0))).code == 19
         moved = await ask(peer, pull(5))
@@ -66,7 +66,7 @@ async def test_pull_with_its_own_expression_needs_no_heartbeat() -> None:
 
 
 async def test_messages_come_from_any_offset_that_exists() -> None:
-    """H.8 111, 112, 125"""
+    """S111, S112, S125."""
     async with scene() as (_, peer):
         for number in range(5):
             await send(peer, b"%d" % number)
@@ -82,7 +82,7 @@ async def test_messages_come_from_any_offset_that_exists() -> None:
 
 
 async def test_limits_of_a_pull_are_those_of_the_settings_and_at_least_one_message() -> None:
-    """H.8 112"""
+    """S112."""
     limits = {"maxTransferCountOnMessageInMemory": "32", "maxTransferBytesOnMessageInMemory": "262144"}
     async with scene(clock=None, **limits) as (_, peer):
         for _ in range(40):
@@ -93,7 +93,7 @@ async def test_limits_of_a_pull_are_those_of_the_settings_and_at_least_one_messa
 
 
 async def test_tags_choose_messages_and_move_the_consumer_on() -> None:
-    """H.8 113, 114"""
+    """S113, S114."""
     async with scene() as (_, peer):
         for tag in ("A", "C", "B", "C"):
             await send(peer, tag.encode(), TAGS=tag)
@@ -103,7 +103,7 @@ async def test_tags_choose_messages_and_move_the_consumer_on() -> None:
 
 
 async def test_waiting_pull_is_answered_by_the_message_it_wants() -> None:
-    """H.8 115, 120"""
+    """S115, S120."""
     async with scene() as (running, peer), BrokerPeer(running.address) as producer:
         waiting = asyncio.gather(
             ask(peer, pull(0, flags=WAITING | COMMIT, commitOffset="3", subscription="A")),
@@ -117,7 +117,7 @@ async def test_waiting_pull_is_answered_by_the_message_it_wants() -> None:
 
 
 async def test_waiting_pull_ends_with_its_time(clock: FakeClock) -> None:
-    """H.8 116, 117, 119"""
+    """S116, S117, S119."""
     async with scene(clock=clock) as (running, peer):
         waiting = asyncio.gather(ask(peer, pull(0, flags=WAITING)))
         await until(lambda: len(running.services.held) == 1)
@@ -130,7 +130,7 @@ async def test_waiting_pull_ends_with_its_time(clock: FakeClock) -> None:
 
 
 async def test_message_with_another_tag_ends_the_wait_by_and_by(clock: FakeClock) -> None:
-    """H.8 118"""
+    """S118."""
     async with scene(clock=clock) as (running, peer), BrokerPeer(running.address) as producer:
         waiting = asyncio.gather(ask(peer, pull(0, flags=WAITING, subscription="A")))
         await until(lambda: len(running.services.held) == 1)
@@ -142,7 +142,7 @@ async def test_message_with_another_tag_ends_the_wait_by_and_by(clock: FakeClock
 
 
 async def test_permission_of_the_broker_and_of_the_group_count() -> None:
-    """H.8 122, 123"""
+    """S122, S123."""
     async with scene() as (_, peer):
         await peer.request(heartbeat("c", consumer("g", "T")), 5)
         forbid = {"group": "g", "topic": "T", "readable": "false"}
@@ -154,7 +154,7 @@ async def test_permission_of_the_broker_and_of_the_group_count() -> None:
 
 
 async def test_consumer_far_behind_is_sent_to_a_replica_if_those_may_be_read() -> None:
-    """H.8 121"""
+    """S121."""
     async with scene(clock=None, slaveReadEnable="true", accessMessageInMemoryMaxRatio="0") as (_, peer):
         for _ in range(2):
             await send(peer)

@@ -1,4 +1,4 @@
-"""Checklist H.15 209 to 211: messages by key, by unique id and by their place in the log."""
+"""Messages by key, by unique id and by their place in the log."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_messages import create_topic, send
-from brokers import BrokerPeer, broker
 from rocketline.model.ids import OffsetMessageId
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
+from support.brokers.messages import create_topic, send
+from support.brokers.running import BrokerPeer, broker
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ def found(answer: Command) -> list[bytes]:
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_key_finds_its_messages_within_the_time_asked_for(flush: str) -> None:
-    """H.15 209"""
+    """S209."""
     async with scene(flushDiskType=flush) as peer:
         await send(peer, b"one", KEYS="k1 k2")
         await send(peer, b"two", KEYS="k2", queue_id=1)
@@ -46,7 +46,7 @@ async def test_key_finds_its_messages_within_the_time_asked_for(flush: str) -> N
 
 
 async def test_unique_id_finds_its_message() -> None:
-    """H.15 210"""
+    """S210."""
     async with scene() as peer:
         await send(peer, b"one", UNIQ_KEY="7F0000010000ABCD0000000000000001")
         answer = await query(peer, "7F0000010000ABCD0000000000000001", _UNIQUE_KEY_QUERY="true", maxNum="0")
@@ -54,7 +54,7 @@ async def test_unique_id_finds_its_message() -> None:
 
 
 async def test_id_that_the_broker_gave_finds_its_message() -> None:
-    """H.15 211"""
+    """S211."""
     async with scene() as peer:
         await send(peer, b"one")
         answer = await send(peer, b"two")

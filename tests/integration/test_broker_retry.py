@@ -1,4 +1,4 @@
-"""Checklist H.11: what becomes of messages that a consumer could not handle."""
+"""What becomes of messages that a consumer could not handle."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_clients import consumer, heartbeat
-from broker_messages import create_topic, send, try_send
-from brokers import BrokerPeer, broker
-from pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import StoredMessage
@@ -23,6 +19,10 @@ from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
+from support.brokers.connections import consumer, heartbeat
+from support.brokers.messages import create_topic, send, try_send
+from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
+from support.brokers.running import BrokerPeer, broker
 
 RETRY, DLQ = "%RETRY%g", "%DLQ%g"
 
@@ -60,7 +60,7 @@ async def parked(peer: BrokerPeer, level: int) -> int:
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_message_comes_back_after_ten_seconds_and_then_after_thirty(clock: FakeClock, flush: str) -> None:
-    """H.11 156, 157"""
+    """S156, S157."""
     async with scene(clock=clock, flushDiskType=flush) as peer:
         first = await sent(peer, b"body")
         origin = (await next_of(peer, "T")).offset_message_id
@@ -81,14 +81,14 @@ async def test_message_comes_back_after_ten_seconds_and_then_after_thirty(clock:
 
 
 async def test_consumer_may_name_the_level(clock: FakeClock) -> None:
-    """H.11 158"""
+    """S158."""
     async with scene(clock=clock) as peer:
         await send_back(peer, await sent(peer), 5)
         assert await parked(peer, 5) == 1
 
 
 async def test_negative_level_means_dead_at_once() -> None:
-    """H.11 159"""
+    """S159."""
     async with scene() as peer:
         assert (await send_back(peer, await sent(peer, b"dead"), -1)).code == 0
         assert bodies(await peer.request(pull(0, topic=DLQ), 5)) == [b"dead"]
@@ -98,7 +98,7 @@ async def test_negative_level_means_dead_at_once() -> None:
 
 
 async def test_too_many_retries_mean_dead() -> None:
-    """H.11 160"""
+    """S160."""
     async with scene() as peer:
         fresh = await sent(peer)
         await send_back(peer, fresh, maxReconsumeTimes="1")
@@ -108,7 +108,7 @@ async def test_too_many_retries_mean_dead() -> None:
 
 
 async def test_wrong_place_and_unknown_group_are_refused() -> None:
-    """H.11 161, 162"""
+    """S161, S162."""
     async with scene() as peer:
         place = await sent(peer)
         assert (await send_back(peer, place + 1)).code == 1
@@ -117,7 +117,7 @@ async def test_wrong_place_and_unknown_group_are_refused() -> None:
 
 
 async def test_group_without_retry_queues_wants_none_back() -> None:
-    """H.11 163"""
+    """S163."""
     async with scene() as peer:
         group = SubscriptionGroupConfig("g", retry_queue_nums=0)
         await peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=encode(group))
@@ -126,7 +126,7 @@ async def test_group_without_retry_queues_wants_none_back() -> None:
 
 
 async def test_client_that_retries_by_itself_ends_among_the_dead_letters_too() -> None:
-    """H.11 164"""
+    """S164."""
     async with scene() as peer:
         await peer.request(heartbeat("c", consumer("g", "T")), 5)
         for times, body in ((2, b"again"), (3, b"dead")):
@@ -137,7 +137,7 @@ async def test_client_that_retries_by_itself_ends_among_the_dead_letters_too() -
 
 
 async def test_orderly_group_sends_its_retries_to_the_dead_letters() -> None:
-    """H.11 165"""
+    """S165."""
     async with scene() as peer:
         await peer.request(heartbeat("c", consumer("g", "T")), 5)
         queue = MessageQueue("T", "broker-a", 0)

@@ -1,11 +1,9 @@
-"""What producers may send, and what they are told: server.md H.9, and H.16 as far as a real connection shows it."""
+"""What producers may send, and what they are told, over real connections."""
 
 from __future__ import annotations
 
 import pytest
 
-from broker_messages import create_topic, send, try_send
-from brokers import BrokerPeer, broker
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import Message
 from rocketline.testing.fake_clock import FakeClock
@@ -13,7 +11,9 @@ from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_messages
-from sends import send_v2
+from support.brokers.messages import create_topic, send, try_send
+from support.brokers.running import BrokerPeer, broker
+from support.brokers.sends import send_v2
 
 
 async def view(peer: BrokerPeer, answer: Command) -> Command:
@@ -23,7 +23,7 @@ async def view(peer: BrokerPeer, answer: Command) -> Command:
 
 
 async def test_answer_to_a_message_tells_its_place_and_region() -> None:
-    """H.9 126"""
+    """S126."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answer = await send(peer, UNIQ_KEY="u1")
         assert len(answer.ext["msgId"]) == 32
@@ -38,14 +38,14 @@ async def test_answer_to_a_message_tells_its_place_and_region() -> None:
 
 
 async def test_queue_offsets_grow_by_one_each() -> None:
-    """H.9 127"""
+    """S127."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answers = [await send(peer) for _ in range(5)]
         assert [answer.ext["queueOffset"] for answer in answers] == ["0", "1", "2", "3", "4"]
 
 
 async def test_queue_of_minus_one_is_any_write_queue() -> None:
-    """H.9 128"""
+    """S128."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         await create_topic(peer, "T", queues=4)
         chosen = {(await send(peer, queue_id=-1)).ext["queueId"] for _ in range(64)}
@@ -53,7 +53,7 @@ async def test_queue_of_minus_one_is_any_write_queue() -> None:
 
 
 async def test_queue_that_the_topic_does_not_have_is_refused() -> None:
-    """H.9 129"""
+    """S129."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         await create_topic(peer, "T", queues=4)
         answer = await try_send(peer, queue_id=4)
@@ -61,7 +61,7 @@ async def test_queue_that_the_topic_does_not_have_is_refused() -> None:
 
 
 async def test_body_may_have_four_mebibytes_and_no_byte_more() -> None:
-    """H.9 130"""
+    """S130."""
     async with broker(mappedFileSizeCommitLog=str(2**24)) as running, BrokerPeer(running.address) as peer:
         refused = await try_send(peer, bytes(4 * 2**20 + 1))
         assert (refused.code, "maxMessageSize" in str(refused.remark)) == (13, True)
@@ -69,14 +69,14 @@ async def test_body_may_have_four_mebibytes_and_no_byte_more() -> None:
 
 
 async def test_message_without_a_body_is_refused() -> None:
-    """H.9 131"""
+    """S131."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answer = await try_send(peer, b"")
         assert (answer.code, "body" in str(answer.remark)) == (1, True)
 
 
 async def test_properties_of_more_than_32767_bytes_are_refused() -> None:
-    """H.9 132"""
+    """S132."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answer = await try_send(peer, properties={"KEYS": "x" * 32768})
         assert (answer.code, "32767" in str(answer.remark)) == (13, True)
@@ -87,21 +87,21 @@ async def test_properties_of_more_than_32767_bytes_are_refused() -> None:
     ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC", "rmq_sys_wheel_timer"],
 )
 async def test_topics_of_the_broker_itself_are_closed_to_clients(topic: str) -> None:
-    """H.9 133; the last one poisons Apache's broker."""
+    """S133; the last one poisons Apache's broker."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         assert (await try_send(peer, topic=topic)).code == 16
 
 
 @pytest.mark.parametrize("topic", ["x" * 128, "a.b", "a*", "a b", ""])
 async def test_names_that_no_topic_may_have_are_refused(topic: str) -> None:
-    """H.9 134"""
+    """S134."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answer = await try_send(peer, topic=topic)
         assert (answer.code, bool(answer.remark)) == (29, True)
 
 
 async def test_message_without_a_unique_key_gets_one() -> None:
-    """H.9 135"""
+    """S135."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         answer = await send(peer)
         [stored] = decode_messages((await view(peer, answer)).body)
@@ -110,7 +110,7 @@ async def test_message_without_a_unique_key_gets_one() -> None:
 
 
 async def test_stored_message_names_its_cluster_and_no_pop_checkpoint() -> None:
-    """H.9 136"""
+    """S136."""
     async with broker(brokerClusterName="C") as running, BrokerPeer(running.address) as peer:
         answer = await send(peer, POP_CK="forged", color="red")
         [stored] = decode_messages((await view(peer, answer)).body)
@@ -120,7 +120,7 @@ async def test_stored_message_names_its_cluster_and_no_pop_checkpoint() -> None:
 
 
 async def test_broker_that_may_only_be_read_refuses_ordered_topics_alone() -> None:
-    """H.9 138"""
+    """S138."""
     async with broker(brokerPermission="4") as running, BrokerPeer(running.address) as peer:
         await create_topic(peer, "T")
         ext = {"topic": "O", "defaultTopic": "", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
@@ -131,7 +131,7 @@ async def test_broker_that_may_only_be_read_refuses_ordered_topics_alone() -> No
 
 
 async def test_broker_that_does_not_accept_yet_says_so() -> None:
-    """H.9 139"""
+    """S139."""
     clock = FakeClock()
     async with broker(clock=clock) as running, BrokerPeer(running.address) as peer:
         change = f"startAcceptSendRequestTimeStamp={clock.wall_ms() + 1000}".encode()
@@ -142,7 +142,7 @@ async def test_broker_that_does_not_accept_yet_says_so() -> None:
 
 
 async def test_both_forms_of_the_header_give_the_same() -> None:
-    """H.9 140"""
+    """S140."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         long = await send(peer, b"one", UNIQ_KEY="u", TAGS="A")
         short = await peer.request(send_v2(b"one", properties="UNIQ_KEY\x01u\x02TAGS\x01A\x02"), 20)
@@ -154,7 +154,7 @@ async def test_both_forms_of_the_header_give_the_same() -> None:
 
 
 async def test_compacted_topic_takes_no_message_without_keys() -> None:
-    """H.9 141"""
+    """S141."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         ext = {"topic": "T", "defaultTopic": "", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
         more = {"topicFilterType": "SINGLE_TAG", "attributes": "+cleanup.policy=COMPACTION"}
@@ -164,7 +164,7 @@ async def test_compacted_topic_takes_no_message_without_keys() -> None:
 
 
 async def test_batch_takes_consecutive_offsets_and_gives_an_id_for_each() -> None:
-    """H.9 142"""
+    """S142."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         await send(peer)
         members = [Message.of("T", b"m%d" % n, {"UNIQ_KEY": f"u{n}", "TAGS": "A"}) for n in range(10)]
@@ -184,7 +184,7 @@ async def test_batch_takes_consecutive_offsets_and_gives_an_id_for_each() -> Non
 
 
 async def test_batch_that_is_delayed_or_for_a_retry_topic_is_refused() -> None:
-    """H.9 143"""
+    """S143."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         plain = [Message.of("T", b"x", {"UNIQ_KEY": "u"})]
         assert (await peer.request(batch(plain, properties="DELAY\x013\x02"), 20)).code == 13
@@ -199,7 +199,7 @@ async def test_batch_that_cannot_be_taken_apart_is_refused_and_nothing_of_it_is_
         await create_topic(peer, "T")
         answer = await peer.request(send_v2(body, {"m": "true"}), 20)
         assert (answer.code, bool(answer.remark)) == (1, True)
-        assert running.kept.store.max_log_offset == 0
+        assert running.storage.store.max_log_offset == 0
 
 
 async def test_batch_of_more_messages_than_any_client_packs_is_refused() -> None:
@@ -233,13 +233,13 @@ async def test_oneway_send_is_stored_and_not_answered() -> None:
 
 
 async def test_full_disk_refuses_messages_and_says_so() -> None:
-    """H.16 227"""
+    """S227."""
     async with broker() as running, BrokerPeer(running.address) as peer:
         await create_topic(peer, "T")
-        running.kept.store.is_disk_full = True
+        running.storage.store.is_disk_full = True
         for answer in (await try_send(peer), await peer.request(send_v2(), 20)):
             assert (answer.code, "diskSpaceWarningLevelRatio" in str(answer.remark)) == (14, True)
-        running.kept.store.is_disk_full = False
+        running.storage.store.is_disk_full = False
         await send(peer)
 
 

@@ -1,4 +1,4 @@
-"""Server reference B.20 over the wire: what VIEW_BROKER_STATS_DATA (315) tells of connections, clients and readers."""
+"""What VIEW_BROKER_STATS_DATA (315) tells of connections, clients and readers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import socket
 import struct
 
-from broker_clients import consumer, heartbeat
-from brokers import BrokerPeer, broker
-from pulls import COMMIT, SUBSCRIPTION, pull
 from rocketline.broker.server import Broker
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.stats import BrokerStatsData
 from rocketline.wire.codes import RequestCode, ResponseCode
+from support.brokers.connections import consumer, heartbeat
+from support.brokers.pulls import COMMIT, SUBSCRIPTION, pull
+from support.brokers.running import BrokerPeer, broker
 
 CLUSTER = "DefaultCluster"
 IDLE_S = 30
@@ -32,7 +32,7 @@ async def view(peer: BrokerPeer, stat: str, key: str) -> BrokerStatsData | None:
 def sample(running: Broker, clock: FakeClock) -> None:
     for _ in range(10):
         clock.advance(1)
-        running.kept.stats.tick()
+        running.storage.stats.tick()
 
 
 async def connect(running: Broker) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -117,7 +117,7 @@ async def test_readers_are_behind_by_what_their_last_pull_left() -> None:
     async with broker(clock=clock) as running, BrokerPeer(running.address) as peer:
         for _ in range(3):
             await send(peer)
-        record_bytes = running.kept.store.max_log_offset // 3
+        record_bytes = running.storage.store.max_log_offset // 3
         assert await falls(peer, "0@T@g") == (None, None)
         clock.advance(7)
         for flags in (SUBSCRIPTION, SUBSCRIPTION | COMMIT):

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from authorities import Authority
-from broker_messages import create_topic
-from brokers import BrokerPeer, broker
-from name_servers import name_server
-from pulls import SUBSCRIPTION, SUSPEND, pull
 from rocketline.broker.server import Broker
 from rocketline.errors import TransportError
 from rocketline.net.remote import Remote
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
-from sends import send_v2
+from support.brokers.messages import create_topic
+from support.brokers.pulls import SUBSCRIPTION, SUSPEND, pull
+from support.brokers.running import BrokerPeer, broker
+from support.brokers.sends import send_v2
+from support.name_servers.running import name_server
+from support.net.authorities import Authority
 
 pytestmark = pytest.mark.timeout(30)
 

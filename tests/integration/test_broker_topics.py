@@ -1,4 +1,4 @@
-"""Checklist H.5: topics come about by sending and by command, are changed, shown, and deleted."""
+"""Topics come about by sending and by command, are changed, shown, and deleted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from brokers import BrokerPeer, broker
-from name_servers import Peer, name_server
-from pulls import pull
-from rocketline.broker import topics
+from rocketline.broker.metadata import topics
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -26,6 +23,9 @@ from rocketline.wire.bodies.stats import TopicStatsTable
 from rocketline.wire.bodies.topics import TopicConfigList, TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.pulls import pull
+from support.brokers.running import BrokerPeer, broker
+from support.name_servers.running import Peer, name_server
 
 OK, BAD = ResponseCode.SUCCESS, ResponseCode.INVALID_PARAMETER
 
@@ -95,21 +95,21 @@ async def administered(files: FileSystem | None = None, **settings: str) -> Asyn
 
 
 async def test_sending_makes_the_topic_with_the_senders_number_of_queues() -> None:
-    """H.5 61"""
+    """S61."""
     async with administered() as peer:
         assert (await peer.send(queues=4)).code == OK
         assert await peer.config("T") == TopicConfig("T", 4, 4, 6)
 
 
 async def test_sending_makes_no_more_queues_than_the_template_has() -> None:
-    """H.5 62"""
+    """S62."""
     async with administered() as peer:
         assert (await peer.send(queues=16)).code == OK
         assert await peer.config("T") == TopicConfig("T", 8, 8, 6)
 
 
 async def test_sending_to_an_unknown_topic_without_auto_creation_is_answered_17() -> None:
-    """H.5 63"""
+    """S63."""
     async with administered(autoCreateTopicEnable="false") as peer:
         assert (await peer.send()).code == ResponseCode.TOPIC_NOT_EXIST
         assert await peer.config("T") == ResponseCode.TOPIC_NOT_EXIST
@@ -128,7 +128,7 @@ async def test_made_topic_is_there_after_a_restart(clock: FakeClock) -> None:
 
 
 async def test_name_server_knows_a_made_topic_before_the_next_full_registration(tmp_path: Path) -> None:
-    """H.5 64, 73: and a topic that may only be read shows no write bit there, while the broker takes messages."""
+    """S64, S73: and a topic that may only be read shows no write bit there, while the broker takes messages."""
     async with (
         name_server(tmp_path) as server,
         Peer(server.address) as asking,
@@ -151,7 +151,7 @@ async def test_name_server_knows_a_made_topic_before_the_next_full_registration(
     "topic", ["TBW102", "B", "C", "SCHEDULE_TOPIC_XXXX", "rmq_sys_x", "a b", "a/b", "..", "", " ", "x" * 128, "ü"]
 )
 async def test_name_of_the_system_or_one_that_is_not_allowed_is_refused_with_29(topic: str) -> None:
-    """H.5 65"""
+    """S65."""
     async with administered() as peer:
         before = await peer.table()
         answers = [await peer.update(topic), await peer.update_list(TopicConfig("good"), TopicConfig(topic))]
@@ -174,7 +174,7 @@ async def test_system_topics_can_be_changed_if_the_settings_allow_it() -> None:
 
 
 async def test_same_configuration_again_makes_no_new_version_and_another_permission_does() -> None:
-    """H.5 66"""
+    """S66."""
     async with administered() as peer:
         await peer.update()
         version = await peer.data_version()
@@ -185,7 +185,7 @@ async def test_same_configuration_again_makes_no_new_version_and_another_permiss
 
 
 async def test_one_unchanged_topic_of_a_list_ends_it_with_success_and_without_effect() -> None:
-    """H.5 67"""
+    """S67."""
     async with administered() as peer:
         await peer.update()
         assert (await peer.update_list(TopicConfig("new"), TopicConfig("T", 4, 4))).code == OK
@@ -199,7 +199,7 @@ async def test_one_unchanged_topic_of_a_list_ends_it_with_success_and_without_ef
     ["+nonsense=1", "+message.type=nonsense", "-message.type", "+queue.type=BatchCQ", "message.type=FIFO", "+a"],
 )
 async def test_attribute_that_is_unknown_fixed_or_not_well_formed_is_refused_with_1(attributes: str) -> None:
-    """H.5 68"""
+    """S68."""
     async with administered() as peer:
         await peer.update(attributes="+queue.type=SimpleCQ")
         answer = await peer.update(attributes=attributes)
@@ -244,13 +244,13 @@ async def test_list_that_cannot_be_read_is_refused_and_harms_nobody(body: bytes)
 
 
 async def test_configuration_of_an_unknown_topic_is_answered_17() -> None:
-    """H.5 71"""
+    """S71."""
     async with administered() as peer:
         assert await peer.config("unknown") == ResponseCode.TOPIC_NOT_EXIST
 
 
 async def test_statistics_have_an_entry_for_every_queue_and_unknown_topics_are_answered_17() -> None:
-    """H.5 72"""
+    """S72."""
     async with administered() as peer:
         await peer.update()
         await peer.send(queue_id=1)
@@ -267,14 +267,14 @@ async def test_statistics_have_an_entry_for_every_queue_and_unknown_topics_are_a
 
 
 async def test_topic_that_may_not_be_read_is_not_pulled_from() -> None:
-    """H.5 74"""
+    """S74."""
     async with administered() as peer:
         await peer.update(perm="2")
         assert (await peer.request(pull(), 5)).code == ResponseCode.NO_PERMISSION
 
 
 async def test_whole_table_has_the_systems_topics_and_its_version() -> None:
-    """H.15 221"""
+    """S221."""
     async with administered() as peer:
         await peer.update()
         table = await peer.table()
@@ -317,7 +317,7 @@ async def test_list_of_system_topics_has_the_brokers_own_names() -> None:
 
 
 async def test_deletion_of_an_unknown_topic_succeeds_and_of_a_system_topic_is_refused_with_29() -> None:
-    """H.5 69"""
+    """S69."""
     async with administered() as peer:
         assert await peer.delete("unknown") == OK
         assert await peer.delete("") == BAD
@@ -325,7 +325,7 @@ async def test_deletion_of_an_unknown_topic_succeeds_and_of_a_system_topic_is_re
 
 
 async def test_deleted_topic_takes_its_offsets_and_messages_with_it() -> None:
-    """H.5 70"""
+    """S70."""
     async with administered() as peer:
         await peer.send()
         place = {"consumerGroup": "g", "topic": "T", "queueId": "0"}

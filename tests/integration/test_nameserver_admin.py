@@ -1,4 +1,4 @@
-"""Checklist H.4: KV configuration, permissions, lists and settings at a name server."""
+"""KV configuration, permissions, lists and settings at a name server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from name_servers import MASTER, OTHER, Peer, name_server, serving
 from rocketline.errors import ConfigError, ListenError
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.nameserver.config import load_settings
@@ -14,6 +13,7 @@ from rocketline.settings import parse_properties
 from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.lists import KVTable, TopicList
 from rocketline.wire.codes import RequestCode, ResponseCode
+from support.name_servers.running import MASTER, OTHER, Peer, name_server, serving
 
 OK = ResponseCode.SUCCESS
 ENTRY = {"namespace": "ns", "key": "key", "value": "a value"}
@@ -31,7 +31,7 @@ async def shown_settings(peer: Peer) -> dict[str, str]:
 
 
 async def test_kv_value_is_found_again_also_after_a_restart(tmp_path: Path) -> None:
-    """H.4 45"""
+    """S45."""
     async with serving(tmp_path) as peer:
         assert (await peer.ask(RequestCode.PUT_KV_CONFIG, ENTRY)).code == OK
         assert (await peer.ask(RequestCode.GET_KV_CONFIG, ENTRY)).ext == {"value": "a value"}
@@ -41,7 +41,7 @@ async def test_kv_value_is_found_again_also_after_a_restart(tmp_path: Path) -> N
 
 
 async def test_absent_kv_key_or_namespace_is_answered_22(tmp_path: Path) -> None:
-    """H.4 46"""
+    """S46."""
     async with serving(tmp_path) as peer:
         await peer.ask(RequestCode.PUT_KV_CONFIG, ENTRY)
         for absent in ({"key": "other"}, {"namespace": "other"}):
@@ -50,13 +50,13 @@ async def test_absent_kv_key_or_namespace_is_answered_22(tmp_path: Path) -> None
 
 
 async def test_delete_of_an_absent_kv_key_succeeds(tmp_path: Path) -> None:
-    """H.4 47"""
+    """S47."""
     async with serving(tmp_path) as peer:
         assert (await peer.ask(RequestCode.DELETE_KV_CONFIG, ENTRY)).code == OK
 
 
 async def test_namespace_is_unknown_until_used_and_empty_when_emptied(tmp_path: Path) -> None:
-    """H.4 48"""
+    """S48."""
     async with serving(tmp_path) as peer:
 
         async def listed() -> dict[str, str] | int:
@@ -71,7 +71,7 @@ async def test_namespace_is_unknown_until_used_and_empty_when_emptied(tmp_path: 
 
 
 async def test_wiped_write_permission_is_counted_and_gone(tmp_path: Path) -> None:
-    """H.4 49"""
+    """S49."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", TopicConfig("T7", perm=7))
         await peer.register("T1", "Other", name="O", address=OTHER)
@@ -81,7 +81,7 @@ async def test_wiped_write_permission_is_counted_and_gone(tmp_path: Path) -> Non
 
 
 async def test_added_write_permission_is_exactly_read_and_write(tmp_path: Path) -> None:
-    """H.4 50"""
+    """S50."""
     async with serving(tmp_path) as peer:
         await peer.register(TopicConfig("T4", perm=4), TopicConfig("T7", perm=7))
         answer = await peer.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "B"})
@@ -90,7 +90,7 @@ async def test_added_write_permission_is_exactly_read_and_write(tmp_path: Path) 
 
 
 async def test_unknown_broker_has_no_topics_to_wipe_or_add(tmp_path: Path) -> None:
-    """H.4 51"""
+    """S51."""
     async with serving(tmp_path) as peer:
         wiped = await peer.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "unknown"})
         added = await peer.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "unknown"})
@@ -98,7 +98,7 @@ async def test_unknown_broker_has_no_topics_to_wipe_or_add(tmp_path: Path) -> No
 
 
 async def test_deleted_topic_is_unknown_until_it_is_registered_again(tmp_path: Path) -> None:
-    """H.4 52"""
+    """S52."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         assert (await peer.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T1"})).code == OK
@@ -108,7 +108,7 @@ async def test_deleted_topic_is_unknown_until_it_is_registered_again(tmp_path: P
 
 
 async def test_topic_deleted_in_one_cluster_stays_in_the_other(tmp_path: Path) -> None:
-    """H.4 53"""
+    """S53."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         await peer.register("T1", "T2", name="O", address=OTHER, cluster="D")
@@ -120,7 +120,7 @@ async def test_topic_deleted_in_one_cluster_stays_in_the_other(tmp_path: Path) -
 
 
 async def test_topics_of_a_cluster_are_none_if_it_is_unknown(tmp_path: Path) -> None:
-    """H.4 54"""
+    """S54."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         await peer.register("T2", "T3", name="O", address=OTHER, cluster="D")
@@ -130,7 +130,7 @@ async def test_topics_of_a_cluster_are_none_if_it_is_unknown(tmp_path: Path) -> 
 
 
 async def test_system_topics_are_clusters_and_brokers_and_one_address(tmp_path: Path) -> None:
-    """H.4 55"""
+    """S55."""
     async with serving(tmp_path) as peer:
         assert (await peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)).body == b'{"topicList":[]}'
         await peer.register("T1", "T2")
@@ -147,7 +147,7 @@ async def test_unit_topics_are_told_by_their_system_flag(tmp_path: Path) -> None
 
 
 async def test_disabled_lists_are_answered_1(tmp_path: Path) -> None:
-    """H.4 56"""
+    """S56."""
     async with serving(tmp_path) as peer:
         assert await _list_codes(peer) == {206: 0, 224: 0, 311: 0, 312: 0, 313: 0}
         await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableAllTopicList=false")
@@ -162,7 +162,7 @@ async def _list_codes(peer: Peer) -> dict[int, int]:
 
 @pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "rocketmqHome", "configBlackList", "mine"])
 async def test_update_with_a_protected_key_is_refused_as_a_whole(tmp_path: Path, key: str) -> None:
-    """H.4 57"""
+    """S57."""
     async with serving(tmp_path, configBlackList="configBlackList;mine") as peer:
         before = await shown_settings(peer)
         answer = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=f"orderMessageEnable=true\n{key}=x\n".encode())
@@ -172,7 +172,7 @@ async def test_update_with_a_protected_key_is_refused_as_a_whole(tmp_path: Path,
 
 
 async def test_update_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
-    """H.4 58"""
+    """S58."""
     async with serving(tmp_path) as peer:
         answer = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
         assert answer.code == OK
@@ -181,7 +181,7 @@ async def test_update_counts_at_once_and_after_a_restart(tmp_path: Path) -> None
 
 
 async def test_update_of_an_unknown_key_succeeds_and_is_not_shown(tmp_path: Path) -> None:
-    """H.4 59"""
+    """S59."""
     async with serving(tmp_path) as peer:
         assert (await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"noSuchKey=1")).code == OK
         assert "noSuchKey" not in await shown_settings(peer)
@@ -207,7 +207,7 @@ async def test_update_that_cannot_be_saved_is_told_and_counts_until_the_next_sta
 
 
 async def test_client_configuration_is_no_request_of_this_release(tmp_path: Path) -> None:
-    """H.4 60"""
+    """S60."""
     async with serving(tmp_path) as peer:
         assert (await peer.ask(47)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from name_servers import OTHER, SLAVE, Peer, broker_header, name_server, registration, serving
 from rocketline.files import replace_file
 from rocketline.model.queue import QUEUES_MAX
 from rocketline.model.route import QueueData, TopicQueueMappingInfo, TopicRouteData
@@ -23,6 +22,7 @@ from rocketline.wire.bodies.lists import TopicList
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from support.name_servers.running import OTHER, SLAVE, Peer, broker_header, name_server, registration, serving
 
 MANY = 4000
 

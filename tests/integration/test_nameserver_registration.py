@@ -1,4 +1,4 @@
-"""Checklist H.2: brokers register with a name server, live, and go."""
+"""Brokers register with a name server, live, and go."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from name_servers import MASTER, OTHER, SLAVE, Peer, broker_header, name_server, registration, serving
-from net_servers import read_command, serve
 from rocketline.model.route import QueueData, TopicQueueMappingInfo, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.nameserver.handlers import brokers
@@ -23,12 +21,14 @@ from rocketline.wire.bodies.routes import BrokerMemberGroupBody
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.name_servers.running import MASTER, OTHER, SLAVE, Peer, broker_header, name_server, registration, serving
+from support.net.servers import read_command, serve
 
 OK = ResponseCode.SUCCESS
 
 
 async def test_registered_topic_has_one_queue_data_and_one_broker_data(tmp_path: Path) -> None:
-    """H.2 11"""
+    """S11."""
     async with serving(tmp_path) as peer:
         assert (await peer.register("T1", "T2")).code == OK
         route = await peer.route("T1")
@@ -36,13 +36,13 @@ async def test_registered_topic_has_one_queue_data_and_one_broker_data(tmp_path:
 
 
 async def test_master_is_answered_without_addresses(tmp_path: Path) -> None:
-    """H.2 12"""
+    """S12."""
     async with serving(tmp_path) as peer:
         assert (await peer.register("T1", "T2")).ext == {}
 
 
 async def test_slave_of_a_live_master_is_told_its_addresses(tmp_path: Path) -> None:
-    """H.2 13"""
+    """S13."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         answer = await peer.register(broker_id=1, address=SLAVE)
@@ -50,7 +50,7 @@ async def test_slave_of_a_live_master_is_told_its_addresses(tmp_path: Path) -> N
 
 
 async def test_topics_of_a_slave_beside_its_master_stay_unknown(tmp_path: Path) -> None:
-    """H.2 14"""
+    """S14."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         await peer.register("T1", "Mine", broker_id=1, address=SLAVE)
@@ -61,21 +61,21 @@ async def test_topics_of_a_slave_beside_its_master_stay_unknown(tmp_path: Path) 
 async def test_topics_of_a_lone_slave_are_writable_unless_it_acts_as_master(
     tmp_path: Path, is_acting: str, perm: int
 ) -> None:
-    """H.2 15"""
+    """S15."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2", broker_id=1, address=SLAVE, enableActingMaster=is_acting)
         assert await peer.perm("T1") == perm
 
 
 async def test_topics_of_a_lone_slave_that_knows_no_acting_master_stay_unknown(tmp_path: Path) -> None:
-    """H.2 16"""
+    """S16."""
     async with serving(tmp_path) as peer:
         assert (await peer.register("T1", "T2", broker_id=1, address=SLAVE)).code == OK
         assert (await peer.ask_route("T1")).code == ResponseCode.TOPIC_NOT_EXIST
 
 
 async def test_slave_that_becomes_master_shows_under_its_new_id_only(tmp_path: Path) -> None:
-    """H.2 17"""
+    """S17."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2", broker_id=1, address=SLAVE)
         await peer.register("T1", "T2", broker_id=0, address=SLAVE)
@@ -83,7 +83,7 @@ async def test_slave_that_becomes_master_shows_under_its_new_id_only(tmp_path: P
 
 
 async def test_single_topic_before_a_full_registration_is_refused(tmp_path: Path) -> None:
-    """H.2 18"""
+    """S18."""
     async with serving(tmp_path) as peer:
         assert (await peer.register("T1")).code == ResponseCode.SYSTEM_ERROR
         assert (await peer.ask_route("T1")).code == ResponseCode.TOPIC_NOT_EXIST
@@ -93,7 +93,7 @@ async def test_single_topic_before_a_full_registration_is_refused(tmp_path: Path
 async def test_second_address_needs_a_state_version_at_least_as_great(
     tmp_path: Path, state_version: int, shown: str
 ) -> None:
-    """H.2 19, 20"""
+    """S19, S20."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2", data_version=DataVersion(1, state_version=2))
         answer = await peer.register("T1", "T2", address=OTHER, data_version=DataVersion(9, state_version))
@@ -102,7 +102,7 @@ async def test_second_address_needs_a_state_version_at_least_as_great(
 
 
 async def test_changed_queue_counts_show_with_a_changed_data_version_only(tmp_path: Path) -> None:
-    """H.2 21"""
+    """S21."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         wider = [TopicConfig("T1", 8, 8), TopicConfig("T2", 8, 8)]
@@ -112,7 +112,7 @@ async def test_changed_queue_counts_show_with_a_changed_data_version_only(tmp_pa
 
 
 async def test_lost_connection_of_a_replaced_slave_changes_nothing(tmp_path: Path) -> None:
-    """server.md A.6: a lost address that is in the tables no more takes nothing with it."""
+    """A lost address that is in the tables no more takes nothing with it."""
     acting = {"broker_id": 1, "enableActingMaster": "true"}
     async with name_server(tmp_path) as server, Peer(server.address) as peer:
         async with Peer(server.address) as replaced:
@@ -139,7 +139,7 @@ async def test_body_that_was_read_before_is_not_read_again(tmp_path: Path, monke
 
 @pytest.mark.parametrize(("is_deleting", "code"), [("false", OK), ("true", ResponseCode.TOPIC_NOT_EXIST)])
 async def test_omitted_topic_stays_unless_it_is_to_be_deleted(tmp_path: Path, is_deleting: str, code: int) -> None:
-    """H.2 22"""
+    """S22."""
     async with serving(tmp_path, deleteTopicWithBrokerRegistration=is_deleting) as peer:
         await peer.register("T1", "T2", "T3")
         await peer.register("T1", "T2", data_version=DataVersion(2))
@@ -147,7 +147,7 @@ async def test_omitted_topic_stays_unless_it_is_to_be_deleted(tmp_path: Path, is
 
 
 async def test_body_is_checked_against_a_checksum_that_is_not_zero(tmp_path: Path) -> None:
-    """H.2 23"""
+    """S23."""
     async with serving(tmp_path) as peer:
         assert (await peer.register("T1", "T2", bodyCrc32="5")).code == ResponseCode.SYSTEM_ERROR
         assert (await peer.ask_route("T1")).code == ResponseCode.TOPIC_NOT_EXIST
@@ -158,7 +158,7 @@ async def test_body_is_checked_against_a_checksum_that_is_not_zero(tmp_path: Pat
 
 
 async def test_registration_is_answered_with_the_order_topics_if_there_are_any(tmp_path: Path) -> None:
-    """H.2 24"""
+    """S24."""
     async with serving(tmp_path) as peer:
         assert (await peer.register()).body == b""
         entry = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T1", "value": "B:4"}
@@ -169,7 +169,7 @@ async def test_registration_is_answered_with_the_order_topics_if_there_are_any(t
 
 
 async def test_topic_registered_for_an_unknown_broker_changes_nothing(tmp_path: Path) -> None:
-    """H.2 25"""
+    """S25."""
     async with serving(tmp_path) as peer:
         body = encode(TopicRouteData([QueueData("unknown", 4, 4, 6)]))
         answer = await peer.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "T"}, body)
@@ -186,7 +186,7 @@ async def test_topic_registered_for_a_known_broker_has_a_route(tmp_path: Path) -
 
 
 async def test_data_version_is_unchanged_only_if_it_is_the_one_registered(tmp_path: Path) -> None:
-    """H.2 26"""
+    """S26."""
     async with serving(tmp_path) as peer:
         mine = DataVersion(3, 1, 1_700_000_000_000)
 
@@ -205,14 +205,14 @@ async def test_data_version_is_unchanged_only_if_it_is_the_one_registered(tmp_pa
 
 
 async def test_heartbeat_of_an_unknown_broker_changes_nothing(tmp_path: Path) -> None:
-    """H.2 27"""
+    """S27."""
     async with serving(tmp_path) as peer:
         assert (await peer.ask(RequestCode.BROKER_HEARTBEAT, broker_header())).code == OK
         assert (await peer.clusters()).broker_addr_table == {}
 
 
 async def test_unregistered_broker_is_gone_shortly_after_the_answer(tmp_path: Path) -> None:
-    """H.2 28, 29"""
+    """S28, S29."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         assert (await peer.unregister()).code == OK
@@ -230,8 +230,9 @@ async def test_unregistration_and_registration_in_one_write_happen_in_that_order
         assert (await peer.ask_route("T1")).code == ResponseCode.TOPIC_NOT_EXIST
 
 
-async def test_more_unregistrations_than_may_wait_are_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path, unRegisterBrokerQueueCapacity="2") as peer:
+async def test_more_unregistrations_than_may_wait_are_refused(tmp_path: Path, clock: FakeClock) -> None:
+    """All in one turn of the loop, which by this clock takes no time, however busy the machine is."""
+    async with serving(tmp_path, clock=clock, unRegisterBrokerQueueCapacity="2") as peer:
         await peer.clusters()  # from here on the connection stands, and what is asked together is sent together
         answers = await asyncio.gather(*(peer.unregister(address=f"127.0.0.1:{port}") for port in range(1, 6)))
         assert [answer.code for answer in answers] == [0, 0, 1, 1, 1]
@@ -240,7 +241,7 @@ async def test_more_unregistrations_than_may_wait_are_refused(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("is_acting", "perm"), [("true", 4), ("false", 6)])
 async def test_slave_remains_when_its_master_unregisters(tmp_path: Path, is_acting: str, perm: int) -> None:
-    """H.2 30"""
+    """S30."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2", enableActingMaster=is_acting)
         await peer.register("T1", "T2", broker_id=1, address=SLAVE, enableActingMaster=is_acting)
@@ -250,7 +251,7 @@ async def test_slave_remains_when_its_master_unregisters(tmp_path: Path, is_acti
 
 
 async def test_broker_whose_connection_closes_is_gone_at_once(tmp_path: Path) -> None:
-    """H.2 31"""
+    """S31."""
     async with serving(tmp_path) as peer:
         async with Peer(peer.address) as broker:
             await broker.register("T1", "T2")
@@ -273,7 +274,7 @@ async def test_broker_that_came_back_over_another_connection_survives_the_old_on
 async def test_silent_broker_is_dropped_with_its_connection_after_its_timeout(
     tmp_path: Path, ext: dict[str, Any], timeout_s: int
 ) -> None:
-    """H.2 32"""
+    """S32."""
     clock = FakeClock()
     async with name_server(tmp_path, clock=clock) as server, Peer(server.address) as peer:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -292,7 +293,7 @@ async def test_silent_broker_is_dropped_with_its_connection_after_its_timeout(
 
 @pytest.mark.parametrize("code", [RequestCode.QUERY_DATA_VERSION, RequestCode.BROKER_HEARTBEAT])
 async def test_broker_that_gives_signs_of_life_is_not_dropped(tmp_path: Path, code: int) -> None:
-    """H.2 33"""
+    """S33."""
     clock = FakeClock()
     async with name_server(tmp_path, clock=clock) as server, Peer(server.address) as peer:
         await peer.register("T1", "T2", heartbeatTimeoutMillis="10000")
@@ -314,7 +315,7 @@ class Listener:
 
 
 async def test_smaller_id_that_joins_is_told_to_the_other_members(tmp_path: Path) -> None:
-    """H.2 34"""
+    """S34."""
     slave, master = Listener(), Listener()
     async with (
         serve({905: slave.hear}) as slave_server,
@@ -335,7 +336,7 @@ async def test_smaller_id_that_joins_is_told_to_the_other_members(tmp_path: Path
 
 
 async def test_smallest_id_that_leaves_is_told_to_all_that_remain(tmp_path: Path) -> None:
-    """H.2 35"""
+    """S35."""
     slave = Listener()
     async with (
         serve({905: slave.hear}) as slave_server,
@@ -373,7 +374,7 @@ async def test_address_that_nobody_can_dial_harms_only_its_own_notice(tmp_path: 
 
 
 async def test_unknown_broker_name_has_no_members(tmp_path: Path) -> None:
-    """H.2 36"""
+    """S36."""
     async with serving(tmp_path) as peer:
 
         async def members(name: str) -> dict[int, str]:

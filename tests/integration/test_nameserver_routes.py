@@ -1,4 +1,4 @@
-"""Checklists H.1 and H.3: requests and route queries at a name server."""
+"""Requests and route queries at a name server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from name_servers import MASTER, OTHER, SLAVE, Peer, name_server, registration, serving
-from net_servers import read_command
 from rocketline.model.route import TopicRouteData
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
@@ -18,19 +16,21 @@ from rocketline.wire import frame
 from rocketline.wire.bodies import decode
 from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
+from support.name_servers.running import MASTER, OTHER, SLAVE, Peer, name_server, registration, serving
+from support.net.servers import read_command
 
 OK = ResponseCode.SUCCESS
 
 
 async def test_unknown_code_is_answered_3(tmp_path: Path) -> None:
-    """H.1 1"""
+    """S1."""
     async with serving(tmp_path) as peer:
         for code in (0, 10, 4711, 200_050, -1):
             assert (await peer.ask(code)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 async def test_oneway_requests_work_and_are_never_answered(tmp_path: Path) -> None:
-    """H.1 2"""
+    """S2."""
     async with name_server(tmp_path) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         oneway = registration("T1", "T2")
@@ -49,7 +49,7 @@ async def test_oneway_requests_work_and_are_never_answered(tmp_path: Path) -> No
 
 
 async def test_pipelined_requests_are_matched_by_opaque(tmp_path: Path) -> None:
-    """H.1 3, 4"""
+    """S3, S4."""
     async with serving(tmp_path) as peer, asyncio.timeout(10):
         await peer.register("T1", "T2")
         reader, writer = await asyncio.open_connection("127.0.0.1", int(peer.address.rpartition(":")[2]))
@@ -68,7 +68,7 @@ async def test_pipelined_requests_are_matched_by_opaque(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [100, 101, 102, 103, 104, 105, 205, 216, 217, 219, 224, 322, 327, 901, 904])
 async def test_missing_field_is_answered_1_with_the_exception_and_the_field(tmp_path: Path, code: int) -> None:
-    """H.1 5"""
+    """S5."""
     async with serving(tmp_path) as peer:
         answer = await peer.ask(code, {"irrelevant": "x"})
     assert answer.code == ResponseCode.SYSTEM_ERROR
@@ -77,7 +77,7 @@ async def test_missing_field_is_answered_1_with_the_exception_and_the_field(tmp_
 
 
 async def test_frame_over_16_mib_closes_the_connection_without_answer(tmp_path: Path) -> None:
-    """H.1 7"""
+    """S7."""
     async with serving(tmp_path) as peer:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(peer.address.rpartition(":")[2]))
         writer.write((16 * 1024 * 1024 - 3).to_bytes(4, "big") + b"\0\0\0\x10" + b"{" * 16)
@@ -88,7 +88,7 @@ async def test_frame_over_16_mib_closes_the_connection_without_answer(tmp_path: 
 
 
 async def test_both_header_encodings_are_answered_alike(tmp_path: Path) -> None:
-    """H.1 8"""
+    """S8."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         reader, writer = await asyncio.open_connection("127.0.0.1", int(peer.address.rpartition(":")[2]))
@@ -113,7 +113,7 @@ async def test_server_told_to_write_binary_headers_does_so(tmp_path: Path) -> No
 
 
 async def test_unknown_topic_is_answered_17_and_named(tmp_path: Path) -> None:
-    """H.3 37"""
+    """S37."""
     async with serving(tmp_path) as peer:
         answer = await peer.ask_route("Nowhere")
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
@@ -135,7 +135,7 @@ async def test_unknown_topic_is_answered_17_and_named(tmp_path: Path) -> None:
 async def test_ids_are_quoted_for_those_who_read_strict_json_only(
     tmp_path: Path, version: int, ext: dict[str, str], is_strict: bool
 ) -> None:
-    """H.3 38"""
+    """S38."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2", name="Bü")
         answer = await peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T1", **ext}, version=version)
@@ -146,7 +146,7 @@ async def test_ids_are_quoted_for_those_who_read_strict_json_only(
 
 
 async def test_order_configuration_is_told_only_if_enabled(tmp_path: Path) -> None:
-    """H.3 39"""
+    """S39."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         entry = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T1", "value": "B:4"}
@@ -158,7 +158,7 @@ async def test_order_configuration_is_told_only_if_enabled(tmp_path: Path) -> No
 
 
 async def test_acting_master_shows_as_id_0_in_routes_only(tmp_path: Path) -> None:
-    """H.3 40"""
+    """S40."""
     async with serving(tmp_path, supportActingMaster="true") as peer:
         for broker_id, address in ((1, SLAVE), (2, OTHER)):
             await peer.register("T1", "T2", broker_id=broker_id, address=address, enableActingMaster="true")
@@ -167,7 +167,7 @@ async def test_acting_master_shows_as_id_0_in_routes_only(tmp_path: Path) -> Non
 
 
 async def test_zone_hides_masters_of_other_zones(tmp_path: Path) -> None:
-    """H.3 41"""
+    """S41."""
     async with serving(tmp_path) as peer:
         zones = {"__ZONE_NAME": "here"}, {"__ZONE_NAME": "there"}
         await peer.register("T1", "T2", **zones[0])
@@ -187,7 +187,7 @@ async def test_zone_hides_masters_of_other_zones(tmp_path: Path) -> None:
 
 
 async def test_young_server_refuses_routes_if_so_configured(tmp_path: Path) -> None:
-    """H.3 42"""
+    """S42."""
     clock = FakeClock()
     async with serving(tmp_path, clock=clock, needWaitForService="true") as peer:
         await peer.register("T1", "T2")
@@ -201,7 +201,7 @@ async def test_young_server_refuses_routes_if_so_configured(tmp_path: Path) -> N
 
 
 async def test_topic_of_two_brokers_shows_both(tmp_path: Path) -> None:
-    """H.3 43"""
+    """S43."""
     async with serving(tmp_path) as peer:
         await peer.register("T1", "T2")
         await peer.register("T1", "T2", name="O", address=OTHER)
@@ -211,7 +211,7 @@ async def test_topic_of_two_brokers_shows_both(tmp_path: Path) -> None:
 
 
 async def test_topic_of_auto_creation_has_the_permission_to_inherit(tmp_path: Path) -> None:
-    """H.3 44"""
+    """S44."""
     async with serving(tmp_path) as peer:
         await peer.register(TopicConfig("TBW102", 8, 8, perm=7), "T2")
         assert await peer.perm("TBW102") == 7

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from net_servers import ECHO, FAIL, echo, loopback, read_command, serve
 from rocketline.errors import (
     ClosedError,
     ConnectError,
@@ -26,6 +25,7 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from rocketline.wire.codes import V5_3_1, ResponseCode, SerializeType
 from rocketline.wire.command import Command, response
+from support.net.servers import ECHO, FAIL, echo, loopback, read_command, serve
 
 
 async def test_request_is_answered() -> None:
@@ -35,7 +35,7 @@ async def test_request_is_answered() -> None:
 
 
 async def test_unknown_code_is_answered_3_with_a_remark_that_names_it() -> None:
-    """H.1 1"""
+    """S1."""
     async with serve() as server, Remote(server.address) as remote:
         answer = await remote.request(Command(4711), 5)
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -43,7 +43,7 @@ async def test_unknown_code_is_answered_3_with_a_remark_that_names_it() -> None:
 
 
 async def test_handler_that_fails_is_answered_1_and_the_server_lives_on() -> None:
-    """H.1 5: an exception's class and text reach the caller."""
+    """S5: an exception's class and text reach the caller."""
     async with serve() as server, Remote(server.address) as remote:
         answer = await remote.request(Command(FAIL), 5)
         assert (answer.code, answer.remark) == (1, 'KeyError: "a handler\'s own fault"')
@@ -51,7 +51,7 @@ async def test_handler_that_fails_is_answered_1_and_the_server_lives_on() -> Non
 
 
 async def test_both_header_encodings_are_understood_and_json_is_answered() -> None:
-    """H.1 8"""
+    """S8."""
     async with serve() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         for opaque, kind in enumerate(SerializeType):
@@ -86,7 +86,7 @@ async def test_both_ends_have_more_to_send_than_fits_and_all_of_it_arrives() -> 
 
 
 async def test_idle_connection_is_closed_after_120_s_and_a_busy_one_is_not(clock: FakeClock) -> None:
-    """H.1 6"""
+    """S6."""
     async with serve(clock=clock) as server, Remote(server.address) as busy:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await busy.request(Command(ECHO), 5)
@@ -131,7 +131,7 @@ async def test_client_without_handlers_answers_a_server_3() -> None:
 
 
 async def test_oneway_gets_through_and_nothing_comes_back() -> None:
-    """H.1 2"""
+    """S2."""
     arrived = asyncio.Event()
 
     def note(channel: Channel, request: Command) -> Outcome:
@@ -145,7 +145,7 @@ async def test_oneway_gets_through_and_nothing_comes_back() -> None:
 
 
 async def test_server_that_goes_away_moves_the_client_to_a_new_connection() -> None:
-    """wire.md 7.4: the request is sent once more, with a new number, on a new connection."""
+    """The request is sent once more, with a new number, on a new connection."""
     seen: list[Channel] = []
 
     def away_once(channel: Channel, request: Command) -> Outcome:
@@ -371,3 +371,21 @@ async def test_proxy_preamble_names_the_client() -> None:
             assert peers[-1] == peer
             writer.close()
             await writer.wait_closed()
+
+
+class _CancelledRemote(Remote):
+    """Its caller is cancelled in the moment in which the connection is there, but not yet the dialler's."""
+
+    caller: asyncio.Task[Channel]
+
+    def channel_opened(self, channel: Channel) -> None:
+        super().channel_opened(channel)
+        self.caller.cancel()
+
+
+async def test_connection_is_forgotten_whose_dialler_was_cancelled_when_it_was_made() -> None:
+    async with serve() as server, _CancelledRemote(server.address) as remote:
+        async with asyncio.TaskGroup() as group:
+            remote.caller = group.create_task(remote.connect(5))
+        assert remote.caller.cancelled()
+        assert remote.is_unused, "uvloop never calls it lost, and raises when it is closed or written to"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from authorities import Authority
-from net_servers import ECHO, read_command, serve
 from rocketline.errors import ConfigError, ConnectError, TransportError
 from rocketline.net.config import ClientAuth, TlsConfig, TlsMode
 from rocketline.net.remote import Remote
 from rocketline.wire import frame
 from rocketline.wire.command import Command
+from support.net.authorities import Authority
+from support.net.servers import ECHO, read_command, serve
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ async def ask(address: str, context: ssl.SSLContext | None) -> int:
 
 
 async def test_permissive_server_serves_plain_and_tls_on_one_port(authority: Authority) -> None:
-    """H.18 250"""
+    """S250."""
     async with serve(tls=authority.server()) as server:
         assert await ask(server.address, None) == 0
         assert await ask(server.address, authority.client()) == 0
 
 
 async def test_enforcing_server_closes_plain_connections(authority: Authority) -> None:
-    """H.18 250"""
+    """S250."""
     async with serve(tls=authority.server(server_mode=TlsMode.ENFORCING)) as server:
         assert await ask(server.address, authority.client()) == 0
         with pytest.raises(TransportError):
@@ -43,7 +43,7 @@ async def test_enforcing_server_closes_plain_connections(authority: Authority) -
 
 
 async def test_disabled_server_closes_tls_connections(authority: Authority) -> None:
-    """H.18 250"""
+    """S250."""
     async with serve(tls=authority.server(server_mode=TlsMode.DISABLED)) as server:
         assert await ask(server.address, None) == 0
         with pytest.raises(ConnectError):
@@ -134,7 +134,7 @@ async def test_handshake_that_arrives_byte_by_byte(authority: Authority) -> None
 
 
 async def test_renewed_certificate_serves_new_connections(authority: Authority, tmp_path: Path) -> None:
-    """server.md C.4: the new pair counts once both of its files have changed."""
+    """The new pair counts once both of its files have changed."""
     tls = authority.server()
     (tmp_path / "renewed").mkdir()
     renewed = Authority(tmp_path / "renewed")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rocketline import Message, Producer
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.errors import (
     CallTimeoutError,
     ConnectError,
@@ -20,18 +20,18 @@ from rocketline.errors import (
     TransportError,
 )
 from rocketline.model.sys_flags import CompressionType
-from rocketline.spark import broker_pulls
-from rocketline.spark.broker_links import close_links, links_for
-from rocketline.spark.client_settings import ClientSettings
-from rocketline.spark.data_loss import DataLossError
-from rocketline.spark.options import EARLIEST, Position, SourceOptions
-from rocketline.spark.planner import QueueRange, QueueRanges
-from rocketline.spark.range_reader import read_ranges
+from rocketline.spark.options.client import ClientSettings
+from rocketline.spark.options.source_and_sink import EARLIEST, Position, SourceOptions
+from rocketline.spark.planning.data_loss import DataLossError
+from rocketline.spark.planning.planner import QueueRange, QueueRanges
+from rocketline.spark.pulling import broker_pulls
+from rocketline.spark.pulling.executor_client import close_links, links_for
+from rocketline.spark.pulling.range_reader import read_ranges
 from rocketline.spark.schema import COLUMNS
 from rocketline.testing import Server
 from rocketline.testing.pytest_plugin import RocketMQ
 from rocketline.wire.codes import RequestCode, ResponseCode
-from spark_records import rows_of
+from support.spark.records import rows_of
 
 PULL = RequestCode.PULL_MESSAGE
 APACHE_PULLS = {"maxTransferCountOnMessageInMemory": "32", "maxTransferBytesOnMessageInMemory": "262144"}

@@ -13,11 +13,12 @@ from rocketline import Admin
 from rocketline.errors import InvalidMessageError, SendFailedError, TopicNotFoundError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
-from rocketline.spark import sink_client, task_sender
-from rocketline.spark.options import ClientSettings, SinkOptions
-from rocketline.spark.sink_client import SinkClient
-from rocketline.spark.sink_rows import Parcel
-from rocketline.spark.task_sender import SendCounts, TaskSender
+from rocketline.spark.options.source_and_sink import ClientSettings, SinkOptions
+from rocketline.spark.sink import client as sink_client
+from rocketline.spark.sink import task_sender
+from rocketline.spark.sink.client import SinkClient
+from rocketline.spark.sink.rows import Parcel
+from rocketline.spark.sink.task_sender import SendCounts, TaskSender
 from rocketline.testing import setting_up
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
@@ -25,7 +26,7 @@ from rocketline.testing.pytest_plugin import RocketMQ
 from rocketline.testing.server_process import running
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.codes import RequestCode
-from topic_contents import queue_contents, topic_contents
+from support.clients.topic_contents import queue_contents, topic_contents
 
 _BATCH = RequestCode.SEND_BATCH_MESSAGE
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_questions import BrokerQuestions
 from rocketline.errors import ConfigError, ResponseError
 from rocketline.model.message import Message
 from rocketline.model.route import TopicRouteData
@@ -21,6 +20,7 @@ from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import GetMinOffsetRequestHeader, GetRouteInfoRequestHeader, SendMessageRequestHeaderV2
 from rocketline.wire.properties import encode_properties
+from support.brokers.questions import BrokerQuestions
 
 SEND = RequestCode.SEND_MESSAGE_V2
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import apache_cluster
-from apache_cluster import Cluster, NameServers
 from rocketline.testing.apache import ClientJvm, Release, fetch
-from spark_sessions import spark
+from support.apache import cluster as apache_cluster
+from support.apache.cluster import Cluster, NameServers
+from support.spark.sessions import spark
 
 __all__ = ["spark"]
 

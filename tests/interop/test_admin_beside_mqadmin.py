@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_twins import GROUP, MESSAGES, QUEUES, TOPIC, Twin, Twins, twins
 from rocketline import Admin
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.apache import ClientJvm, Release
+from support.brokers.twins import GROUP, MESSAGES, QUEUES, TOPIC, Twin, Twins, twins
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120, func_only=True)]
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import pytest
 
-from broker_bad_requests import SERVED, USUAL, bad_requests
-from broker_questions import BrokerQuestions
 from rocketline.model.message import Message
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
@@ -21,6 +19,8 @@ from rocketline.testing.exchange import Exchange
 from rocketline.testing.server_process import ServerProcess
 from rocketline.wire.command import Command
 from rocketline.wire.headers import REQUEST_HEADERS
+from support.brokers.bad_requests import SERVED, USUAL, bad_requests
+from support.brokers.questions import BrokerQuestions
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
@@ -105,6 +105,7 @@ def answers(process: ServerProcess) -> list[tuple[int, str, int]]:
 
 
 def test_bad_requests_get_the_code_that_apache_gives(release: Release, tmp_path: Path) -> None:
+    """S5, and whatever else may be wrong with a request."""
     theirs = answers(ApacheBroker(release, tmp_path / "apache", name_servers=()))
     ours = answers(BrokerProcess(tmp_path / "ours", name_servers=()))
     assert len(theirs) == len(ours) > 7000

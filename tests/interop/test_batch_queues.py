@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_questions import BrokerQuestions
 from rocketline.model.message import Message
-from rocketline.store.batch_consume_queue import BATCH_UNIT_BYTES
+from rocketline.store.queues.batch_consume_queue import BATCH_UNIT_BYTES
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.clients import Portion, java_client
@@ -33,6 +32,7 @@ from rocketline.wire.headers import (
 from rocketline.wire.headers.fields import Header
 from rocketline.wire.message_codec import decode_records
 from rocketline.wire.properties import encode_properties
+from support.brokers.questions import BrokerQuestions
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-import mqadmin_output
 from rocketline.testing.apache import ApacheBroker, ClientJvm, Release, cluster_info, running
 from rocketline.testing.name_server import NameServerProcess
+from support.apache import mqadmin_output
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120, func_only=True)]
 

@@ -1,4 +1,4 @@
-"""Must hold 4 of the clients, with Apache's servers: ten and a hundred thousand messages on a bad day."""
+"""Must hold 4 of the clients, with Apache's servers: three, ten and a hundred thousand messages on a bad day."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from client_chaos import Chaos, brokers_behind_proxies, check
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
 from rocketline.testing.server_process import ServerProcess
+from support.clients.chaos import Chaos, brokers_behind_proxies, check
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600, func_only=True)]
 
 
-@pytest.mark.parametrize(("count", "seconds"), [(10_000, 30), pytest.param(100_000, 120, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("count", "seconds"),
+    [
+        (3_000, 12),
+        pytest.param(10_000, 30, marks=pytest.mark.thorough),
+        pytest.param(100_000, 120, marks=pytest.mark.thorough),
+    ],
+)
 async def test_messages_survive_cut_connections_and_killed_brokers(
     release: Release, tmp_path: Path, count: int, seconds: int
 ) -> None:

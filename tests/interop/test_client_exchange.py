@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import client_clusters
-from client_clusters import ClientCluster
 from rocketline.testing.apache import Release
-from rocketline.testing.clients import ClientProgram, Delivery, Portion, go_client, java_client, own_client
+from rocketline.testing.clients import ClientProgram, Delivered, Portion, go_client, java_client, own_client
+from support.clients import clusters as client_clusters
+from support.clients.clusters import ClientCluster
 
 pytestmark = [
     pytest.mark.interop,
@@ -110,7 +110,7 @@ def test_lite_pull_and_broadcasting_consumers_read_everything(
         assert Counter(one.number for one in came) == Counter(range(2 * EACH))
 
 
-def by_queue(deliveries: list[Delivery]) -> dict[int, list[int]]:
+def by_queue(deliveries: list[Delivered]) -> dict[int, list[int]]:
     """Offsets in order of arrival."""
     offsets = defaultdict(list)
     for one in deliveries:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import client_clusters
-from client_clusters import ClientCluster
-from mixed_groups import PERSISTED_S, MixedGroup
 from rocketline.testing.apache import Release
 from rocketline.testing.clients import ClientProgram, go_client, java_client, own_client
+from support.clients import clusters as client_clusters
+from support.clients.clusters import ClientCluster
+from support.clients.mixed_groups import PERSISTED_S, MixedGroup
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400, func_only=True)]
 
@@ -55,6 +55,7 @@ def check_that_nothing_is_missing_or_shared(group: MixedGroup) -> None:
     assert {one.number for one in group.deliveries} == set(group.sent)
 
 
+@pytest.mark.thorough_with(servers="apache")
 def test_members_of_three_languages_share_queues_while_each_joins_and_one_leaves_and_one_is_killed(
     servers: ClientCluster, programs: dict[str, ClientProgram]
 ) -> None:
@@ -90,6 +91,7 @@ def test_members_of_three_languages_share_queues_through_joins_leaves_and_kills(
         check_that_nothing_is_missing_or_shared(group)
 
 
+@pytest.mark.thorough_with(servers="ours")
 def test_orderly_members_of_three_languages_keep_each_queue_in_order_while_some_join_and_leave(
     servers: ClientCluster, programs: dict[str, ClientProgram]
 ) -> None:

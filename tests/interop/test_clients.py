@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import mqadmin_output
-from apache_cluster import Cluster
 from rocketline.testing.apache import ApacheBroker, ClientJvm, Release, Traffic, fetch, running
 from rocketline.testing.name_server import NameServerProcess
+from support.apache import mqadmin_output
+from support.apache.cluster import Cluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 

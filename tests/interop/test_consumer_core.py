@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import allocations
-from rocketline.client.local_offsets import LocalFileOffsets, offset_path
+from rocketline.client.consumer.local_offsets import LocalFileOffsets, offset_path
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.apache import Release
+from support.clients import allocations
 
 pytestmark = pytest.mark.interop
 
@@ -49,7 +49,7 @@ def a_case(chance: random.Random) -> tuple[str, str, list[str], list[str]]:
 
 
 def test_queues_are_shared_out_as_by_the_java_client(release: Release, tmp_path: Path) -> None:
-    """9.8 135, for all strategies."""
+    """C135, for all strategies."""
     chance = random.Random(135)
     cases = [a_case(chance) for _ in range(CASES)]
     text = "".join(
@@ -76,7 +76,7 @@ def java_writes(release: Release, home: Path, offsets: Mapping[MessageQueue, int
 
 
 def test_file_of_offsets_goes_to_and_fro_between_java_and_us(release: Release, tmp_path: Path) -> None:
-    """9.12 194"""
+    """C194."""
     path = offset_path(CLIENT_ID, GROUP, tmp_path)
     offsets = LocalFileOffsets(path)
     offsets.save({ONE: 5, TWO: 2**40})

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from client_story import ALWAYS, Place, Story, tell
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
-from rocketline.testing.clients import Delivery, cpp_client, go_client, java_client, node_client
+from rocketline.testing.clients import Delivered, cpp_client, go_client, java_client, node_client
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+from support.clients.story import ALWAYS, Place, Story, tell
 
 pytestmark = [
     pytest.mark.interop,
@@ -87,12 +87,12 @@ def story(request: pytest.FixtureRequest, told: Told) -> Story:
     return told.of(request.param)
 
 
-def _times(deliveries: list[Delivery]) -> Counter[tuple[int, int]]:
+def _times(deliveries: list[Delivered]) -> Counter[tuple[int, int]]:
     """How often each number was delivered, by its reconsume times."""
     return Counter((one.number, one.reconsume_times) for one in deliveries)
 
 
-def _by_queue(deliveries: list[Delivery]) -> dict[int, list[int]]:
+def _by_queue(deliveries: list[Delivered]) -> dict[int, list[int]]:
     numbers = defaultdict(list)
     for one in deliveries:
         numbers[one.queue_id].append(one.number)

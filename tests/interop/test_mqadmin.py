@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from apache_cluster import Cluster, NameServers
+from support.apache.cluster import Cluster, NameServers
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120, func_only=True)]
 

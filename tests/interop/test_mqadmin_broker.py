@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_questions import BrokerQuestions
-from broker_twins import ONLINE, QUEUES, TOPIC, Twin, Twins, numbered, twins
 from rocketline.testing.apache import ClientJvm, Release
 from rocketline.testing.clients import ClientProgram, java_client
+from support.brokers.questions import BrokerQuestions
+from support.brokers.twins import ONLINE, QUEUES, TOPIC, Twin, Twins, numbered, twins
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120, func_only=True)]
 

@@ -14,7 +14,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from rocketline import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage, Tls, aio
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.errors import ConnectError, SendFailedError, TransportError
 from rocketline.settings.properties import format_properties
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release

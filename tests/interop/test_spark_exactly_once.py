@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kills import Campaign, Cluster
-from pipeline_runs import _iceberg_threads_end
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
 from rocketline.testing.server_process import ServerProcess, free_port
+from support.pipelines.kills import Campaign, Cluster
+from support.pipelines.runs import _iceberg_threads_end
 
 __all__ = ["_iceberg_threads_end"]
 
@@ -18,7 +18,12 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    ("messages", "kills", "of_brokers"), [(10_000, 1, 1), pytest.param(200_000, 10, 4, marks=pytest.mark.thorough)]
+    ("messages", "kills", "of_brokers"),
+    [
+        (5_000, 1, 1),
+        pytest.param(10_000, 1, 1, marks=pytest.mark.thorough),
+        pytest.param(200_000, 10, 4, marks=pytest.mark.thorough),
+    ],
 )
 def test_every_message_is_in_each_table_once_after_kills(
     release: Release, tmp_path: Path, messages: int, kills: int, of_brokers: int

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline_files import CHAIN, written
-from pipeline_runs import command, send
 from rocketline.testing import Server
-from spark_sessions import SMALL_JVM
+from support.pipelines.files import CHAIN, written
+from support.pipelines.runs import command, send
+from support.spark.sessions import SMALL_JVM
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 SETTINGS = ("spark.sql.catalogImplementation=hive", f"spark.driver.extraJavaOptions={SMALL_JVM}")

@@ -11,12 +11,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from client_clusters import DELAYS_S, ClientCluster, wait_until
 from rocketline import Admin, Credentials
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, fetch
-from spark_clusters import source_cluster
-from topic_contents import queue_contents, topic_contents
+from support.clients.clusters import DELAYS_S, ClientCluster, wait_until
+from support.clients.topic_contents import queue_contents, topic_contents
+from support.spark.clusters import source_cluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(180)]
 

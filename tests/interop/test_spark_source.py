@@ -12,12 +12,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from client_clusters import ClientCluster
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, running
-from spark_reading import fill, in_order, read, span, told
+from support.clients.clusters import ClientCluster
+from support.spark.reading import fill, in_order, read, span, told
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -17,15 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row
 
 from rocketline import Admin, CompressionType, Message, MessageQueue, Producer
-from rocketline.spark.broker_links import close_links, links_for
-from rocketline.spark.client_settings import ClientSettings
-from rocketline.spark.options import EARLIEST, Position, SourceOptions
-from rocketline.spark.planner import QueueRange, QueueRanges
-from rocketline.spark.range_reader import read_ranges
+from rocketline.spark.options.client import ClientSettings
+from rocketline.spark.options.source_and_sink import EARLIEST, Position, SourceOptions
+from rocketline.spark.planning.planner import QueueRange, QueueRanges
+from rocketline.spark.pulling.executor_client import close_links, links_for
+from rocketline.spark.pulling.range_reader import read_ranges
 from rocketline.spark.schema import COLUMNS
 from rocketline.testing import setting_up
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
-from spark_records import rows_of
+from support.spark.records import rows_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_questions import BrokerQuestions
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import Message, StoredMessage
@@ -23,6 +22,7 @@ from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+from support.brokers.questions import BrokerQuestions
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
@@ -181,7 +181,7 @@ def unused_files(home: Path, last: StoredMessage) -> list[str]:
     return [path.name for path in (home / "store" / "commitlog").iterdir() if int(path.name) > last.log_offset]
 
 
-@pytest.mark.thorough_with(pair="apache first")
+@pytest.mark.thorough
 def test_file_that_one_broker_made_ahead_when_it_was_killed_does_not_disturb_the_other(pair: Pair) -> None:
     body = bytes(range(256)) * 64
     with served(pair.first) as (process, broker):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_questions import BrokerQuestions
 from rocketline.clock import SystemClock
 from rocketline.errors import StoreLockedError
 from rocketline.model.message import Message
@@ -19,6 +18,7 @@ from rocketline.store.inspection.repair import repair_store
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+from support.brokers.questions import BrokerQuestions
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240, func_only=True)]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-import apache_cluster
-from name_server_twins import JAVA_4_9_3, Answer, Request, Twin, registration, twins
 from rocketline.testing.apache import ClientJvm, Release
 from rocketline.wire.codes import RequestCode as Code
+from support.apache import cluster as apache_cluster
+from support.name_servers.twins import JAVA_4_9_3, Answer, Request, Twin, registration, twins
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from long_steps import outcome
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.route import TopicRouteData
-from rocketline.wire import bodies, dialect
+from rocketline.wire import bodies, fastjson
 from rocketline.wire.bodies import (
     RegisterBrokerBody,
     decode,
@@ -29,7 +28,8 @@ from rocketline.wire.bodies import (
     encode_route,
 )
 from rocketline.wire.bodies.topics import TopicConfigTable
-from rocketline.wire.dialect_parser import Pairs
+from rocketline.wire.fastjson.parser import Pairs
+from support.long_steps import outcome
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {
@@ -110,10 +110,10 @@ JSON_VALUES = st.recursive(
 
 @given(ANY_CLASS, st.data())
 def test_body_with_any_values_in_its_fields_is_read_or_refused(cls: type, data: st.DataObject) -> None:
-    value = dialect.parse(encode(data.draw(values(cls))))
+    value = fastjson.parse(encode(data.draw(values(cls))))
     keys = data.draw(st.lists(st.sampled_from(sorted(value)), max_size=3)) if value else []
     try:
-        decode(cls, dialect.write({**value, **{key: data.draw(JSON_VALUES) for key in keys}}))
+        decode(cls, fastjson.write({**value, **{key: data.draw(JSON_VALUES) for key in keys}}))
     except RemoteProtocolError as error:
         problem = str(error)
     else:

@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker_clients import client_on, consumer
-from net_doubles import RecordingOwner
-from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.net.channel import Channel
 from rocketline.testing.fake_clock import FakeClock
+from support.brokers.connections import client_on, consumer
+from support.net.doubles import RecordingOwner
 
 CONNECTIONS, GROUPS, TOPICS = st.integers(0, 3), st.sampled_from("gh"), st.sets(st.sampled_from("TUV"))
 

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from long_steps import outcome
-from saved_tables import SavedTables
+from support.brokers.saved_tables import SavedTables
+from support.long_steps import outcome
 
 GROUPS, TOPICS, QUEUES = ["g", "h", "%g"], ["T", "U", "%RETRY%g"], range(3)
 groups, topics, queues = st.sampled_from(GROUPS), st.sampled_from(TOPICS), st.sampled_from(QUEUES)

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketline.errors import RemoteProtocolError
-from rocketline.wire.dialect import parse, write, write_strict
-from rocketline.wire.dialect_parser import Pairs, parse_standard, parse_tolerantly
+from rocketline.wire.fastjson import parse, write, write_strict
+from rocketline.wire.fastjson.parser import Pairs, parse_standard, parse_tolerantly
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

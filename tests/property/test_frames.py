@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import golden_frames
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire import frame, header_binary, header_json
 from rocketline.wire.codes import LANGUAGES, SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.frame import FrameReader
+from support.golden import golden_frames
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -7,7 +7,6 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import golden_frames
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire import frame, header_json
 from rocketline.wire.command import Command
@@ -22,6 +21,7 @@ from rocketline.wire.headers import (
     send_header_v1,
     send_header_v2,
 )
+from support.golden import golden_frames
 
 HEADER_CLASSES = sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda cls: cls.__name__)
 ANY_TEXT = st.text(st.characters(), max_size=20)  # lone surrogates too: JSON can carry them

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from long_steps import outcome
 from rocketline.model.java_hash import java_string_hash
-from rocketline.store import key_hashes, key_index
-from rocketline.store.index_file import ENTRY, HEADER
-from rocketline.store.index_keys import keys_in, weigh_stored
-from rocketline.store.key_index import IndexRecord, KeyIndex
+from rocketline.store.index import key_hashes, key_index
+from rocketline.store.index.index_file import ENTRY, HEADER
+from rocketline.store.index.index_keys import keys_in, weigh_stored
+from rocketline.store.index.key_index import IndexRecord, KeyIndex
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.properties import encode_properties
+from support.long_steps import outcome
 
 FOLDER = Path("store/index")
 ANY_TEXT = st.text(st.characters(), max_size=300)  # lone surrogates too: peers send them

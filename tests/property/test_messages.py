@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import read_lines
 from rocketline.errors import ProtocolError
 from rocketline.model.ids import HostAddress, LogOffset, OffsetMessageId, QueueOffset
 from rocketline.model.message import Message, StoredMessage
@@ -35,6 +34,7 @@ from rocketline.wire.pop_handles import (
 from rocketline.wire.properties import decode_properties, encode_properties, format_properties, parse_properties
 from rocketline.wire.recall_handle import RecallHandle
 from rocketline.wire.unique_id import UniqueIdParts
+from support.golden import read_lines
 
 RECORDS = [
     bytes.fromhex(line["hex"])

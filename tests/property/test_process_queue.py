@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rocketline.client.process_queue import ProcessQueue
+from rocketline.client.consumer.process_queue import ProcessQueue
 
 OFFSETS = st.lists(st.integers(0, 30), max_size=6)
 

@@ -8,10 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_clients import BROADCASTING, client_on, consumer
-from broker_tables import Tables, tables
-from long_steps import outcome
-from pulls import Pulls
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.java_hash import tags_code
 from rocketline.model.subscription import SubscriptionData
@@ -21,6 +17,10 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.connection import Connection
+from support.brokers.connections import BROADCASTING, client_on, consumer
+from support.brokers.pulls import Pulls
+from support.brokers.tables import Tables, tables
+from support.long_steps import outcome
 
 ODD = st.sampled_from(
     ["", "-1", "-2", "+1", "07", "1_0", " 1", "٣", "x", "1" * 30, "2147483648", "9223372036854775807"]

@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import read_lines
 from rocketline.client.received_message import ReceivedMessage, decode_messages
 from rocketline.errors import ProtocolError
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
@@ -17,6 +16,7 @@ from rocketline.wire import message_codec
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.compression import compress
 from rocketline.wire.message_codec import encode_record
+from support.golden import read_lines
 
 RECORDS = [
     bytes.fromhex(line["hex"])

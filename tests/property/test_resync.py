@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketline.store.record_scan import is_blank, scan
-from rocketline.store.resync import next_record
+from rocketline.store.log.record_scan import is_blank, scan
+from rocketline.store.log.resync import next_record
 from rocketline.testing.fake_clock import FakeClock
-from stores import LOG_BYTES, fill, memory, open_store
+from support.stores.small import LOG_BYTES, fill, memory, open_store
 
 
 @given(

@@ -8,7 +8,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from name_servers import kept_reply
 from rocketline.errors import RemoteProtocolError
 from rocketline.nameserver.config import load_settings
 from rocketline.nameserver.kv_config import KvConfig
@@ -18,6 +17,7 @@ from rocketline.wire import frame
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command, response
 from rocketline.wire.connection import Connection
+from support.name_servers.running import kept_reply
 
 OPAQUES = st.one_of(
     st.integers(0, 99).map(str),

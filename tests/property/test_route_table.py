@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rocketline.model.route import BrokerData, QueueData
 from rocketline.model.topic_config import DataVersion, TopicConfig
-from rocketline.nameserver.registration import MinBrokerIdChange, Registration, Unregistration, offer
+from rocketline.nameserver.registration import BrokerRegistration, MinBrokerIdChange, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
-from steps import finished
+from support.long_steps import outcome
 
 CLUSTERS = st.sampled_from(["C", "D"])
 NAMES = st.sampled_from(["A", "B"])
@@ -22,9 +22,9 @@ TOPICS = st.sampled_from(["T1", "T2", "T3"])
 CONFIGS = st.builds(TopicConfig, TOPICS, st.integers(1, 2), st.integers(1, 2), st.integers(0, 7))
 
 
-def registration(topics: list[TopicConfig], broker_name: str, **fields: Any) -> Registration:
+def registration(topics: list[TopicConfig], broker_name: str, **fields: Any) -> BrokerRegistration:
     offers = {topic.topic_name: offer(broker_name, topic) for topic in topics}
-    return Registration(broker_name=broker_name, offers=offers, is_increment=len(offers) == 1, **fields)
+    return BrokerRegistration(broker_name=broker_name, offers=offers, is_increment=len(offers) == 1, **fields)
 
 
 REGISTRATIONS = st.builds(
@@ -53,7 +53,7 @@ class Brokers(RuleBasedStateMachine):
         return [table.route(topic) for topic in table.topics()], table.brokers(), table.clusters(), table.topics()
 
     @rule(broker=REGISTRATIONS, connection=CONNECTIONS, is_dropping=st.booleans())
-    def register(self, broker: Registration, connection: str, is_dropping: bool) -> None:
+    def register(self, broker: BrokerRegistration, connection: str, is_dropping: bool) -> None:
         before = self.table.version
         registered = self.table.register(broker, connection, self.now_ms, is_dropping_absent_topics=is_dropping)
         if registered is None:
@@ -109,7 +109,7 @@ class Brokers(RuleBasedStateMachine):
 
     @rule(name=NAMES, is_wiped=st.booleans())
     def change_perm(self, name: str, is_wiped: bool) -> None:
-        changed = finished(self.table.wipe_write_perm(name) if is_wiped else self.table.add_write_perm(name))
+        changed = outcome(self.table.wipe_write_perm(name) if is_wiped else self.table.add_write_perm(name))
         routes = [self.table.route(topic) for topic in self.table.topics()]
         assert changed == len([1 for route in routes if route for q in route.queue_datas if q.broker_name == name])
 

@@ -10,8 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_tables import Tables, tables
-from rocketline.broker import send_header
+from rocketline.broker.sends import hot_header
 from rocketline.model.message import Message
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
@@ -21,7 +20,8 @@ from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import ONEWAY_FLAG, Command
 from rocketline.wire.connection import Connection
 from rocketline.wire.message_codec import decode_records
-from sends import Sends, send_v2
+from support.brokers.sends import Sends, send_v2
+from support.brokers.tables import Tables, tables
 
 numbers = st.sampled_from(
     ["0", "1", "7", "-1", "", "00", "+1", "1.0", "2147483647", "2147483648", "x", "٣", " 1", "1_0"]
@@ -194,7 +194,7 @@ class _Channel:
 
 @given(st.binary() | sends().map(lambda request: frame.encode(request)[8:-1] if _is_text(request) else b""))
 def test_both_ways_to_read_a_header_agree(header: bytes) -> None:
-    assert _fields(send_header.read(header)) == _fields(send_header.read_plain(header))
+    assert _fields(hot_header.read(header)) == _fields(hot_header.read_plain(header))
 
 
 def _fields(header: Any) -> tuple[Any, ...] | None:

@@ -16,12 +16,12 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, CompressionType
-from rocketline.spark.columns import PulledRun
+from rocketline.spark.decoding.columns import PulledRun
 from rocketline.spark.schema import COLUMNS, arrow_schema
 from rocketline.wire.batch import encode_batch
 from rocketline.wire.compression import compress
 from rocketline.wire.message_codec import encode_record
-from spark_records import ORIGIN, decode_at_once, expected_rows, rows_of
+from support.spark.records import ORIGIN, decode_at_once, expected_rows, rows_of
 
 int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 hosts = st.builds(

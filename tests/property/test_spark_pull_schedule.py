@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketline.spark.pull_schedule import IN_FLIGHT_MAX, Piece, PullSchedule
+from rocketline.spark.pulling.schedule import IN_FLIGHT_MAX, Piece, PullSchedule
 
 starts, lengths = st.integers(0, 50), st.integers(0, 300)
 ranges = st.lists(st.builds(lambda start, length: (start, start + length), starts, lengths), max_size=4)

@@ -18,7 +18,7 @@ from rocketline.store.config import FlushDiskType
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import (
+from support.stores.small import (
     BATCHED,
     ROOT,
     append_batch,

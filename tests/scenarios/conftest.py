@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from client_clusters import cluster
+from support.clients.clusters import cluster
 
 __all__ = ["cluster"]

@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from client_clusters import ClientCluster
 from rocketline.aio import Admin
-from rocketline.client.producer import Producer
-from rocketline.client.push_consumer import PushConsumer
-from rocketline.client.receipts import SendReceipt
+from rocketline.client.aio.producer import Producer
+from rocketline.client.aio.push_consumer import PushConsumer
+from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import NoMessageError, ResponseError, TopicNotFoundError
 from rocketline.model.message import Message
 from rocketline.model.names import retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
-from rocketline.wire.bodies.running import ConsumeResult
+from rocketline.wire.bodies.running import CMResult
 from rocketline.wire.codes import ResponseCode
+from support.clients.clusters import ClientCluster
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 _FOUND_S = 20.0
@@ -272,7 +272,7 @@ async def test_consumer_that_runs_is_shown_with_its_queues_and_made_to_consume(
 
         message = await admin.messages.at(MessageQueue(topic, "broker-a", 0), 0)
         result = await admin.messages.consume_directly(group, client_id, topic, message.offset_message_id)
-        assert (result.consume_result, result.order) == (ConsumeResult.CR_SUCCESS, False)
+        assert (result.consume_result, result.order) == (CMResult.CR_SUCCESS, False)
 
 
 async def _has_lag(admin: Admin, group: str, lag: int) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker_questions import BrokerQuestions
-from client_clusters import DELAYS_S, ClientCluster, wait_until
 from rocketline.model.message import Message
+from support.brokers.questions import BrokerQuestions
+from support.clients.clusters import DELAYS_S, ClientCluster, wait_until
 
 
 def test_topics_of_two_masters_take_messages_and_keep_apart(cluster: ClientCluster) -> None:

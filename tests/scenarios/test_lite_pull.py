@@ -10,17 +10,17 @@ from typing import Any, Unpack
 
 import pytest
 
-from client_clusters import ClientCluster
-from rocketline.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
-from rocketline.client.lite_pull_options import LitePullKeywords
+from rocketline.client.aio.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from rocketline.client.lite_pull.options import LitePullKeywords
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.sync.lite_pull_consumer import LitePullConsumer
+from rocketline.client.sync.producer import Producer
+from rocketline.client.sync.pull_consumer import PullConsumer
 from rocketline.errors import InvalidOffsetError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere
-from rocketline.sync.lite_pull_consumer import LitePullConsumer
-from rocketline.sync.producer import Producer
-from rocketline.sync.pull_consumer import PullConsumer
+from support.clients.clusters import ClientCluster
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 PATIENCE_S = 30.0
@@ -107,7 +107,7 @@ def test_iteration_ends_when_another_thread_closes(cluster: ClientCluster) -> No
 
 
 def test_only_the_tags_that_are_wanted_come(cluster: ClientCluster) -> None:
-    """9.9 163: Aa and BB have the same hash, so brokers deliver both."""
+    """C163: Aa and BB have the same hash, so brokers deliver both."""
     topic, group = cluster.topic(queues=1), cluster.group()
     send(cluster, topic, [b"1"], tags="Aa")
     send(cluster, topic, [b"2"], tags="BB")
@@ -119,7 +119,7 @@ def test_only_the_tags_that_are_wanted_come(cluster: ClientCluster) -> None:
 
 
 def test_members_share_the_queues_of_a_topic(cluster: ClientCluster) -> None:
-    """9.13 213"""
+    """C213."""
     topic, group = cluster.topic(queues=4), cluster.group()
     with consuming(cluster, group, topic) as one, consuming(cluster, group, topic) as other:
         deadline_s = time.monotonic() + PATIENCE_S
@@ -132,7 +132,7 @@ def test_members_share_the_queues_of_a_topic(cluster: ClientCluster) -> None:
 
 
 def test_members_that_assign_the_same_queue_both_get_its_messages(cluster: ClientCluster) -> None:
-    """9.13 213: in one group and at one time; neither commits, so where the other is matters to none of them."""
+    """C213: in one group and at one time; neither commits, so where the other is matters to none of them."""
     topic, group = cluster.topic(queues=4), cluster.group()
     queue = min(_queues_of(cluster, topic))
     with _assigned(cluster, group, queue) as one, _assigned(cluster, group, queue) as other:
@@ -157,7 +157,7 @@ def _queues_of(cluster: ClientCluster, topic: str) -> set[MessageQueue]:
 
 
 def test_seek_goes_to_offsets_ends_and_times(cluster: ClientCluster) -> None:
-    """9.13 208, 209"""
+    """C208, C209."""
     topic, group = cluster.topic(queues=1), cluster.group()
     send(cluster, topic, numbered(20))
     with LitePullConsumer(cluster.name_server, group=group, consume_from=FIRST) as consumer:
@@ -182,7 +182,7 @@ def test_seek_goes_to_offsets_ends_and_times(cluster: ClientCluster) -> None:
 
 
 def test_paused_queue_comes_again_after_resume(cluster: ClientCluster) -> None:
-    """9.13 210"""
+    """C210."""
     topic, group = cluster.topic(queues=1), cluster.group()
     queues = _queues_of(cluster, topic)
     send(cluster, topic, numbered(5))
@@ -196,7 +196,7 @@ def test_paused_queue_comes_again_after_resume(cluster: ClientCluster) -> None:
 
 
 def test_automatic_commits_reach_the_broker(cluster: ClientCluster) -> None:
-    """9.13 206: everything but the last poll, while polling goes on."""
+    """C206: everything but the last poll, while polling goes on."""
     topic, group = cluster.topic(queues=1), cluster.group()
     send(cluster, topic, numbered(20))
     with consuming(cluster, group, topic, auto_commit_period_s=1.0, offset_persist_period_s=0.5) as consumer:

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from client_clusters import DELAYS_S, ClientCluster
-from producers import FLAVOURS, MakeProducer, error_of, maker
 from rocketline import PullConsumer
-from rocketline.client.queue_choice import by_hash
+from rocketline.client.producer.queue_choice import by_hash
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import RouteError, TopicNotExistError
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.model.sys_flags import CompressionType
+from support.clients.clusters import DELAYS_S, ClientCluster
+from support.clients.producers import FLAVOURS, MakeProducer, error_of, maker
 
 SLOW_MACHINE_S = 30.0
 LATE_MS_MAX = 5000
@@ -66,7 +66,7 @@ async def test_what_is_sent_can_be_read(cluster: ClientCluster, make: MakeProduc
 async def test_compressed_bodies_are_read_as_they_were(
     cluster: ClientCluster, make: MakeProducer, kind: CompressionType
 ) -> None:
-    """9.4 86."""
+    """C86."""
     topic = cluster.topic(queues=1)
     body = b"a body that repeats itself " * 1000
     async with make(cluster.name_server, compression=kind, send_timeout_s=SLOW_MACHINE_S) as producer:
@@ -76,7 +76,7 @@ async def test_compressed_bodies_are_read_as_they_were(
 
 
 async def test_batch_arrives_in_order(cluster: ClientCluster, make: MakeProducer) -> None:
-    """9.5 99, on a real broker."""
+    """C99, on a real broker."""
     topic = cluster.topic(queues=2)
     async with make(cluster.name_server, send_timeout_s=SLOW_MACHINE_S) as producer:
         receipt = await producer.send([Message(topic, b"%d" % number, tags="t") for number in range(20)])
@@ -87,7 +87,7 @@ async def test_batch_arrives_in_order(cluster: ClientCluster, make: MakeProducer
 
 
 async def test_new_topic_is_made_by_its_first_message(cluster: ClientCluster, make: MakeProducer) -> None:
-    """9.2 35, on a real broker."""
+    """C35, on a real broker."""
     topic = f"new-{cluster.group()}"
     async with make(cluster.name_server, send_timeout_s=SLOW_MACHINE_S) as producer:
         receipt = await producer.send(Message(topic, b"first"))
@@ -97,7 +97,7 @@ async def test_new_topic_is_made_by_its_first_message(cluster: ClientCluster, ma
 
 
 async def test_delayed_message_comes_later(cluster: ClientCluster, make: MakeProducer) -> None:
-    """9.6 119: level 5, which these servers make 3 s of."""
+    """C119: level 5, which these servers make 3 s of."""
     topic = cluster.topic(queues=1)
     async with make(cluster.name_server, send_timeout_s=SLOW_MACHINE_S) as producer:
         (queue,) = await producer.queues(topic)

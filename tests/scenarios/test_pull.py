@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from client_clusters import ClientCluster, wait_until
-from rocketline.admin.blocking import Admin
-from rocketline.client.pull_consumer import PullConsumer as AsyncPullConsumer
-from rocketline.client.pulling import PullStatus
-from rocketline.client.receipts import SendReceipt
+from rocketline.admin.sync import Admin
+from rocketline.client.aio.pull_consumer import PullConsumer as AsyncPullConsumer
+from rocketline.client.consumer.pulls import PullStatus
+from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.received_message import decode_messages
+from rocketline.client.sync.producer import Producer
+from rocketline.client.sync.pull_consumer import PullConsumer
 from rocketline.model.message import Message
-from rocketline.sync.producer import Producer
-from rocketline.sync.pull_consumer import PullConsumer
 from rocketline.testing import setting_up
+from support.clients.clusters import ClientCluster, wait_until
 
 COUNT = 100
 
@@ -76,7 +76,7 @@ def test_wait_at_the_end_of_a_queue_is_over_in_time(cluster: ClientCluster) -> N
 
 
 def test_inner_batches_are_unwrapped_with_consecutive_offsets(cluster: ClientCluster) -> None:
-    """9.9 168: the broker keeps each batch as one record."""
+    """C168: the broker keeps each batch as one record."""
     topic, group = f"{cluster.topic()}-batches", cluster.group()
     setting_up.create_topic(cluster.name_server, cluster.brokers[:1], topic, queues=1, attributes="+queue.type=BatchCQ")
     with Producer(cluster.name_server, group="senders", send_timeout_s=30) as producer:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from client_clusters import ClientCluster
 from rocketline import (
     ConsumeContext,
     ConsumeFromWhere,
@@ -28,6 +27,7 @@ from rocketline import (
     ReceivedMessage,
 )
 from rocketline.errors import RocketlineError
+from support.clients.clusters import ClientCluster
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 _SOON_S = 30.0
@@ -92,7 +92,7 @@ def test_every_message_is_consumed_once(cluster: ClientCluster) -> None:
 
 
 def test_a_restarted_consumer_goes_on_where_it_was(cluster: ClientCluster) -> None:
-    """9.9 167: nothing below the saved offset comes again, nothing above is skipped."""
+    """C167: nothing below the saved offset comes again, nothing above is skipped."""
     topic, group = cluster.topic(), cluster.group()
     seen = [Seen(), Seen()]
     for part, first in zip(seen, (0, 100), strict=True):
@@ -104,7 +104,7 @@ def test_a_restarted_consumer_goes_on_where_it_was(cluster: ClientCluster) -> No
 
 
 def test_what_failed_comes_again_with_its_own_topic(cluster: ClientCluster) -> None:
-    """9.10 176: the handler sees the original topic and the number of failures."""
+    """C176: the handler sees the original topic and the number of failures."""
     topic, group, seen = cluster.topic(), cluster.group(), Seen(lambda message: message.reconsume_times < 2)
     with PushConsumer(cluster.name_server, group=group, consume_from=FIRST) as consumer:
         consumer.subscribe(topic, "*", seen)
@@ -119,7 +119,7 @@ def test_what_failed_comes_again_with_its_own_topic(cluster: ClientCluster) -> N
 
 
 def test_what_failed_too_often_is_a_dead_letter(cluster: ClientCluster) -> None:
-    """9.10 177, with a maximum of 2: three deliveries, and no further one."""
+    """C177, with a maximum of 2: three deliveries, and no further one."""
     topic, group, seen = cluster.topic(), cluster.group(), Seen(lambda message: True)
     with PushConsumer(cluster.name_server, group=group, consume_from=FIRST, reconsume_times_max=2) as consumer:
         consumer.subscribe(topic, "*", seen)
@@ -129,7 +129,7 @@ def test_what_failed_too_often_is_a_dead_letter(cluster: ClientCluster) -> None:
 
 
 def test_a_handler_says_when_a_message_comes_again_or_that_it_never_should(cluster: ClientCluster) -> None:
-    """9.10 174: level -1 is the dead letters; level 5 is three seconds here."""
+    """C174: level -1 is the dead letters; level 5 is three seconds here."""
     topic, group = cluster.topic(), cluster.group()
     at_s: defaultdict[bytes, list[float]] = defaultdict(list)
 
@@ -150,7 +150,7 @@ def test_a_handler_says_when_a_message_comes_again_or_that_it_never_should(clust
 
 
 def test_in_order_each_queue_is_consumed_one_by_one(cluster: ClientCluster) -> None:
-    """9.11 184"""
+    """C184."""
     topic, group = cluster.topic(queues=2), cluster.group()
     seen: defaultdict[int, list[int]] = defaultdict(list)
     failed: set[int] = set()
@@ -173,7 +173,7 @@ def test_in_order_each_queue_is_consumed_one_by_one(cluster: ClientCluster) -> N
 
 
 def test_in_order_a_message_that_always_fails_makes_way_after_a_while(cluster: ClientCluster) -> None:
-    """9.11 187: after 4 deliveries with a maximum of 3 it is a dead letter, and the next one comes."""
+    """C187: after 4 deliveries with a maximum of 3 it is a dead letter, and the next one comes."""
     topic, group, seen = cluster.topic(queues=1), cluster.group(), Seen(lambda message: message.body == b"bad")
     send(cluster, topic, [b"bad", b"good"])
     with PushConsumer(
@@ -188,7 +188,7 @@ def test_in_order_a_message_that_always_fails_makes_way_after_a_while(cluster: C
 def test_each_broadcasting_consumer_gets_everything_and_goes_on_where_it_was(
     cluster: ClientCluster, tmp_path: Path
 ) -> None:
-    """9.12 192, 194: offsets are in `<folder>/<client id>/<group>/offsets.json`, or else in its `.bak`."""
+    """C192, C194: offsets are in `<folder>/<client id>/<group>/offsets.json`, or else in its `.bak`."""
     topic, group = cluster.topic(), cluster.group()
 
     def consume(name: str, bodies: list[bytes]) -> None:
@@ -219,7 +219,7 @@ def test_each_broadcasting_consumer_gets_everything_and_goes_on_where_it_was(
 
 
 def test_a_handler_may_send_and_close(cluster: ClientCluster) -> None:
-    """9.14 230: no deadlock; the rest of the program goes on when the consumer is closed."""
+    """C230: no deadlock; the rest of the program goes on when the consumer is closed."""
     topic, echo, group, seen = cluster.topic(), cluster.topic(), cluster.group(), Seen()
     send(cluster, topic, [b"x"])
     with (

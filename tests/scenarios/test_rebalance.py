@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from broker_questions import BrokerQuestions
-from client_clusters import ClientCluster
-from rocketline.client.push_consumer import PushConsumer
+from rocketline.client.aio.push_consumer import PushConsumer
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere
 from rocketline.testing.clients import Watcher, own_client
+from support.brokers.questions import BrokerQuestions
+from support.clients.clusters import ClientCluster
 
 QUEUES: Final = 8
 NOTICED_S: Final = 8.0
@@ -82,7 +82,7 @@ class Group:
 
 
 async def test_members_that_join_share_all_queues_within_seconds(cluster: ClientCluster) -> None:
-    """9.8 137"""
+    """C137."""
     group = Group(cluster)
     async with group.member():
         await group.shared_as(8)
@@ -93,7 +93,7 @@ async def test_members_that_join_share_all_queues_within_seconds(cluster: Client
 
 
 async def test_queues_of_a_member_that_leaves_are_taken_over_where_it_ended(cluster: ClientCluster) -> None:
-    """9.8 138: nothing is delivered twice, and nothing is left out."""
+    """C138: nothing is delivered twice, and nothing is left out."""
     group = Group(cluster)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(group.member())
@@ -108,7 +108,7 @@ async def test_queues_of_a_member_that_leaves_are_taken_over_where_it_ended(clus
 
 
 async def test_queues_of_a_member_that_is_killed_are_taken_over(cluster: ClientCluster, tmp_path: Path) -> None:
-    """9.8 139: its broker notices at once that the connection is gone."""
+    """C139: its broker notices at once that the connection is gone."""
     group = Group(cluster)
     async with group.member():
         await group.shared_as(8)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from rocketline.admin.client import Admin
+from rocketline.admin.aio import Admin
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import (
     BrokerNotFoundError,
@@ -34,7 +34,7 @@ from rocketline.wire.bodies.groups import SubscriptionGroupTable
 from rocketline.wire.bodies.lists import KVTable
 from rocketline.wire.bodies.offsets import ResetOffsetBody
 from rocketline.wire.bodies.routes import ClusterInfo
-from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumeResult
+from rocketline.wire.bodies.running import CMResult, ConsumeMessageDirectlyResult
 from rocketline.wire.bodies.stats import (
     ConsumeStats,
     ConsumeTimeSpans,
@@ -92,7 +92,7 @@ def stored(peer: ScriptedPeer, topic: str = "orders", **properties: str) -> byte
 
 
 async def test_create_topic_when_one_master_fails_five_times_succeeds_on_the_other(scene: Scene) -> None:
-    """9.13 216: five tries on the broker that fails, and the call succeeds."""
+    """C216: five tries on the broker that fails, and the call succeeds."""
     scene.a.on(RequestCode.UPDATE_AND_CREATE_TOPIC).reply(code=1, remark="disk on fire")
     scene.b.on(RequestCode.UPDATE_AND_CREATE_TOPIC).reply()
 
@@ -142,7 +142,7 @@ def told_of(broker: str) -> Callable[[Received], Command]:
 
 
 async def test_create_topic_when_all_masters_fail_raises(scene: Scene) -> None:
-    """9.13 216: both fail, the call raises."""
+    """C216: both fail, the call raises."""
     for peer in (scene.a, scene.b):
         peer.on(RequestCode.UPDATE_AND_CREATE_TOPIC).reply(code=1, remark="no")
 
@@ -184,7 +184,7 @@ async def test_unknown_broker_is_told_with_those_that_there_are(scene: Scene) ->
 
 
 async def test_question_about_a_queue_goes_to_its_master_after_exactly_one_route_query(scene: Scene) -> None:
-    """9.13 217: requests 30, 31, 29, 32 go to the queue's master, and an unknown broker costs one route query."""
+    """C217: requests 30, 31, 29, 32 go to the queue's master, and an unknown broker costs one route query."""
     earliest = GetEarliestMsgStoretimeResponseHeader(timestamp=-1)
     scene.b.on(RequestCode.GET_EARLIEST_MSG_STORETIME).reply(earliest)
     scene.b.broker.put("orders", b"1", b"2", queue_id=1)
@@ -204,7 +204,7 @@ async def test_question_about_a_queue_goes_to_its_master_after_exactly_one_route
 
 
 async def test_question_about_a_broker_that_no_route_names_costs_one_query_and_raises(scene: Scene) -> None:
-    """9.13 217: one route query, then an error that names the broker."""
+    """C217: one route query, then an error that names the broker."""
     with pytest.raises(BrokerNotFoundError, match=r"'c'.*route of topic orders"):
         await scene.admin.offsets.max(MessageQueue("orders", "c", 0))
     assert len(scene.name_server.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 1
@@ -316,7 +316,7 @@ async def test_status_of_a_broker_that_does_not_answer_says_why(scene: Scene) ->
 
 
 async def test_message_by_offset_id_is_asked_of_the_address_in_the_id(scene: Scene) -> None:
-    """9.13 218: the request goes to the address encoded in the id."""
+    """C218: the request goes to the address encoded in the id."""
     scene.b.on(RequestCode.VIEW_MESSAGE_BY_ID).reply(body=stored(scene.b))
     offset_id = str(OffsetMessageId(HostAddress.parse(scene.b.address), LogOffset(4200)))
 
@@ -335,7 +335,7 @@ async def test_message_by_an_id_that_no_broker_gives_is_no_message(scene: Scene)
 
 
 async def test_messages_by_key_leave_out_those_whose_key_only_has_the_same_hash(scene: Scene) -> None:
-    """9.13 219: messages with other keys are filtered out."""
+    """C219: messages with other keys are filtered out."""
     scene.a.on(RequestCode.QUERY_MESSAGE).reply(FOUND, stored(scene.a, KEYS="41 42") + stored(scene.a, KEYS="BB"))
     scene.b.on(RequestCode.QUERY_MESSAGE).reply(code=ResponseCode.QUERY_NOT_FOUND)
 
@@ -350,7 +350,7 @@ async def test_messages_by_key_leave_out_those_whose_key_only_has_the_same_hash(
 
 
 async def test_messages_by_key_without_a_match_raise_code_208(scene: Scene) -> None:
-    """9.13 219: with no match it raises code 208."""
+    """C219: with no match it raises code 208."""
     scene.a.on(RequestCode.QUERY_MESSAGE).reply(FOUND, stored(scene.a, KEYS="other"))
     scene.b.on(RequestCode.QUERY_MESSAGE).reply(code=ResponseCode.QUERY_NOT_FOUND)
     with pytest.raises(NoMessageError) as raised:
@@ -359,7 +359,7 @@ async def test_messages_by_key_without_a_match_raise_code_208(scene: Scene) -> N
 
 
 async def test_message_by_unique_key_is_asked_of_every_broker_and_found_though_one_fails(scene: Scene) -> None:
-    """9.13 220: `_UNIQUE_KEY_QUERY`=true to every broker; the match is returned even if one broker fails."""
+    """C220: `_UNIQUE_KEY_QUERY`=true to every broker; the match is returned even if one broker fails."""
     scene.a.on(RequestCode.QUERY_MESSAGE).reply(code=1)
     other = stored(scene.b, UNIQ_KEY="7F00000100002A9F18B4AAC200000002")
     scene.b.on(RequestCode.QUERY_MESSAGE).reply(FOUND, other + stored(scene.b, UNIQ_KEY=UNIQUE_ID))
@@ -384,7 +384,7 @@ async def test_query_that_no_broker_answers_raises_why(scene: Scene) -> None:
 async def test_consume_directly_goes_to_the_broker_that_has_the_message(scene: Scene) -> None:
     scene.a.on(RequestCode.QUERY_MESSAGE).reply(code=ResponseCode.QUERY_NOT_FOUND)
     scene.b.on(RequestCode.QUERY_MESSAGE).reply(FOUND, stored(scene.b, UNIQ_KEY=UNIQUE_ID))
-    result = ConsumeMessageDirectlyResult(consume_result=ConsumeResult.CR_LATER, spent_time_mills=3)
+    result = ConsumeMessageDirectlyResult(consume_result=CMResult.CR_LATER, spent_time_mills=3)
     scene.b.on(RequestCode.CONSUME_MESSAGE_DIRECTLY).reply(body=result)
 
     assert await scene.admin.messages.consume_directly("billing", "client", "orders", UNIQUE_ID) == result

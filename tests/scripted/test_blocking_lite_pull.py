@@ -11,17 +11,17 @@ from typing import Unpack
 
 import pytest
 
-from client_members import in_background, until
-from consuming import offsets_of
-from rocketline.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
-from rocketline.client.lite_pull_options import LitePullKeywords
+from rocketline.client.aio.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from rocketline.client.lite_pull.options import LitePullKeywords
+from rocketline.client.sync.lite_pull_consumer import LitePullConsumer
+from rocketline.client.sync.runtime import ClientRuntime
 from rocketline.errors import ClientError, ClosedError, ConnectError, ForkedError, NotStartedError, WrongLoopError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere
-from rocketline.sync.lite_pull_consumer import LitePullConsumer
-from rocketline.sync.runtime import ClientRuntime
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
+from support.clients.consuming import offsets_of
+from support.clients.members import in_background, until
 
 Q0 = MessageQueue("T", "broker-a", 0)
 Q1 = MessageQueue("T", "broker-a", 1)

@@ -113,7 +113,7 @@ def accept(message: ReceivedMessage) -> None:
 async def test_blocking_client_that_is_started_twice_says_so_and_works_on_until_it_is_closed(
     peer: ScriptedPeer,
 ) -> None:
-    """9.1 9 and 10."""
+    """C9 and C10."""
 
     def use() -> None:
         consumer = PushConsumer(peer.address, group="C")

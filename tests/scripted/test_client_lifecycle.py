@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from client_members import settled, until
 from rocketline import Message as BlockingMessage
 from rocketline import Producer as BlockingProducer
 from rocketline.aio import ClientRuntime, Message, Producer, PushConsumer
@@ -28,7 +27,8 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.testing.server_process import free_port
 from rocketline.wire.codes import RequestCode
-from running_threads import running_threads
+from support.clients.members import settled, until
+from support.running_threads import running_threads
 
 HEART_BEAT, UNREGISTER = RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT
 ROUTE, SEND = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2
@@ -45,7 +45,7 @@ async def take(message: object) -> None:
 async def test_two_producers_on_one_runtime_share_connection_and_heartbeat(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.1 6: with the same runtime, which is what the same instance name is here."""
+    """C6: with the same runtime, which is what the same instance name is here."""
     async with (
         shared(peer, clock) as runtime,
         Producer(group="P1", runtime=runtime) as first,
@@ -64,7 +64,7 @@ async def test_two_producers_on_one_runtime_share_connection_and_heartbeat(
 async def test_second_producer_of_a_group_fails_to_start_and_the_first_works_on(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.1 7."""
+    """C7."""
     async with shared(peer, clock) as runtime, Producer(group="P", runtime=runtime) as first:
         second = Producer(group="P", runtime=runtime)
         with pytest.raises(GroupInUseError):
@@ -75,21 +75,21 @@ async def test_second_producer_of_a_group_fails_to_start_and_the_first_works_on(
 
 @pytest.mark.parametrize("group", ["DEFAULT_PRODUCER", "", "a b", "x" * 256])
 async def test_group_that_no_server_takes_is_refused_before_any_connection(peer: ScriptedPeer, group: str) -> None:
-    """9.1 8: already when the client is made."""
+    """C8: already when the client is made."""
     with pytest.raises(InvalidNameError):
         await Producer(peer.address, group=group).start()
     assert not peer.connections_opened
 
 
 async def test_reserved_consumer_group_is_refused_before_any_connection(peer: ScriptedPeer) -> None:
-    """9.1 8."""
+    """C8."""
     with pytest.raises(InvalidNameError, match="DEFAULT_CONSUMER"):
         await PushConsumer(peer.address, group="DEFAULT_CONSUMER").start()
     assert not peer.connections_opened
 
 
 async def test_starting_twice_is_an_error_and_closing_twice_is_none(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 9 and 10: of producers and push consumers."""
+    """C9 and C10: of producers and push consumers."""
     consumer = PushConsumer(peer.address, group="C", clock=clock)
     consumer.subscribe("T", "*", take)
     for client in (Producer(peer.address, group="P", clock=clock), consumer):
@@ -105,7 +105,7 @@ async def test_starting_twice_is_an_error_and_closing_twice_is_none(peer: Script
 async def test_closing_producer_unregisters_everywhere_before_its_connections_close(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.1 11: master and slave; then the inner producer, as Java does."""
+    """C11: master and slave; then the inner producer, as Java does."""
     async with ScriptedPeer(clock=clock) as slave:
         peer.route("T", {"broker-a": {0: peer, 1: slave}})
         producer = Producer(peer.address, group="P", clock=clock)
@@ -119,7 +119,7 @@ async def test_closing_producer_unregisters_everywhere_before_its_connections_cl
 
 
 async def test_one_of_two_that_share_closes_and_the_other_works_on(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 12: without the application holding the runtime: the last one closes it."""
+    """C12: without the application holding the runtime: the last one closes it."""
     runtime = shared(peer, clock)
     first, second = Producer(group="P1", runtime=runtime), Producer(group="P2", runtime=runtime)
     await first.start()
@@ -135,7 +135,7 @@ async def test_one_of_two_that_share_closes_and_the_other_works_on(peer: Scripte
 
 
 async def test_last_close_leaves_no_connection_task_or_thread(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 13: of a producer and a consumer."""
+    """C13: of a producer and a consumer."""
     tasks, threads = asyncio.all_tasks(), running_threads()
     consumer = PushConsumer(peer.address, group="C", clock=clock)
     consumer.subscribe("T", "*", take)
@@ -149,7 +149,7 @@ async def test_last_close_leaves_no_connection_task_or_thread(peer: ScriptedPeer
 
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_last_close_ends_the_threads_of_handlers(peer: ScriptedPeer, clock: FakeClock, orderly: bool) -> None:
-    """9.1 13: each of four messages has a thread of its own when the consumer closes, and none is left after it."""
+    """C13: each of four messages has a thread of its own when the consumer closes, and none is left after it."""
     before = running_threads()
     in_handlers: set[threading.Thread] = set()
     together = threading.Barrier(4)
@@ -176,7 +176,7 @@ async def test_last_close_ends_the_threads_of_handlers(peer: ScriptedPeer, clock
 
 
 async def test_closed_producer_sends_nothing(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 14: it raises, and the network is quiet."""
+    """C14: it raises, and the network is quiet."""
     producer = Producer(peer.address, group="P", clock=clock)
     await producer.start()
     await producer.close()
@@ -191,14 +191,14 @@ def nowhere() -> str:
 
 
 async def test_producer_starts_with_all_name_servers_down_and_a_send_fails_soon() -> None:
-    """9.1 23 and 24: within 3 s and the time to connect."""
+    """C23 and C24: within 3 s and the time to connect."""
     async with Producer(f"{nowhere()};{nowhere()}", group="P") as producer, asyncio.timeout(6):
         with pytest.raises((TransportError, TopicNotFoundError)):
             await producer.send(Message("T", b"x"))
 
 
 async def test_blocking_producer_starts_with_all_name_servers_down_and_a_send_fails_soon() -> None:
-    """9.1 23 and 24, blocking."""
+    """C23 and C24, blocking."""
 
     def use() -> None:
         with BlockingProducer(nowhere(), group="P") as producer, pytest.raises((TransportError, TopicNotFoundError)):
@@ -209,7 +209,7 @@ async def test_blocking_producer_starts_with_all_name_servers_down_and_a_send_fa
 
 
 async def test_push_consumer_does_not_start_with_all_name_servers_down(clock: FakeClock) -> None:
-    """9.1 25: and leaves nothing running."""
+    """C25: and leaves nothing running."""
     before = asyncio.all_tasks()
     consumer = PushConsumer(nowhere(), group="C", clock=clock)
     consumer.subscribe("T", "*", take)
@@ -221,7 +221,7 @@ async def test_push_consumer_does_not_start_with_all_name_servers_down(clock: Fa
 
 
 async def test_topic_that_was_sent_to_is_polled_though_it_has_no_route(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.2 27 and 36: code 10005; and the topic is asked for again with the next poll."""
+    """C27 and C36: code 10005; and the topic is asked for again with the next poll."""
     async with Producer(peer.address, group="P", clock=clock) as producer:
         with pytest.raises(TopicNotFoundError, match="rocketline topic create new") as caught:
             await producer.send(Message("new", b"x"))
@@ -233,7 +233,7 @@ async def test_topic_that_was_sent_to_is_polled_though_it_has_no_route(peer: Scr
 
 
 async def test_send_without_any_name_server_says_so(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """9.2 37: code 10004."""
+    """C37: code 10004."""
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     async with Producer(group="P", clock=clock) as producer:
         with pytest.raises(NoNameServerError, match="set NAMESRV_ADDR") as caught:
@@ -242,7 +242,7 @@ async def test_send_without_any_name_server_says_so(clock: FakeClock, monkeypatc
 
 
 async def test_messages_follow_a_route_that_changes(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.2 28, 29 and 38: a new broker, one that may no longer be written to, one at a new address: after a poll."""
+    """C28, C29 and C38: a new broker, one that may no longer be written to, one at a new address: after a poll."""
     async with (
         ScriptedPeer(clock=clock, broker_name="broker-b") as other,
         ScriptedPeer(clock=clock, broker_name="broker-b") as moved,
@@ -274,7 +274,7 @@ async def test_messages_follow_a_route_that_changes(peer: ScriptedPeer, clock: F
 
 
 async def test_broker_without_a_master_is_never_sent_to(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.2 30: of two brokers the one with a master gets every message."""
+    """C30: of two brokers the one with a master gets every message."""
     async with ScriptedPeer(clock=clock) as slave, ScriptedPeer(clock=clock, broker_name="broker-b") as master:
         peer.route("T", {"broker-a": {1: slave}, "broker-b": master})
         async with Producer(peer.address, group="P", clock=clock) as producer:
@@ -285,7 +285,7 @@ async def test_broker_without_a_master_is_never_sent_to(peer: ScriptedPeer, cloc
 
 
 async def test_consumer_is_known_at_every_broker_when_its_start_returns(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 40 and 49: within 1 s at master and slave; tag subscriptions are not checked beforehand."""
+    """C40 and C49: within 1 s at master and slave; tag subscriptions are not checked beforehand."""
     async with ScriptedPeer(clock=clock) as slave:
         peer.route("T", {"broker-a": {0: peer, 1: slave}})
         consumer = PushConsumer(peer.address, group="C", clock=clock)
@@ -298,7 +298,7 @@ async def test_consumer_is_known_at_every_broker_when_its_start_returns(peer: Sc
 
 
 async def test_notification_leads_to_a_question_for_the_members(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 50: GET_CONSUMER_LIST_BY_GROUP within 1.5 s."""
+    """C50: GET_CONSUMER_LIST_BY_GROUP within 1.5 s."""
     consumer = PushConsumer(peer.address, group="C", clock=clock)
     consumer.subscribe("T", "*", take)
     async with consumer:
@@ -313,7 +313,7 @@ async def test_notification_leads_to_a_question_for_the_members(peer: ScriptedPe
 
 
 async def test_topic_that_cannot_be_rebalanced_does_not_keep_the_others(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 229: a hundred topics, and the broker of one of them is down."""
+    """C229: a hundred topics, and the broker of one of them is down."""
     topics = [f"T{number}" for number in range(100)]
     for topic in topics[1:]:
         peer.route(topic, queues=1)

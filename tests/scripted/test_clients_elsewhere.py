@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from rocketline.aio import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
+from rocketline.client.sync import lite_pull_consumer, producer, pull_consumer, push_consumer
 from rocketline.errors import ForkedError, WrongLoopError
 from rocketline.model.queue import MessageQueue
-from rocketline.sync import lite_pull_consumer, producer, pull_consumer, push_consumer
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
 

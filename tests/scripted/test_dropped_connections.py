@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from rocketline.client.connections import Connections, Preparation
 from rocketline.client.options import ClientOptions
+from rocketline.client.runtime.connections import Connections, RequestDecorator
 from rocketline.clock import SystemClock
 from rocketline.errors import ConnectionLostError
 from rocketline.testing.scripted_peer import ScriptedPeer
@@ -19,7 +19,7 @@ async def test_requests_that_wait_for_a_dropped_connection_may_be_tried_again() 
     options = ClientOptions(name_servers=("127.0.0.1:1",))
     connections = Connections(
         options,
-        Preparation(options),
+        RequestDecorator(options),
         SystemClock(),
         tls=None,
         dispatch=lambda channel, request: response(0),

@@ -9,13 +9,11 @@ from typing import Unpack
 
 import pytest
 
-from client_members import passes, settled, until
-from consuming import offsets_of
-from rocketline.client.consume_hooks import ConsumeHookContext
-from rocketline.client.lite_pull_consumer import LitePullConsumer
-from rocketline.client.lite_pull_options import LitePullKeywords
+from rocketline.client.aio.lite_pull_consumer import LitePullConsumer
+from rocketline.client.consumer.hooks import ConsumeHookContext
+from rocketline.client.lite_pull.options import LitePullKeywords
 from rocketline.client.received_message import ReceivedMessage
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.errors import (
     ClientError,
     ClosedError,
@@ -37,6 +35,8 @@ from rocketline.wire.bodies.running import ConsumerRunningInfo
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader, PullMessageResponseHeader
+from support.clients.consuming import offsets_of
+from support.clients.members import passes, settled, until
 
 PULL = RequestCode.LITE_PULL_MESSAGE
 UPDATE = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -97,7 +97,7 @@ def kept(peer: ScriptedPeer, queue_id: int = 0) -> int | None:
 
 
 async def test_lite_pull_consumer_is_a_stream(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 4, 9.13 215"""
+    """C4, C215."""
     async with subscribed(peer, clock) as consumer:
         assert consumer.client_id.endswith("@STREAM")
         assert all(received.ext["ReqT"] == "0" for received in peer.received)
@@ -118,7 +118,7 @@ async def test_lite_pull_consumer_is_a_stream(peer: ScriptedPeer, clock: FakeClo
 
 
 async def test_poll_needs_a_consumer_that_runs_and_a_time_that_can_be(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 202"""
+    """C202."""
     consumer = LitePullConsumer(peer.address, group="g", clock=clock)
     with pytest.raises(NotStartedError):
         await consumer.poll(0)
@@ -132,7 +132,7 @@ async def test_poll_needs_a_consumer_that_runs_and_a_time_that_can_be(peer: Scri
 
 
 async def test_consumer_starts_once_and_closes_once(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 9 and 10 for lite pull."""
+    """C9 and C10 for lite pull."""
     consumer = LitePullConsumer(peer.address, group="g", clock=clock)
     await consumer.close()
     with pytest.raises(ClosedError):
@@ -167,7 +167,7 @@ async def test_start_fails_and_leaves_nothing_when_no_name_server_answers(clock:
 
 
 async def test_subscribe_and_assign_exclude_each_other(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 203"""
+    """C203."""
     consumer = LitePullConsumer(peer.address, group="g", clock=clock)
     consumer.subscribe("T")
     with pytest.raises(ClientError, match="by subscribe"):
@@ -179,7 +179,7 @@ async def test_subscribe_and_assign_exclude_each_other(peer: ScriptedPeer, clock
 
 
 async def test_names_have_their_namespace_on_the_wire_alone(clock: FakeClock) -> None:
-    """9.14 225"""
+    """C225."""
     async with ScriptedPeer(clock=clock) as peer:
         peer.route("N%T", queues=1)
         peer.broker.put("N%T", b"x")
@@ -206,7 +206,7 @@ async def test_names_have_their_namespace_on_the_wire_alone(clock: FakeClock) ->
 
 
 async def test_poll_without_messages_waits_its_time(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 204"""
+    """C204."""
     async with assigned(peer, clock) as consumer:
         await waiting_pulls(peer)
         polling = asyncio.ensure_future(consumer.poll(0.5))  # noqa: TID251
@@ -220,7 +220,7 @@ async def test_poll_without_messages_waits_its_time(peer: ScriptedPeer, clock: F
 
 
 async def test_poll_returns_what_one_pull_brought(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 205"""
+    """C205."""
     peer.broker.put("T", *(b"%d" % number for number in range(25)))
     peer.broker.put("T", b"other", queue_id=1)
     async with assigned(peer, clock, Q0, Q1) as consumer:
@@ -294,7 +294,7 @@ async def test_hooks_see_what_poll_returns(peer: ScriptedPeer, clock: FakeClock)
 
 
 async def test_automatic_commit_covers_earlier_polls_and_not_the_last(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 206"""
+    """C206."""
     peer.broker.put("T", *(b"%d" % number for number in range(30)))
     async with assigned(peer, clock) as consumer:
         await waiting_pulls(peer)
@@ -310,7 +310,7 @@ async def test_automatic_commit_covers_earlier_polls_and_not_the_last(peer: Scri
 
 
 async def test_without_automatic_commits_nothing_is_kept_until_told(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 207"""
+    """C207."""
     peer.broker.put("T", *(b"%d" % number for number in range(10)))
     async with assigned(peer, clock, auto_commit=False) as consumer:
         await consumer.poll(5)
@@ -347,7 +347,7 @@ async def test_close_keeps_what_was_committed_and_leaves_the_group(peer: Scripte
 async def test_committed_is_minus_one_without_a_value_and_raises_when_nobody_knows(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.13 212"""
+    """C212."""
     async with assigned(peer, clock) as consumer:
         await waiting_pulls(peer)
         assert await consumer.committed(Q0) == -1
@@ -360,7 +360,7 @@ async def test_committed_is_minus_one_without_a_value_and_raises_when_nobody_kno
 
 
 async def test_seek_forgets_what_was_pulled_and_begins_at_the_offset(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 208"""
+    """C208."""
     peer.broker.put("T", *(b"%d" % number for number in range(30)))
     async with assigned(peer, clock) as consumer:
         await waiting_pulls(peer)
@@ -389,7 +389,7 @@ async def test_seek_replaces_a_pull_that_waits(peer: ScriptedPeer, clock: FakeCl
 
 
 async def test_seek_to_end_begin_and_time(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 209"""
+    """C209."""
     peer.broker.min_offsets["T", 0] = 3
     peer.broker.put("T", b"a", b"b", b"c")
     async with assigned(peer, clock) as consumer:
@@ -411,13 +411,13 @@ async def test_seek_to_end_begin_and_time(peer: ScriptedPeer, clock: FakeClock) 
 
 
 async def test_paused_queue_is_not_pulled_and_resumes_where_it_stopped(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 210"""
+    """C210."""
     peer.broker.put("T", b"a")
     async with assigned(peer, clock) as consumer:
         await waiting_pulls(peer)
         consumer.pause([Q0])
         peer.broker.put("T", b"b")  # what was asked for before still comes
-        await until(lambda: consumer._core.queues.caches()[Q0].message_count == 2)
+        await until(lambda: consumer.core.queues.caches()[Q0].message_count == 2)
         peer.broker.put("T", b"c")
         for _ in range(3):
             clock.advance(1.0)
@@ -430,18 +430,18 @@ async def test_paused_queue_is_not_pulled_and_resumes_where_it_stopped(peer: Scr
 
 
 async def test_pulls_pause_while_too_much_waits_in_all_queues(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 214, with 20 in place of 10 000."""
+    """C214, with 20 in place of 10 000."""
     for queue_id in range(2):
         peer.broker.put("T", *(b"%d" % number for number in range(40)), queue_id=queue_id)
     async with assigned(peer, clock, Q0, Q1, pull_all_count_max=20) as consumer:
-        await until(lambda: sum(cache.message_count for cache in consumer._core.queues.caches().values()) > 20)
+        await until(lambda: sum(cache.message_count for cache in consumer.core.queues.caches().values()) > 20)
         await settled()
         pulls = len(peer.requests(PULL))
         for _ in range(10):
             clock.advance(0.05)
             await settled()
         assert len(peer.requests(PULL)) == pulls
-        while any(cache.message_count for cache in consumer._core.queues.caches().values()):
+        while any(cache.message_count for cache in consumer.core.queues.caches().values()):
             await consumer.poll(0)
         clock.advance(0.05)
         await peer.wait_for(PULL, pulls + 1)
@@ -504,7 +504,7 @@ async def test_messages_that_the_selector_does_not_want_are_passed_over(peer: Sc
 
 
 async def test_slave_that_the_broker_suggests_is_pulled_next(clock: FakeClock) -> None:
-    """9.9 161 on the wire."""
+    """C161 on the wire."""
     async with ScriptedPeer(clock=clock) as master, ScriptedPeer(clock=clock) as slave:
         master.route("T", {"broker-a": {0: master, 1: slave}}, queues=1)
         answer = PullMessageResponseHeader(suggest_which_broker_id=1, next_begin_offset=7, min_offset=0, max_offset=9)
@@ -545,7 +545,7 @@ async def test_unsubscribed_topic_is_given_up_at_once(peer: ScriptedPeer, clock:
 
 
 async def test_members_of_a_group_share_queues(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 213, and the listener is told."""
+    """C213, and the listener is told."""
     told: list[tuple[str, int, int]] = []
     peer.broker.members["g"] = ["zzz"]
     consumer = LitePullConsumer(
@@ -564,7 +564,7 @@ async def test_members_of_a_group_share_queues(peer: ScriptedPeer, clock: FakeCl
 async def test_members_of_a_group_that_assign_the_same_queue_both_get_its_messages(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.13 213: also after the time of a rebalance."""
+    """C213: also after the time of a rebalance."""
     async with assigned(peer, clock, Q0) as one, assigned(peer, clock, Q0) as other:
         assert one.client_id != other.client_id
         await waiting_pulls(peer, 2)
@@ -581,7 +581,7 @@ async def test_members_of_a_group_that_assign_the_same_queue_both_get_its_messag
 
 @pytest.mark.parametrize("selector", [None, "", "*"])
 async def test_everything_is_asked_for_by_a_star(peer: ScriptedPeer, clock: FakeClock, selector: str | None) -> None:
-    """9.9 164"""
+    """C164."""
     async with LitePullConsumer(peer.address, group="g", clock=clock) as consumer:
         consumer.subscribe("T", selector)
         (pull,) = (await _first_pull(peer, clock, consumer))[:1]
@@ -606,7 +606,7 @@ async def test_topic_without_a_route_has_no_queues(peer: ScriptedPeer, clock: Fa
 
 
 async def test_change_of_a_topics_queues_is_told_within_30_s(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.13 211"""
+    """C211."""
     told: list[set[MessageQueue]] = []
 
     async def listener(topic: str, queues: set[MessageQueue]) -> None:

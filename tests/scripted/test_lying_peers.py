@@ -11,12 +11,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from client_members import in_background, passes, settled, until
 from rocketline import Producer as BlockingProducer
-from rocketline.admin.client import Admin
+from rocketline.admin.aio import Admin
 from rocketline.aio import LitePullConsumer, Message, Producer, PushConsumer
 from rocketline.client.options import ClientOptions
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.errors import ConnectError, RocketlineError, RouteRefusedError, SendFailedError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import BrokerData, QueueData, TopicRouteData
@@ -27,6 +26,7 @@ from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.bodies.believed_routes import BROKERS_MAX
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import response
+from support.clients.members import in_background, passes, settled, until
 
 ROUTE, SEND, PULL = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
 LITE_PULL = RequestCode.LITE_PULL_MESSAGE
@@ -144,7 +144,7 @@ def _happened(told: object) -> object:
 async def test_member_list_without_bound_is_not_believed(
     peer: ScriptedPeer, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from rocketline.client.group_members import MEMBERS_MAX, find_members
+    from rocketline.client.rebalance.group_members import MEMBERS_MAX, find_members
 
     async with ClientRuntime(ClientOptions(name_servers=(peer.address,)), clock=clock) as runtime:
         await runtime.update_route("T")

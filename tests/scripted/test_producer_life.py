@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 import rocketline
-from client_members import until
-from producers import FLAVOURS, BlockingSender, MakeProducer, Sender, error_of, maker
 from rocketline import aio
 from rocketline.client.options import Credentials
-from rocketline.client.send_hooks import MessageKind, SendContext, SendMode
+from rocketline.client.producer.hooks import MessageKind, SendContext, SendMode
 from rocketline.errors import (
     ClientError,
     ClosedError,
@@ -32,7 +30,9 @@ from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.acl import is_signed_with
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
-from running_threads import running_threads
+from support.clients.members import until
+from support.clients.producers import FLAVOURS, BlockingSender, MakeProducer, Sender, error_of, maker
+from support.running_threads import running_threads
 
 SEND, UNREGISTER, HEARTBEAT = RequestCode.SEND_MESSAGE_V2, RequestCode.UNREGISTER_CLIENT, RequestCode.HEART_BEAT
 MESSAGE = Message("T", b"body")
@@ -75,7 +75,7 @@ class TestLife:
     async def test_two_of_one_group_do_not_share_a_runtime(
         self, flavour: str, make: MakeProducer, peer: ScriptedPeer
     ) -> None:
-        """9.1 7: the first one goes on."""
+        """C7: the first one goes on."""
         runtime = await runtime_at(flavour, peer)
         async with make(runtime=runtime) as first:
             second = FLAVOURS[flavour](group="P", runtime=runtime)
@@ -86,7 +86,7 @@ class TestLife:
     async def test_shared_runtime_has_one_connection_and_one_heartbeat(
         self, flavour: str, make: MakeProducer, peer: ScriptedPeer
     ) -> None:
-        """9.1 6, 12: after one of two is closed the other goes on."""
+        """C6, C12: after one of two is closed the other goes on."""
         runtime = await runtime_at(flavour, peer)
         async with make(runtime=runtime, group="P1") as first:
             async with make(runtime=runtime, group="P2") as second:
@@ -100,24 +100,24 @@ class TestLife:
 
     @pytest.mark.parametrize("group", ["DEFAULT_PRODUCER", "", "a b", "g" * 121])
     async def test_group_without_a_proper_name_is_refused(self, flavour: str, peer: ScriptedPeer, group: str) -> None:
-        """9.1 8: and no connection is opened."""
+        """C8: and no connection is opened."""
         with pytest.raises(InvalidNameError):
             FLAVOURS[flavour](peer.address, group=group)
         assert peer.connections_opened == 0
 
     async def test_second_start_is_refused(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.1 9."""
+        """C9."""
         async with make(peer.address) as producer:
             assert isinstance(await error_of(producer.start()), ClientError)
             assert (await producer.send(MESSAGE)).is_ok
 
     async def test_second_close_does_nothing(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.1 10: nor does closing what was never started."""
+        """C10: nor does closing what was never started."""
         async with make(peer.address) as producer:
             await producer.close()
 
     async def test_close_says_farewell_to_masters_and_slaves(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.1 11."""
+        """C11."""
         async with ScriptedPeer() as slave:
             peer.route("T", {"broker-a": {0: peer, 1: slave}})
             async with make(peer.address) as producer:
@@ -127,7 +127,7 @@ class TestLife:
                 assert "P" in groups
 
     async def test_nothing_is_left_after_the_last_one(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.1 13."""
+        """C13."""
         threads = running_threads()
         async with make(peer.address) as producer:
             await producer.send(MESSAGE)
@@ -136,7 +136,7 @@ class TestLife:
         assert not [left for left in running_threads() - threads if "asyncio" not in left.name]
 
     async def test_closed_one_sends_nothing(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.1 14."""
+        """C14."""
         async with make(peer.address) as producer:
             pass
         heard = len(peer.received)
@@ -154,7 +154,7 @@ class TestLife:
         await producer.close()
 
     async def test_topics_are_looked_up_at_the_start(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """2.1: one that is missing is no reason not to start."""
+        """One that is missing is no reason not to start."""
         async with make(peer.address, topics=("T", "missing")):
             asked = [received.header.topic for received in peer.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)]
             assert {"T", "missing"} <= set(asked)
@@ -229,7 +229,7 @@ class Forbidding:
 
 class TestHooks:
     async def test_hook_that_fails_changes_nothing(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.7 122."""
+        """C122."""
         hook = Watching(fails=True)
         async with make(peer.address, send_hooks=(hook,)) as producer:
             assert (await producer.send(MESSAGE)).is_ok
@@ -249,7 +249,7 @@ class TestHooks:
         assert (second.group, list(second.messages), second.queue) == ("P", [message], receipt.queue)
 
     async def test_forbidden_message_is_not_sent(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.7 123: what the hook raises is the outcome; a `ClientError`, that of each attempt."""
+        """C123: what the hook raises is the outcome; a `ClientError`, that of each attempt."""
         async with make(peer.address, forbidden_hooks=(Forbidding(PermissionError("no")),)) as producer:
             assert isinstance(await error_of(producer.send(MESSAGE)), PermissionError)
             assert isinstance(await error_of(producer.send_soon(MESSAGE)), PermissionError)
@@ -261,7 +261,7 @@ class TestHooks:
         assert not peer.requests(SEND)
 
     async def test_every_message_is_signed_and_shown_to_rpc_hooks(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.14 227, of all ways to send."""
+        """C227, of all ways to send."""
         hook = Counting()
         options = {"credentials": Credentials("me", "secret"), "rpc_hooks": (hook,), "namespace_v2": "N"}
         async with make(peer.address, **options) as producer:
@@ -274,7 +274,7 @@ class TestHooks:
         assert hook.codes.count(SEND) == 2, "a oneway message has no answer to be shown"
 
     async def test_namespace_stays_on_the_wire(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.14 225, the producer's part."""
+        """C225, the producer's part."""
         peer.route("N%T")
         async with make(peer.address, namespace="N") as producer:
             receipt = await producer.send(MESSAGE)

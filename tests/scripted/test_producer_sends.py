@@ -1,17 +1,17 @@
-"""Producers of both flavours against brokers that answer as they are told: checklist 9.2, 9.4 and 9.5."""
+"""Producers of both flavours against brokers that answer as they are told."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
-from producers import FLAVOURS, BlockingSender, MakeProducer, Sender, error_of, maker
-from rocketline.client.queue_choice import by_hash
-from rocketline.client.receipts import SendReceipt, SendStatus
+from rocketline.client.producer.queue_choice import by_hash
+from rocketline.client.producer.receipts import SendReceipt, SendStatus
 from rocketline.errors import (
     BrokerNotFoundError,
     CallTimeoutError,
@@ -31,6 +31,7 @@ from rocketline.errors import (
 )
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
+from rocketline.model.route import TopicQueueMappingInfo
 from rocketline.model.sys_flags import CompressionType, compression_type
 from rocketline.testing.scripted_peer import Script, ScriptedPeer
 from rocketline.testing.server_process import free_port
@@ -38,6 +39,7 @@ from rocketline.wire.batch import decode_batch
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.compression import decompress
 from rocketline.wire.properties import parse_properties
+from support.clients.producers import FLAVOURS, BlockingSender, MakeProducer, Sender, error_of, maker
 
 SEND, BATCH = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -94,7 +96,7 @@ class TestReceipts:
     async def test_four_codes_are_receipts(
         self, make: MakeProducer, peer: ScriptedPeer, code: int, status: SendStatus
     ) -> None:
-        """9.4 62: with the offsets and the queue of the answer."""
+        """C62: with the offsets and the queue of the answer."""
         peer.on(SEND).reply({"msgId": "PLACE", "queueId": "3", "queueOffset": "77"}, code=code)
         async with make(peer.address) as producer:
             for receipt in (await producer.send(MESSAGE), await producer.send_soon(MESSAGE)):
@@ -108,7 +110,7 @@ class TestReceipts:
         assert receipt.message_id == parse_properties(second.header.properties)["UNIQ_KEY"]
 
     async def test_region_and_trace_are_the_brokers(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 91."""
+        """C91."""
         place = {"msgId": "P", "queueId": "0", "queueOffset": "0"}
         peer.on(SEND).reply(place).reply({**place, "TRACE_ON": "false", "MSG_REGION": "north"})
         async with make(peer.address) as producer:
@@ -117,7 +119,7 @@ class TestReceipts:
         assert (told.is_traced, told.region) == (False, "north")
 
     async def test_message_ids_are_unique_upper_case_hex(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 93: of 10,000 messages, in batches to save time."""
+        """C93: of 10,000 messages, in batches to save time."""
         async with make(peer.address, send_timeout_s=30) as producer:
             ids = [one for _ in range(100) for one in (await producer.send([MESSAGE] * 100)).message_ids]
         assert len(set(ids)) == 10_000
@@ -127,7 +129,7 @@ class TestReceipts:
 
 class TestWaitingForTheReceipt:
     async def test_refusal_for_good_is_raised_after_one_attempt(self, make: MakeProducer, two: Two) -> None:
-        """9.4 63."""
+        """C63."""
         for script in two.on_both():
             script.reply(code=13, remark="too big")
         async with make(two.a.address) as producer:
@@ -137,7 +139,7 @@ class TestWaitingForTheReceipt:
         assert "SEND_MESSAGE_V2 at 127.0.0.1:" in str(error)
 
     async def test_busy_broker_sends_the_message_to_the_other(self, make: MakeProducer, two: Two) -> None:
-        """9.4 64: until each was tried first once, the second attempt is always on the other one."""
+        """C64: until each was tried first once, the second attempt is always on the other one."""
         two.a.on(SEND).reply(code=2)
         async with make(two.a.address) as producer:
             receipts = [await producer.send(MESSAGE) for _ in range(8)]
@@ -148,7 +150,7 @@ class TestWaitingForTheReceipt:
     async def test_only_broker_that_stays_busy_is_tried_three_times(
         self, make: MakeProducer, peer: ScriptedPeer
     ) -> None:
-        """9.4 65."""
+        """C65."""
         peer.on(SEND).reply(code=2, remark="busy")
         async with make(peer.address) as producer:
             error = await error_of(producer.send(MESSAGE))
@@ -159,7 +161,7 @@ class TestWaitingForTheReceipt:
     async def test_broker_that_refuses_connections_is_tried_three_times(
         self, make: MakeProducer, peer: ScriptedPeer
     ) -> None:
-        """9.4 66."""
+        """C66."""
         peer.route("T", {"gone": f"127.0.0.1:{free_port()}"})
         async with make(peer.address) as producer:
             error = await error_of(producer.send(MESSAGE))
@@ -168,7 +170,7 @@ class TestWaitingForTheReceipt:
         assert [(broker, type(cause)) for broker, cause in error.attempts] == [("gone", ConnectError)] * 3
 
     async def test_broker_that_never_answers_takes_all_the_time(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 67: one attempt, and an error that says that the time is over. The 3 s themselves: test_send_attempts."""
+        """C67: one attempt, and an error that says that the time is over. The 3 s themselves: test_send_attempts."""
         peer.on(SEND).never()
         async with make(peer.address) as producer:
             error = await error_of(producer.send(MESSAGE, timeout_s=1.5))  # enough to find the broker on a busy machine
@@ -177,7 +179,7 @@ class TestWaitingForTheReceipt:
         assert len(peer.requests(SEND)) == 1
 
     async def test_limit_for_one_attempt_leaves_time_for_others(self, make: MakeProducer, two: Two) -> None:
-        """9.4 68: the third attempt, with the rest of the time, is a success. The times: test_producer_times."""
+        """C68: the third attempt, with the rest of the time, is a success. The times: test_producer_times."""
         for script in two.on_both():
             script.never().default()
         async with make(two.a.address, send_timeout_s=20, attempt_timeout_s=0.8) as producer:
@@ -185,7 +187,7 @@ class TestWaitingForTheReceipt:
         assert two.sends() == 3
 
     async def test_without_retries_one_attempt_is_made(self, make: MakeProducer, two: Two) -> None:
-        """9.4 69."""
+        """C69."""
         for script in two.on_both():
             script.reply(code=2)
         async with make(two.a.address, retries=0) as producer:
@@ -194,7 +196,7 @@ class TestWaitingForTheReceipt:
         assert (error.code, two.sends()) == (2, 1)
 
     async def test_unsafe_receipt_is_the_last_word_unless_told_otherwise(self, make: MakeProducer, two: Two) -> None:
-        """9.4 70."""
+        """C70."""
         late = {"msgId": "P", "queueId": "0", "queueOffset": "0"}
         for script in two.on_both():
             script.reply(late, code=12)
@@ -208,7 +210,7 @@ class TestWaitingForTheReceipt:
             assert (await producer.send(MESSAGE)).is_ok
 
     async def test_unsafe_receipt_stands_if_the_next_broker_refuses(self, make: MakeProducer, two: Two) -> None:
-        """2.3: a refusal for good does not take back what another broker has stored."""
+        """A refusal for good does not take back what another broker has stored."""
         late = {"msgId": "P", "queueId": "0", "queueOffset": "0"}
         two.a.on(SEND).reply(late, code=10)
         two.b.on(SEND).reply(code=13)
@@ -218,7 +220,7 @@ class TestWaitingForTheReceipt:
         assert set(outcomes) <= {SendStatus.FLUSH_DISK_TIMEOUT, RefusedMessageError}
 
     async def test_retries_keep_the_messages_id(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 71."""
+        """C71."""
         peer.on(SEND).reply(code=2).reply(code=2).default()
         async with make(peer.address) as producer:
             receipt = await producer.send(MESSAGE)
@@ -227,7 +229,7 @@ class TestWaitingForTheReceipt:
         assert MESSAGE.properties == {}, "the application's message is as it was"
 
     async def test_sent_away_it_comes_back_on_a_new_connection(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 92: in the same call, and again without waiting."""
+        """C92: in the same call, and again without waiting."""
         async with make(peer.address, retries=0) as producer:
             await producer.send(MESSAGE)
             peer.on(SEND).reply(code=ResponseCode.GO_AWAY).default()
@@ -256,7 +258,7 @@ async def _outcome(producer: Sender) -> object:
 
 class TestQueues:
     async def test_every_queue_gets_its_turn(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 72: one thread, or one loop."""
+        """C72: one thread, or one loop."""
         async with make(peer.address) as producer:
             if isinstance(producer, BlockingSender):
                 blocking = producer.producer
@@ -267,7 +269,7 @@ class TestQueues:
         assert sorted(queue_ids(peer)) == sorted([0, 1, 2, 3] * 4)
 
     async def test_each_thread_begins_somewhere(self, peer: ScriptedPeer) -> None:
-        """9.4 73."""
+        """C73."""
         peer.route("T", queues=1000)
         async with maker("blocking")(peer.address) as producer:
             assert isinstance(producer, BlockingSender)
@@ -281,14 +283,14 @@ class TestQueues:
         assert len(set(queue_ids(peer))) > 1
 
     async def test_given_queue_of_another_topic_is_refused(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 79: before anything is sent."""
+        """C79: before anything is sent."""
         async with make(peer.address) as producer:
             error = await error_of(producer.send(MESSAGE, queue=MessageQueue("other", "broker-a", 0)))
         assert isinstance(error, InvalidMessageError)
         assert peer.requests(SEND) == []
 
     async def test_given_queue_gets_one_attempt(self, make: MakeProducer, two: Two) -> None:
-        """2.2: and its very error; a queue is found without asking for its topic's route twice."""
+        """And its very error; a queue is found without asking for its topic's route twice."""
         two.a.on(SEND).reply(code=2)
         async with make(two.a.address) as producer:
             await producer.send(MESSAGE)
@@ -298,7 +300,7 @@ class TestQueues:
         assert queue_ids(two.a) == [2]
 
     async def test_selected_queue_gets_one_attempt(self, make: MakeProducer, two: Two) -> None:
-        """9.4 80."""
+        """C80."""
         seen: list[tuple[int, Message]] = []
 
         def third(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -312,7 +314,7 @@ class TestQueues:
         assert (queue_ids(two.a), two.sends(), seen) == ([3], 1, [(8, MESSAGE)])
 
     async def test_selector_that_fails_is_named(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 81."""
+        """C81."""
 
         def broken(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
             raise KeyError("order-7")
@@ -339,8 +341,22 @@ class TestQueues:
 
 
 class TestRoutes:
+    async def test_queues_of_a_static_topic_are_sent_to_where_they_lie(self, make: MakeProducer, two: Two) -> None:
+        """C39: there are two logical queues, one at each broker."""
+        mappings = {
+            "broker-a": TopicQueueMappingInfo("T", "broker-a", total_queues=2, curr_id_map={0: 0}),
+            "broker-b": TopicQueueMappingInfo("T", "broker-b", total_queues=2, curr_id_map={1: 0}),
+        }
+        two.a.broker.routes["T"] = replace(two.a.broker.routes["T"], topic_queue_mapping_by_broker=mappings)
+        async with make(two.a.address) as producer:
+            queues = await producer.queues("T")
+            assert [queue.queue_id for queue in queues] == [0, 1]
+            for queue in queues:
+                assert (await producer.send(MESSAGE, queue=queue)).is_ok
+        assert (queue_ids(two.a), queue_ids(two.b)) == ([0], [1])
+
     async def test_new_topic_goes_where_brokers_will_make_it(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.2 35: the pattern has 8 queues, of which a new topic gets 4."""
+        """C35: the pattern has 8 queues, of which a new topic gets 4."""
         peer.route("TBW102", queues=8, perm=7)
         async with make(peer.address) as producer:
             for _ in range(12):
@@ -350,7 +366,7 @@ class TestRoutes:
         assert {(header.default_topic, header.default_topic_queue_nums) for header in headers} == {("TBW102", 4)}
 
     async def test_topic_that_nobody_has_is_named(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.2 36."""
+        """C36."""
         async with make(peer.address) as producer:
             error = await error_of(producer.send(Message("missing", b"x")))
             assert isinstance(error, TopicNotFoundError)
@@ -368,7 +384,7 @@ class TestRoutes:
     async def test_without_a_name_server_there_is_nobody_to_ask(
         self, make: MakeProducer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """9.2 37."""
+        """C37."""
         monkeypatch.delenv("NAMESRV_ADDR", raising=False)
         async with make() as producer:
             error = await error_of(producer.send(MESSAGE))
@@ -378,7 +394,6 @@ class TestRoutes:
     async def test_broker_without_an_address_is_named_after_a_look_at_the_route(
         self, make: MakeProducer, peer: ScriptedPeer
     ) -> None:
-        """2.4 1."""
         async with make(peer.address) as producer:
             error = await error_of(producer.send(MESSAGE, queue=MessageQueue("T", "elsewhere", 0)))
         assert isinstance(error, BrokerNotFoundError)
@@ -386,14 +401,14 @@ class TestRoutes:
         assert "T" in {received.header.topic for received in peer.requests(ROUTE)}
 
     async def test_names_servers_that_are_down_fail_the_send_and_not_the_start(self, make: MakeProducer) -> None:
-        """9.1 23, 24."""
+        """C23, C24."""
         async with make(f"127.0.0.1:{free_port()}") as producer:
             assert isinstance(await error_of(producer.send(MESSAGE)), TransportError)
 
 
 class TestWithoutWaiting:
     async def test_lost_connections_are_tried_again(self, make: MakeProducer, two: Two) -> None:
-        """9.4 74: at most twice, on the other broker, and the outcome comes once."""
+        """C74: at most twice, on the other broker, and the outcome comes once."""
         for script in two.on_both():
             script.drop()
         async with make(two.a.address) as producer:
@@ -405,7 +420,7 @@ class TestWithoutWaiting:
             assert (await producer.send_soon(MESSAGE)).queue.broker_name == "broker-b"
 
     async def test_refusal_is_not_tried_again(self, make: MakeProducer, two: Two) -> None:
-        """9.4 75."""
+        """C75."""
         for script in two.on_both():
             script.reply(code=2)
         async with make(two.a.address) as producer:
@@ -413,7 +428,7 @@ class TestWithoutWaiting:
         assert two.sends() == 1
 
     async def test_time_that_is_over_is_told(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 76: on the real clock only that it comes; how late, in test_producer_times."""
+        """C76: on the real clock only that it comes; how late, in test_producer_times."""
         peer.on(SEND).never()
         async with make(peer.address) as producer:
             error = await error_of(producer.send_soon(MESSAGE, timeout_s=1.5))
@@ -421,7 +436,7 @@ class TestWithoutWaiting:
         assert len(peer.requests(SEND)) == 1
 
     async def test_given_queue_is_tried_again_on_its_broker(self, make: MakeProducer, two: Two) -> None:
-        """9.4 77."""
+        """C77."""
         two.a.on(SEND).drop(times=2).default()
         async with make(two.a.address) as producer:
             receipt = await producer.send_soon(MESSAGE, queue=MessageQueue("T", "broker-a", 1))
@@ -429,7 +444,7 @@ class TestWithoutWaiting:
         assert (queue_ids(two.a), queue_ids(two.b)) == ([1, 1, 1], [])
 
     async def test_too_many_on_their_way_are_refused(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 89."""
+        """C89."""
         peer.on(SEND).never()
         async with make(peer.address, async_in_flight_max=20, send_timeout_s=0.5) as producer:
             waiting = [producer.send_soon(MESSAGE) for _ in range(20)]
@@ -441,7 +456,7 @@ class TestWithoutWaiting:
             assert (await producer.send_soon(MESSAGE)).is_ok
 
     async def test_back_pressure_lets_no_more_than_ten_fly(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 90: the eleventh has waited for room until its time was over."""
+        """C90: the eleventh has waited for room until its time was over."""
         peer.on(SEND).never()
         async with make(peer.address, back_pressure=True, back_pressure_count=10) as producer:
             waiting = [producer.send_soon(MESSAGE, timeout_s=2) for _ in range(10)]
@@ -466,7 +481,7 @@ class TestWithoutWaiting:
     async def test_bodies_of_a_size_that_fill_the_room_wait_for_it(
         self, make: MakeProducer, peer: ScriptedPeer
     ) -> None:
-        """2.14: bytes count too."""
+        """C90: bytes count too."""
         script = peer.on(SEND).hold(times=1).default()
         big = Message("T", bytes(700 * 1024))
         options = {"back_pressure": True, "back_pressure_bytes": 1024 * 1024, "compress_over_bytes": 2**30}
@@ -490,7 +505,7 @@ async def _soon(producer: Sender, timeout_s: float, message: Message = MESSAGE) 
 
 
 async def test_oneway_message_awaits_no_answer(make: MakeProducer, peer: ScriptedPeer) -> None:
-    """9.4 78: not even a refusal, and the connection stays in order."""
+    """C78: not even a refusal, and the connection stays in order."""
     peer.on(SEND).reply(code=1).default()
     async with make(peer.address) as producer:
         await producer.send_oneway(MESSAGE)
@@ -502,14 +517,14 @@ async def test_oneway_message_awaits_no_answer(make: MakeProducer, peer: Scripte
 class TestMessages:
     @pytest.mark.parametrize("size", [0, 4 * 1024 * 1024 + 1])
     async def test_body_of_no_use_is_refused(self, make: MakeProducer, peer: ScriptedPeer, size: int) -> None:
-        """9.4 82."""
+        """C82."""
         async with make(peer.address) as producer:
             error = await error_of(producer.send(Message("T", bytes(size))))
         assert isinstance(error, InvalidMessageError)
         assert (error.code, peer.requests(SEND)) == (13, [])
 
     async def test_body_of_exactly_four_mebibytes_is_sent(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 82."""
+        """C82."""
         async with make(peer.address, compress_over_bytes=2**30) as producer:
             await producer.send(Message("T", bytes(4 * 1024 * 1024)))
         assert [len(received.body) for received in peer.requests(SEND)] == [4 * 1024 * 1024]
@@ -518,7 +533,7 @@ class TestMessages:
     async def test_topic_that_no_broker_takes_is_refused(
         self, make: MakeProducer, peer: ScriptedPeer, topic: str
     ) -> None:
-        """9.4 83, 84."""
+        """C83, C84."""
         async with make(peer.address) as producer:
             peer.forget()
             assert isinstance(await error_of(producer.send(Message(topic, b"x"))), InvalidNameError)
@@ -526,7 +541,7 @@ class TestMessages:
         assert not peer.requests(ROUTE)
 
     async def test_topic_of_127_characters_is_sent(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 83."""
+        """C83."""
         peer.route("t" * 127)
         async with make(peer.address) as producer:
             assert (await producer.send(Message("t" * 127, b"x"))).is_ok
@@ -535,7 +550,7 @@ class TestMessages:
     async def test_long_bodies_are_compressed(
         self, make: MakeProducer, peer: ScriptedPeer, kind: CompressionType | None
     ) -> None:
-        """9.4 85, 86: from 4,096 bytes on; the application's message keeps its body."""
+        """C85, C86: from 4,096 bytes on; the application's message keeps its body."""
         short, long = Message("T", b"s" * 4095), Message("T", b"l" * 4096)
         options = {} if kind is None else {"compression": kind}
         async with make(peer.address, **options) as producer:
@@ -548,7 +563,7 @@ class TestMessages:
         assert decompress(packed.body, compression_type(packed.header.sys_flag)) == long.body == b"l" * 4096
 
     async def test_vip_channel_is_two_ports_below(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.4 87."""
+        """C87."""
         async with ScriptedPeer() as vip:
             peer.route("T", {"broker-a": f"127.0.0.1:{vip.port + 2}"})
             async with make(peer.address, vip_channel=True) as producer:
@@ -566,7 +581,7 @@ class TestMessages:
 
 class TestBatches:
     async def test_three_messages_are_one_request(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.5 99."""
+        """C99."""
         messages = [Message("T", b"m%d" % number, tags="a") for number in range(3)]
         async with make(peer.address) as producer:
             receipt = await producer.send(messages)
@@ -579,7 +594,6 @@ class TestBatches:
         assert receipt.message_ids == ids
 
     async def test_batch_kept_in_one_piece_has_its_own_id(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """2.9."""
         place = {"msgId": "P", "queueId": "0", "queueOffset": "0", "batchUniqId": "whatever"}
         peer.on(BATCH).reply(place)
         async with make(peer.address) as producer:
@@ -601,7 +615,7 @@ class TestBatches:
     async def test_messages_that_do_not_go_together_are_refused(
         self, make: MakeProducer, peer: ScriptedPeer, messages: list[Message]
     ) -> None:
-        """9.5 100."""
+        """C100."""
         async with make(peer.address) as producer:
             peer.forget()
             assert isinstance(await error_of(producer.send(messages)), InvalidMessageError)
@@ -609,7 +623,7 @@ class TestBatches:
         assert not peer.requests(ROUTE)
 
     async def test_batch_that_is_too_big_is_refused(self, make: MakeProducer, peer: ScriptedPeer) -> None:
-        """9.5 101: its members fit, and it does not."""
+        """C101: its members fit, and it does not."""
         async with make(peer.address, message_bytes_max=1000) as producer:
             error = await error_of(producer.send([Message("T", bytes(400))] * 3))
         assert isinstance(error, InvalidMessageError)

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from client_members import settled, until
 from rocketline import Producer as BlockingProducer
 from rocketline import PullConsumer as BlockingPullConsumer
 from rocketline.aio import Producer, PullConsumer
@@ -18,6 +17,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
+from support.clients.members import settled, until
 
 SEND, PROBE = RequestCode.SEND_MESSAGE_V2, RequestCode.GET_MAX_OFFSET
 MESSAGE = Message("T", b"body")
@@ -33,7 +33,7 @@ async def other(clock: FakeClock, peer: ScriptedPeer) -> AsyncIterator[ScriptedP
 
 
 async def test_call_ends_after_exactly_its_three_seconds(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.4 67: between 3.0 and 3.6 s, after one attempt."""
+    """C67: between 3.0 and 3.6 s, after one attempt."""
     peer.on(SEND).never()
     async with Producer(peer.address, group="P", clock=clock) as producer, asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_outcome(producer.send(MESSAGE)))
@@ -47,7 +47,7 @@ async def test_call_ends_after_exactly_its_three_seconds(peer: ScriptedPeer, clo
 
 
 async def test_nobody_waits_longer_for_a_message_sent_without_waiting(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.4 76: with a timeout of 1 s the outcome comes before 3.2 s; here, at once."""
+    """C76: with a timeout of 1 s the outcome comes before 3.2 s; here, at once."""
     peer.on(SEND).never()
     async with Producer(peer.address, group="P", clock=clock) as producer:
         soon = producer.send_soon(MESSAGE, timeout_s=1)
@@ -149,7 +149,7 @@ async def test_time_that_a_message_waited_for_room_is_its_own(peer: ScriptedPeer
 
 
 async def test_limit_for_one_attempt_divides_the_time(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.4 68: 0.5 s, 0.5 s and the rest of the three seconds."""
+    """C68: 0.5 s, 0.5 s and the rest of the three seconds."""
     peer.on(SEND).never()
     async with Producer(peer.address, group="P", clock=clock, attempt_timeout_s=0.5) as producer:
         async with asyncio.TaskGroup() as tasks:
@@ -165,7 +165,7 @@ class TestSlowBrokers:
     async def test_slow_one_is_left_alone_for_two_seconds(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
-        """9.5 94: it took 600 ms."""
+        """C94: it took 600 ms."""
         script = peer.on(SEND).hold(times=1).default()
         async with Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True) as producer:
             async with asyncio.TaskGroup() as tasks:
@@ -183,7 +183,7 @@ class TestSlowBrokers:
     async def test_lost_one_is_left_alone_for_ten_seconds(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
-        """9.5 95."""
+        """C95."""
         peer.on(SEND).drop().default()
         async with Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True) as producer:
             await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-a")))
@@ -195,7 +195,7 @@ class TestSlowBrokers:
     async def test_messages_go_out_though_all_are_left_alone(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
-        """9.5 96."""
+        """C96."""
         async with Producer(peer.address, group="P", clock=clock, avoids_slow_brokers=True) as producer:
             for broker in (peer, other):
                 broker.on(SEND).drop().default()
@@ -206,7 +206,7 @@ class TestSlowBrokers:
     async def test_failed_one_is_asked_whether_it_is_back(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
-        """9.5 97: about every 3 s."""
+        """C97: about every 3 s."""
         async with _cautious(peer, clock) as producer:
             other.on(SEND).drop().default()
             other.on(PROBE).never()
@@ -223,9 +223,9 @@ class TestSlowBrokers:
     async def test_probe_is_waited_for_200_ms(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock, seconds: float, is_in_time: bool
     ) -> None:
-        """9.5 97: an answer after them is none, and the broker stays unreachable until the next probe."""
+        """C97: an answer after them is none, and the broker stays unreachable until the next probe."""
         async with _cautious(peer, clock) as producer:
-            faults = producer.sending.faults
+            faults = producer.core.faults
             assert faults is not None
             other.on(SEND).drop().default()
             await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-b")))
@@ -247,9 +247,9 @@ class TestSlowBrokers:
     async def test_one_that_cannot_be_reached_comes_last(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
-        """2.6: all are left alone, one of them also does not answer probes; once it does, it is like the other."""
+        """All are left alone, one of them also does not answer probes; once it does, it is like the other."""
         async with _cautious(peer, clock) as producer:
-            faults = producer.sending.faults
+            faults = producer.core.faults
             assert faults is not None
             other.on(SEND).drop().default()
             await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-b")))
@@ -262,7 +262,7 @@ class TestSlowBrokers:
     async def test_without_the_option_a_failed_one_has_its_turn(
         self, peer: ScriptedPeer, other: ScriptedPeer, clock: FakeClock
     ) -> None:
-        """9.5 98."""
+        """C98."""
         peer.on(SEND).drop().default()
         async with Producer(peer.address, group="P", clock=clock) as producer:
             await _outcome(producer.send(MESSAGE, queue=await _queue_of(producer, "broker-a")))
@@ -270,7 +270,7 @@ class TestSlowBrokers:
 
 
 async def test_topic_sent_to_is_asked_for_every_30_seconds(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.2 27: also one that was not found."""
+    """C27: also one that was not found."""
     route = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
     def asked(topic: str) -> int:

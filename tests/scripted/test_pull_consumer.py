@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from consuming import offsets_of
+from rocketline.client.aio.pull_consumer import PullConsumer
+from rocketline.client.consumer.pulls import PullStatus
 from rocketline.client.options import Credentials
-from rocketline.client.pull_consumer import PullConsumer
-from rocketline.client.pulling import PullStatus
 from rocketline.client.received_message import decode_messages
+from rocketline.client.sync.pull_consumer import PullConsumer as BlockingPullConsumer
 from rocketline.errors import (
     BrokerNotFoundError,
     ClientError,
@@ -23,11 +23,11 @@ from rocketline.errors import (
     TopicNotFoundError,
 )
 from rocketline.model.queue import MessageQueue
-from rocketline.sync.pull_consumer import PullConsumer as BlockingPullConsumer
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.headers import PullMessageResponseHeader
+from support.clients.consuming import offsets_of
 
 PULL = RequestCode.PULL_MESSAGE
 Q0, Q1 = (MessageQueue("T", "broker-a", number) for number in range(2))
@@ -197,7 +197,7 @@ async def test_consumer_runs_between_start_and_close(peer: ScriptedPeer, clock: 
 
 
 async def test_names_have_their_namespace_on_the_wire_alone(clock: FakeClock) -> None:
-    """9.14 225"""
+    """C225."""
     async with ScriptedPeer(clock=clock) as peer:
         peer.route("N%T", queues=1)
         peer.broker.put("N%T", b"x")

@@ -10,14 +10,12 @@ from typing import Any, Unpack
 
 import pytest
 
-from client_members import passes, settled, until
-from consuming import received
-from rocketline.client.consume_hooks import ConsumeHookContext
-from rocketline.client.consume_result import ConsumeContext, ConsumeResult
-from rocketline.client.push_consumer import PushConsumer
-from rocketline.client.push_options import PushKeywords
+from rocketline.client.aio.push_consumer import PushConsumer
+from rocketline.client.consumer.hooks import ConsumeHookContext
+from rocketline.client.push.consume_result import ConsumeContext, ConsumeResult
+from rocketline.client.push.options import PushKeywords
 from rocketline.client.received_message import ReceivedMessage
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.errors import ClientError, ClosedError, ConfigError, GroupInUseError, NotStartedError, TransportError
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.message import StoredMessage
@@ -29,8 +27,8 @@ from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire import bodies
 from rocketline.wire.bodies.locks import LockBatchRequestBody
 from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetBody
+from rocketline.wire.bodies.running import CMResult as DirectResult
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from rocketline.wire.bodies.running import ConsumeResult as DirectResult
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
@@ -39,6 +37,8 @@ from rocketline.wire.headers import (
     ResetOffsetRequestHeader,
 )
 from rocketline.wire.message_codec import encode_record
+from support.clients.consuming import received
+from support.clients.members import passes, settled, until
 
 PULL = RequestCode.PULL_MESSAGE
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -88,7 +88,7 @@ def pulled(next_offset: int, **ext: str) -> dict[str, str]:
 
 
 async def test_a_pull_that_found_nothing_is_followed_by_the_next_at_once(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 153"""
+    """C153."""
     peer.on(PULL).reply(pulled(7), code=ResponseCode.PULL_NOT_FOUND).hold()
     async with consuming(peer, clock):
         await peer.wait_for(PULL, 2)
@@ -98,7 +98,7 @@ async def test_a_pull_that_found_nothing_is_followed_by_the_next_at_once(peer: S
 async def test_messages_of_other_tags_move_the_offset_if_nothing_is_cached(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.9 154, 162: and the next pull brings the offset to the broker."""
+    """C154, C162: and the next pull brings the offset to the broker."""
     peer.on(PULL).reply(pulled(50), code=ResponseCode.PULL_RETRY_IMMEDIATELY).hold()
     async with consuming(peer, clock) as consumer:
         _, second = await peer.wait_for(PULL, 2)
@@ -110,7 +110,7 @@ async def test_messages_of_other_tags_move_the_offset_if_nothing_is_cached(
 async def test_messages_of_other_tags_leave_the_offset_while_others_are_cached(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.9 155"""
+    """C155."""
     gate = threading.Event()
     peer.broker.put("T", b"one")
     peer.on(PULL).default().reply(pulled(50), code=ResponseCode.PULL_RETRY_IMMEDIATELY).hold()
@@ -125,7 +125,7 @@ async def test_messages_of_other_tags_leave_the_offset_while_others_are_cached(
 async def test_an_offset_outside_of_the_queue_is_replaced_and_pulling_begins_anew(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.9 156: the new offset is saved, and pulled from within three seconds."""
+    """C156: the new offset is saved, and pulled from within three seconds."""
     peer.on(PULL).reply(pulled(500), code=ResponseCode.PULL_OFFSET_MOVED).hold()
     async with consuming(peer, clock):
         (saved,) = await peer.wait_for(UPDATE)
@@ -141,7 +141,7 @@ async def test_an_offset_outside_of_the_queue_is_replaced_and_pulling_begins_ane
 async def test_a_failed_pull_is_repeated_after_a_pause(
     peer: ScriptedPeer, clock: FakeClock, code: int, pause_s: float
 ) -> None:
-    """9.9 157: a second, or 20 ms if the broker asks for slower pulls."""
+    """C157: a second, or 20 ms if the broker asks for slower pulls."""
     peer.on(PULL).reply(code=code, remark="no").hold()
     async with consuming(peer, clock):
         await peer.wait_for(PULL)
@@ -169,7 +169,7 @@ class Gate:
 
 
 async def test_pulling_pauses_while_more_messages_wait_than_the_threshold(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 158: more than 1,000 pause it, and it goes on at once when the threshold is reached."""
+    """C158: more than 1,000 pause it, and it goes on at once when the threshold is reached."""
     gate = Gate()
     peer.broker.put("T", *[b"x"] * 1100)
     async with consuming(peer, clock, gate):
@@ -185,7 +185,7 @@ async def test_pulling_pauses_while_more_messages_wait_than_the_threshold(peer: 
 
 
 async def test_pulling_pauses_while_bodies_are_bigger_than_the_threshold(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 159, with 1 MiB in place of 100."""
+    """C159, with 1 MiB in place of 100."""
     gate = Gate()
     peer.broker.put("T", *[b"x" * 1_000_000] * 4)
     async with consuming(peer, clock, gate, pull_size_max_mib=1, pull_batch_max=1):
@@ -201,7 +201,7 @@ async def test_pulling_pauses_while_bodies_are_bigger_than_the_threshold(peer: S
 async def test_a_wide_span_pauses_pulling_unless_it_is_in_order(
     peer: ScriptedPeer, clock: FakeClock, orderly: bool
 ) -> None:
-    """9.9 160: two messages that lie 2,001 offsets apart, the first of which blocks."""
+    """C160: two messages that lie 2,001 offsets apart, the first of which blocks."""
     gate = Gate()
     records = b"".join(map(_record, (0, 2001)))
     peer.on(PULL).reply(pulled(2002), records).hold()
@@ -214,7 +214,7 @@ async def test_a_wide_span_pauses_pulling_unless_it_is_in_order(
 
 
 async def test_threshold_of_a_topic_is_shared_out_among_the_queues(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 147: 1,000 are 100 for each of ten queues, and 200 for each of five once another member has the rest."""
+    """C147: 1,000 are 100 for each of ten queues, and 200 for each of five once another member has the rest."""
     gate = Gate()
     peer.broker.put("T", *[b"x"] * 300)
     options = PushKeywords(pull_topic_count_max=1000, pull_batch_max=1, client_ip="0.0.0.0")  # sorts first
@@ -265,7 +265,7 @@ def _record(offset: int, topic: str = "T", **properties: str) -> bytes:
 async def test_the_node_that_a_broker_suggests_is_pulled_next_and_gets_no_offset(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.9 161"""
+    """C161."""
     async with ScriptedPeer(clock=clock) as slave:
         peer.on(PULL).reply(pulled(9, suggestWhichBrokerId="1"), code=ResponseCode.PULL_NOT_FOUND).hold()
         consumer = PushConsumer(peer.address, group="g", clock=clock)
@@ -279,7 +279,7 @@ async def test_the_node_that_a_broker_suggests_is_pulled_next_and_gets_no_offset
 
 
 async def test_a_broker_without_a_master_is_pulled(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.2 30: the only broker of the topic has but a slave, and its messages are consumed."""
+    """C30: the only broker of the topic has but a slave, and its messages are consumed."""
     seen: list[bytes] = []
     async with ScriptedPeer(clock=clock) as slave:
         slave.broker.put("T", b"from the slave")
@@ -306,7 +306,7 @@ async def test_the_usual_pull_says_what_java_says(peer: ScriptedPeer, clock: Fak
 
 
 async def test_only_the_exact_tags_are_delivered(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 163: BB and Aa have the same hash, which is all that a broker compares."""
+    """C163: BB and Aa have the same hash, which is all that a broker compares."""
     seen: list[str | None] = []
     peer.broker.put("T", b"1", properties={"TAGS": "Aa"})
     peer.broker.put("T", b"2", properties={"TAGS": "BB"})
@@ -322,7 +322,7 @@ async def test_only_the_exact_tags_are_delivered(peer: ScriptedPeer, clock: Fake
 
 @pytest.mark.parametrize("expression", [None, "", "*"])
 async def test_everything_is_asked_for_by_a_star(peer: ScriptedPeer, clock: FakeClock, expression: str) -> None:
-    """9.9 164: also by None, which the type of `subscribe` does not name."""
+    """C164: also by None, which the type of `subscribe` does not name."""
     async with consuming(peer, clock, expression=expression):
         subscription = _subscriptions(peer)["T"]
         assert (subscription.sub_string, subscription.tags_set, subscription.code_set) == ("*", [], [])
@@ -335,7 +335,7 @@ def _subscriptions(peer: ScriptedPeer) -> dict[str, Any]:
 
 
 async def test_a_queue_is_never_pulled_twice_at_once(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 169"""
+    """C169."""
     outstanding = most = 0
 
     def answer_later(pull: Received) -> Any:
@@ -363,7 +363,7 @@ async def test_a_queue_is_never_pulled_twice_at_once(peer: ScriptedPeer, clock: 
 
 
 async def test_a_failed_message_is_sent_back_as_java_does(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.10 172: level 0, at most 16 times, and the offset advances."""
+    """C172: level 0, at most 16 times, and the offset advances."""
     peer.broker.put("T", b"x", properties={"UNIQ_KEY": "ID7"})
     async with consuming(peer, clock, lambda message: 1 / 0) as consumer:
         (sent,) = await peer.wait_for(BACK)
@@ -376,7 +376,7 @@ async def test_a_failed_message_is_sent_back_as_java_does(peer: ScriptedPeer, cl
 async def test_a_message_that_the_broker_does_not_take_back_is_sent_to_the_retry_topic(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.10 175: with the next RECONSUME_TIME, its own topic, and the delay that the broker would have given it."""
+    """C175: with the next RECONSUME_TIME, its own topic, and the delay that the broker would have given it."""
     peer.route(RETRY, queues=1)
     peer.broker.put("T", b"x", properties={"UNIQ_KEY": "ID7", "color": "red"}, reconsume_times=2)
     peer.on(BACK).reply(code=ResponseCode.SYSTEM_ERROR)
@@ -393,7 +393,7 @@ async def test_a_message_that_the_broker_does_not_take_back_is_sent_to_the_retry
 
 
 async def test_a_message_that_nobody_takes_back_is_consumed_again(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.10 175: after 5 s, and the offset does not pass it."""
+    """C175: after 5 s, and the offset does not pass it."""
     seen: list[int] = []
     peer.broker.put("T", b"x")
     peer.on(BACK).reply(code=ResponseCode.SYSTEM_ERROR)
@@ -416,7 +416,7 @@ async def test_a_message_that_nobody_takes_back_is_consumed_again(peer: Scripted
 async def test_broadcasting_shares_nothing_and_sends_nothing_back(
     peer: ScriptedPeer, clock: FakeClock, tmp_path: Any
 ) -> None:
-    """9.12 192, 193: all queues, no member list, no send-back; a failed message is skipped."""
+    """C192, C193: all queues, no member list, no send-back; a failed message is skipped."""
     seen: list[bytes] = []
 
     def handle(message: ReceivedMessage) -> None:
@@ -439,7 +439,7 @@ async def test_broadcasting_shares_nothing_and_sends_nothing_back(
 
 
 async def test_a_suspended_consumer_pulls_nothing_until_it_is_resumed(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.12 199: what is in flight may come; after resume pulls begin at once."""
+    """C199: what is in flight may come; after resume pulls begin at once."""
     seen: list[bytes] = []
     async with consuming(peer, clock, lambda message: seen.append(message.body)) as consumer:
         consumer.suspend()
@@ -457,7 +457,7 @@ async def test_a_suspended_consumer_pulls_nothing_until_it_is_resumed(peer: Scri
 async def test_closing_waits_for_a_handler_saves_its_offset_and_then_leaves(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.12 200: the offset first, then UNREGISTER_CLIENT."""
+    """C200: the offset first, then UNREGISTER_CLIENT."""
     gate = Gate()
     peer.broker.put("T", b"x")
     async with consuming(peer, clock, gate) as consumer:
@@ -474,7 +474,7 @@ async def test_closing_waits_for_a_handler_saves_its_offset_and_then_leaves(
 
 
 async def test_an_orderly_consumer_unlocks_before_it_leaves(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.11 191: all queues, then offsets, then UNREGISTER_CLIENT."""
+    """C191: all queues, then offsets, then UNREGISTER_CLIENT."""
     peer.broker.put("T", b"x")
     async with consuming(peer, clock, queues=2, orderly=True) as consumer:
         await until(lambda: consumer.offsets().get(Q0) == 1)
@@ -488,7 +488,7 @@ async def test_an_orderly_consumer_unlocks_before_it_leaves(peer: ScriptedPeer, 
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_handler_may_close_its_consumer(peer: ScriptedPeer, clock: FakeClock, is_async: bool) -> None:
-    """9.14 230: it returns, its result counts, and the consumer closes."""
+    """C230: it returns, its result counts, and the consumer closes."""
     loop = asyncio.get_running_loop()
 
     async def close(message: ReceivedMessage) -> None:
@@ -506,7 +506,7 @@ async def test_a_handler_may_close_its_consumer(peer: ScriptedPeer, clock: FakeC
 
 
 async def test_a_closed_consumer_says_so(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 9, 10: it is started once, and closing again does nothing."""
+    """C9, C10: it is started once, and closing again does nothing."""
     async with consuming(peer, clock) as consumer:
         with pytest.raises(ClientError, match="started already"):
             await consumer.start()
@@ -529,7 +529,7 @@ async def test_a_consumer_that_was_not_started_says_so(peer: ScriptedPeer) -> No
 
 
 async def test_a_start_that_fails_leaves_nothing_running(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 25: without a name server a consumer does not start."""
+    """C25: without a name server a consumer does not start."""
     await peer.stop()
     consumer = PushConsumer(peer.address, group="g", clock=clock)
     consumer.subscribe("T", "*", accept)
@@ -539,7 +539,7 @@ async def test_a_start_that_fails_leaves_nothing_running(peer: ScriptedPeer, clo
 
 
 async def test_two_members_of_a_group_do_not_share_a_runtime(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 7"""
+    """C7."""
     runtime = ClientRuntime.at(peer.address)
     async with PushConsumer(group="g", runtime=runtime), PushConsumer(group="h", runtime=runtime):
         with pytest.raises(GroupInUseError):
@@ -550,7 +550,7 @@ async def test_two_members_of_a_group_do_not_share_a_runtime(peer: ScriptedPeer,
 
 
 async def test_a_new_subscription_is_told_and_pulled_at_once(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 149: the heartbeat at once, and pulls without waiting for the next rounds."""
+    """C149: the heartbeat at once, and pulls without waiting for the next rounds."""
     peer.route("U", queues=1)
     seen: list[bytes] = []
     async with consuming(peer, clock) as consumer:
@@ -563,7 +563,7 @@ async def test_a_new_subscription_is_told_and_pulled_at_once(peer: ScriptedPeer,
 
 
 async def test_a_topic_that_is_unsubscribed_is_no_longer_pulled(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 148"""
+    """C148."""
     async with consuming(peer, clock) as consumer:
         consumer.unsubscribe("T")
         await passes(clock, lambda: not consumer.queues, within_s=20, step_s=0.05)
@@ -606,7 +606,7 @@ async def _info(peer: ScriptedPeer, *, group: str = "g", stacks: bool = False) -
 
 
 async def test_running_info_lists_the_owned_queues_and_their_offsets(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 52"""
+    """C52."""
     peer.broker.put("T", b"x", queue_id=1)
     async with consuming(peer, clock, queues=2) as consumer:
         queue = MessageQueue("T", "broker-a", 1)
@@ -624,7 +624,7 @@ async def test_running_info_lists_the_owned_queues_and_their_offsets(peer: Scrip
 
 @pytest.mark.parametrize("stacks", [True, False])
 async def test_running_info_has_stacks_if_they_are_wanted(peer: ScriptedPeer, clock: FakeClock, stacks: bool) -> None:
-    """9.3 53"""
+    """C53."""
     gate = Gate()
     peer.broker.put("T", b"x")
     async with consuming(peer, clock, gate):
@@ -640,7 +640,7 @@ async def test_running_info_has_stacks_if_they_are_wanted(peer: ScriptedPeer, cl
 
 
 async def test_running_info_of_another_group_is_refused(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 54"""
+    """C54."""
     async with consuming(peer, clock):
         assert (await _info(peer, group="other")).code == ResponseCode.SYSTEM_ERROR
 
@@ -669,7 +669,7 @@ def _raise(message: ReceivedMessage) -> None:
 async def test_a_message_consumed_on_demand_tells_what_the_handler_did(
     peer: ScriptedPeer, clock: FakeClock, orderly: bool, handler: Callable[..., Any], result: DirectResult
 ) -> None:
-    """9.3 55: once, and no offset changes."""
+    """C55: once, and no offset changes."""
     calls: list[bytes] = []
 
     def handle(message: ReceivedMessage) -> Any:
@@ -700,7 +700,7 @@ async def test_an_orderly_handler_may_commit_or_roll_back_on_demand(peer: Script
 
 
 async def test_a_retried_message_consumed_on_demand_shows_its_own_topic(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 56"""
+    """C56."""
     seen: list[str] = []
     async with consuming(peer, clock, lambda message: seen.append(message.topic)):
         await _consume_directly(peer, _record(5, RETRY, RETRY_TOPIC="T"))
@@ -708,7 +708,7 @@ async def test_a_retried_message_consumed_on_demand_shows_its_own_topic(peer: Sc
 
 
 async def test_a_reset_moves_the_queues_that_it_names(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 57: pulls stop, ten seconds later the offsets are saved and pulled from."""
+    """C57: pulls stop, ten seconds later the offsets are saved and pulled from."""
     peer.broker.put("T", *[b"x"] * 9, queue_id=0)
     peer.broker.put("T", *[b"x"] * 9, queue_id=1)
     async with consuming(peer, clock, queues=2) as consumer:
@@ -733,7 +733,7 @@ async def test_a_reset_moves_the_queues_that_it_names(peer: ScriptedPeer, clock:
 
 
 async def test_a_reset_of_what_is_not_owned_changes_nothing(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 58"""
+    """C58."""
     async with consuming(peer, clock) as consumer:
         await peer.tell(
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
@@ -747,7 +747,7 @@ async def test_a_reset_of_what_is_not_owned_changes_nothing(peer: ScriptedPeer, 
 
 
 async def test_the_status_of_a_topic_is_its_offsets(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 59"""
+    """C59."""
     peer.route("U", queues=1)
     peer.broker.put("T", b"x")
     peer.broker.put("U", b"x")
@@ -775,7 +775,7 @@ class QueueHook:
 
 
 async def test_a_namespace_is_on_the_wire_and_nowhere_else(clock: FakeClock) -> None:
-    """9.14 225: of messages that are new, and of one that comes again."""
+    """C225: of messages that are new, and of one that comes again."""
     seen: list[tuple[str, MessageQueue, MessageQueue]] = []
     hook = QueueHook()
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import pytest
 
-from client_members import passes, until
-from rocketline.client.push_consumer import PushConsumer
+from rocketline.client.aio.push_consumer import PushConsumer
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.sync.push_consumer import PushConsumer as BlockingPushConsumer
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere
-from rocketline.sync.push_consumer import PushConsumer as BlockingPushConsumer
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
+from support.clients.members import passes, until
 
 Q0: Final = MessageQueue("T", "broker-a", 0)
 FIRST: Final = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

@@ -8,9 +8,8 @@ from typing import Unpack
 
 import pytest
 
-from client_members import passes, settled, until
-from rocketline.client.push_consumer import PushConsumer
-from rocketline.client.push_options import PushKeywords
+from rocketline.client.aio.push_consumer import PushConsumer
+from rocketline.client.push.options import PushKeywords
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.subscription import ConsumeFromWhere
@@ -23,6 +22,7 @@ from rocketline.wire.bodies.locks import LockBatchRequestBody
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader, NotifyConsumerIdsChangedRequestHeader
+from support.clients.members import passes, settled, until
 
 MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 PULL = RequestCode.PULL_MESSAGE
@@ -67,7 +67,7 @@ def pulled(peer: ScriptedPeer, topic: str = "T") -> dict[int, int]:
 
 
 async def test_balanced_consumer_asks_for_members_every_20_s(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 143"""
+    """C143."""
     async with consuming(peer, clock) as consumer:
         await owns(consumer, 4)
         await peer.wait_for(RequestCode.HEART_BEAT, 2)
@@ -83,7 +83,7 @@ async def test_balanced_consumer_asks_for_members_every_20_s(peer: ScriptedPeer,
 
 
 async def test_queue_is_pulled_half_a_second_after_it_came(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 145"""
+    """C145."""
     async with consuming(peer, clock) as consumer:
         await owns(consumer, 4)
         clock.advance(0.4)
@@ -94,7 +94,7 @@ async def test_queue_is_pulled_half_a_second_after_it_came(peer: ScriptedPeer, c
 
 
 async def test_heartbeat_after_a_change_has_a_newer_subscription(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 146: and it comes before the first pull, which names that version."""
+    """C146: and it comes before the first pull, which names that version."""
     async with consuming(peer, clock):
         beats = await peer.wait_for(RequestCode.HEART_BEAT, 2)
         versions = [
@@ -110,7 +110,7 @@ async def test_heartbeat_after_a_change_has_a_newer_subscription(peer: ScriptedP
 
 
 async def test_consumer_that_its_broker_does_not_name_drops_its_queues(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 140"""
+    """C140."""
     async with consuming(peer, clock) as consumer:
         await owns(consumer, 4)
         peer.on(MEMBERS).reply(body=ConsumerList(["somebody else"]))
@@ -120,7 +120,7 @@ async def test_consumer_that_its_broker_does_not_name_drops_its_queues(peer: Scr
 
 
 async def test_members_that_are_not_told_change_nothing(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 141"""
+    """C141."""
     async with consuming(peer, clock) as consumer:
         await owns(consumer, 4)
         clock.advance(0.5)
@@ -147,7 +147,7 @@ async def test_notice_of_a_new_member_is_acted_on_at_once(peer: ScriptedPeer, cl
 async def test_members_share_all_queues_soon_after_they_are_told_of_a_new_one(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.8 137: within 3 s of the clock."""
+    """C137: within 3 s of the clock."""
     async with sharing(peer, clock) as first:
         await is_alone(peer, first)
         joined_s = clock.monotonic()
@@ -162,7 +162,7 @@ async def test_members_share_all_queues_soon_after_they_are_told_of_a_new_one(
 async def test_members_share_all_queues_within_21_s_though_they_are_not_told_of_a_new_one(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.8 137: without notices."""
+    """C137: without notices."""
     async with sharing(peer, clock) as first:
         await is_alone(peer, first)
         joined_s = clock.monotonic()
@@ -177,7 +177,7 @@ async def test_members_share_all_queues_within_21_s_though_they_are_not_told_of_
 async def test_queues_of_a_member_that_leaves_are_taken_over_where_it_ended(
     peer: ScriptedPeer, clock: FakeClock, is_told: bool, within_s: float
 ) -> None:
-    """9.8 138: within 3 s, or 21 s without notices, and pulled from the offsets that it saved as its last."""
+    """C138: within 3 s, or 21 s without notices, and pulled from the offsets that it saved as its last."""
     async with sharing(peer, clock) as first:
         await is_alone(peer, first)
         channel = channel_of(peer, first)
@@ -248,7 +248,7 @@ async def tell_of_change(channel: Channel) -> None:
 
 
 async def test_first_pull_is_at_the_stored_offset(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 150"""
+    """C150."""
     peer.broker.offsets.update({("g", "T", number): 100 for number in range(4)})
     async with consuming(peer, clock, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET) as consumer:
         await owns(consumer, 4)
@@ -269,7 +269,7 @@ async def test_first_pull_is_at_the_stored_offset(peer: ScriptedPeer, clock: Fak
 async def test_first_pull_without_a_stored_offset_is_where_the_options_say(
     peer: ScriptedPeer, clock: FakeClock, where: ConsumeFromWhere, start: int, retry_start: int
 ) -> None:
-    """9.9 151"""
+    """C151."""
     peer.route("T", queues=1)
     peer.route(RETRY, queues=1)
     peer.on(RequestCode.GET_MAX_OFFSET).reply({"offset": "40"})
@@ -285,7 +285,7 @@ async def test_first_pull_without_a_stored_offset_is_where_the_options_say(
 async def test_offset_that_is_refused_is_asked_for_again_after_a_second_and_nothing_pulled_before(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.9 152"""
+    """C152."""
     peer.route("T", queues=1)
     peer.on(QUERY_OFFSET).reply(code=1).default()
     async with consuming(peer, clock) as consumer:
@@ -306,7 +306,7 @@ async def test_offset_that_is_refused_is_asked_for_again_after_a_second_and_noth
 async def test_offset_that_is_not_told_in_5_s_is_asked_for_again_and_nothing_pulled_before(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.9 152"""
+    """C152."""
     peer.route("T", queues=1)
     peer.on(QUERY_OFFSET).never().default()
     async with consuming(peer, clock) as consumer:
@@ -324,7 +324,7 @@ async def test_offset_that_is_not_told_in_5_s_is_asked_for_again_and_nothing_pul
 
 
 async def test_offsets_are_told_to_the_broker_every_5_s(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.9 166: oneway, the first after 10 s, and also if nothing changed."""
+    """C166: oneway, the first after 10 s, and also if nothing changed."""
     peer.route("T", queues=1)
     peer.broker.offsets["g", "T", 0] = 0
     peer.broker.put("T", b"one", b"two", b"three")
@@ -344,7 +344,7 @@ async def test_offsets_are_told_to_the_broker_every_5_s(peer: ScriptedPeer, cloc
 
 
 async def test_offset_is_told_to_the_broker_when_a_queue_is_given_away(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.8 144"""
+    """C144."""
     peer.route("T", queues=2)
     peer.broker.offsets.update({("g", "T", 0): 0, ("g", "T", 1): 0})
     peer.broker.put("T", b"one", b"two", queue_id=1)
@@ -360,7 +360,7 @@ async def test_offset_is_told_to_the_broker_when_a_queue_is_given_away(peer: Scr
 
 
 async def test_orderly_queue_is_not_touched_before_it_is_locked(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.11 181"""
+    """C181."""
     peer.route("T", queues=2)
     peer.broker.refused_locks = {1}
     async with consuming(peer, clock, orderly=True) as consumer:
@@ -380,7 +380,7 @@ async def test_orderly_queue_is_not_touched_before_it_is_locked(peer: ScriptedPe
 
 
 async def test_locks_of_all_queues_are_renewed_every_20_s(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.11 182: by one request to each broker."""
+    """C182: by one request to each broker."""
     async with ScriptedPeer(clock=clock, broker_name="broker-b") as other:
         peer.route("T", {"broker-a": peer, "broker-b": other}, queues=2)
         peer.on(MEMBERS).call(lambda received: peer.broker.answer(received))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from client_members import ConsumerDouble, ProducerDouble, settled, until
 from rocketline.client.options import ClientOptions
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import CURRENT_VERSION, RequestCode
 from rocketline.wire.command import Command
+from support.clients.members import ConsumerDouble, ProducerDouble, settled, until
 
 HEART_BEAT = RequestCode.HEART_BEAT
 
@@ -22,7 +22,7 @@ def runtime_at(peer: ScriptedPeer, clock: FakeClock) -> ClientRuntime:
 
 
 async def test_heartbeats_come_after_1_s_and_every_30_s(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 40 and 41: the first within 1 s, then every 30 s at each address, slaves too once there is a consumer."""
+    """C40 and C41: the first within 1 s, then every 30 s at each address, slaves too once there is a consumer."""
     async with ScriptedPeer(clock=clock) as slave, runtime_at(peer, clock) as runtime:
         peer.route("T", {"broker-a": {0: peer, 1: slave}})
         runtime.register_consumer("C", ConsumerDouble("C", "T"))
@@ -50,12 +50,12 @@ async def test_heartbeat_says_what_the_members_are(peer: ScriptedPeer, clock: Fa
         assert consumer.consume_from_where is ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
         assert [subscription.topic for subscription in consumer.subscription_data_set] == ["T"]
         assert runtime.routes.broker_version(peer.address) == CURRENT_VERSION
-        # 9.3 49: a tag subscription is not checked beforehand.
+        # C49: a tag subscription is not checked beforehand.
         assert not peer.requests(RequestCode.CHECK_CLIENT_CONFIG)
 
 
 async def test_slaves_hear_nothing_of_producers(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 42: only producers, so slaves receive no heartbeat."""
+    """C42: only producers, so slaves receive no heartbeat."""
     async with ScriptedPeer(clock=clock) as slave, runtime_at(peer, clock) as runtime:
         peer.route("T", {"broker-a": {0: peer, 1: slave}})
         runtime.register_producer("P", ProducerDouble("P", "T"))
@@ -66,7 +66,7 @@ async def test_slaves_hear_nothing_of_producers(peer: ScriptedPeer, clock: FakeC
 
 
 async def test_broker_that_fails_holds_up_none_of_the_others(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 43: one refuses connections, one never answers, and the third hears of us in the same round."""
+    """C43: one refuses connections, one never answers, and the third hears of us in the same round."""
     async with ScriptedPeer(clock=clock) as gone, ScriptedPeer(clock=clock) as mute, runtime_at(peer, clock) as runtime:
         peer.route("T", {"a": gone, "b": mute, "c": peer})
         mute.on(HEART_BEAT).never()
@@ -83,7 +83,7 @@ async def test_broker_that_fails_holds_up_none_of_the_others(peer: ScriptedPeer,
 
 
 async def test_connection_that_is_made_again_begins_with_a_heartbeat(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.3 44: without waiting for the next round; and then the queues are shared out anew."""
+    """C44: without waiting for the next round; and then the queues are shared out anew."""
     async with ScriptedPeer(clock=clock) as broker, runtime_at(peer, clock) as runtime:
         peer.route("T", {"broker-a": broker})
         consumer = ConsumerDouble("C", "T")

@@ -8,15 +8,15 @@ import re
 
 import pytest
 
-from client_members import ConsumerDouble, ProducerDouble
 from rocketline.client.options import ClientOptions
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.errors import ClosedError, GroupInUseError, NotStartedError
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.names import INNER_PRODUCER_GROUP
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
+from support.clients.members import ConsumerDouble, ProducerDouble
 
 HEART_BEAT, UNREGISTER, ROUTE = (
     RequestCode.HEART_BEAT,
@@ -47,24 +47,24 @@ async def told_id(runtime: ClientRuntime, peer: ScriptedPeer) -> str:
 
 
 async def test_default_instance_name_becomes_one_of_its_own(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 1: the heartbeat's client id is `<ip>@<pid>#<digits>`."""
+    """C1: the heartbeat's client id is `<ip>@<pid>#<digits>`."""
     told = await told_id(ClientRuntime(options(peer), clock=clock), peer)
     assert re.fullmatch(rf"10\.1\.2\.3@{os.getpid()}#\d+", told)
 
 
 async def test_explicit_instance_name_is_kept(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 2: the client id is exactly `<ip>@A`."""
+    """C2: the client id is exactly `<ip>@A`."""
     assert await told_id(ClientRuntime(options(peer, instance_name="A"), clock=clock), peer) == "10.1.2.3@A"
 
 
 async def test_unit_name_ends_the_id(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 3: the client id ends with `@U`."""
+    """C3: the client id ends with `@U`."""
     told = await told_id(ClientRuntime(options(peer, instance_name="A", unit_name="U"), clock=clock), peer)
     assert told == "10.1.2.3@A@U"
 
 
 async def test_stream_client_marks_its_id_and_every_request(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 4: the id ends with `@STREAM` and every request carries `ReqT`=`0`."""
+    """C4: the id ends with `@STREAM` and every request carries `ReqT`=`0`."""
     told = await told_id(ClientRuntime(options(peer, instance_name="A", stream=True), clock=clock), peer)
     assert told == "10.1.2.3@A@STREAM"
     assert {received.code for received in peer.received} == {ROUTE, HEART_BEAT, UNREGISTER}
@@ -72,13 +72,13 @@ async def test_stream_client_marks_its_id_and_every_request(peer: ScriptedPeer, 
 
 
 async def test_stable_name_keeps_the_default(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 5: a broadcasting consumer's id is `<ip>@DEFAULT`."""
+    """C5: a broadcasting consumer's id is `<ip>@DEFAULT`."""
     told = await told_id(ClientRuntime(options(peer), clock=clock, is_name_stable=True), peer)
     assert told == "10.1.2.3@DEFAULT"
 
 
 async def test_two_groups_on_one_runtime_share_connection_and_heartbeat(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 6: one connection per address, one heartbeat naming both groups."""
+    """C6: one connection per address, one heartbeat naming both groups."""
     async with ClientRuntime(options(peer), clock=clock) as runtime:
         runtime.register_producer("P1", ProducerDouble("P1", "T"))
         runtime.register_producer("P2", ProducerDouble("P2", "T"))
@@ -91,7 +91,7 @@ async def test_two_groups_on_one_runtime_share_connection_and_heartbeat(peer: Sc
 
 
 async def test_second_member_of_a_group_is_refused_and_the_first_stays(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 7 (runtime's part): the second registration fails, the first keeps working."""
+    """C7 (runtime's part): the second registration fails, the first keeps working."""
     async with ClientRuntime(options(peer, instance_name="A"), clock=clock) as runtime:
         runtime.register_producer("P", ProducerDouble("P", "T"))
         with pytest.raises(GroupInUseError, match=r"group 'P' is in use on client 10\.1\.2\.3@A already"):
@@ -102,7 +102,7 @@ async def test_second_member_of_a_group_is_refused_and_the_first_stays(peer: Scr
 
 
 async def test_closing_again_does_nothing(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 10 (runtime's part)."""
+    """C10 (runtime's part)."""
     runtime = ClientRuntime(options(peer), clock=clock)
     await runtime.lease()
     await runtime.close()
@@ -113,7 +113,7 @@ async def test_closing_again_does_nothing(peer: ScriptedPeer, clock: FakeClock) 
 async def test_unregister_reaches_every_known_address_before_the_connections_close(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.1 11: UNREGISTER_CLIENT arrives at master and slave, while connected."""
+    """C11: UNREGISTER_CLIENT arrives at master and slave, while connected."""
     async with ScriptedPeer(clock=clock) as slave:
         peer.route("T", {"broker-a": {0: peer, 1: slave}})
         async with ClientRuntime(options(peer, instance_name="A"), clock=clock) as runtime:
@@ -128,7 +128,7 @@ async def test_unregister_reaches_every_known_address_before_the_connections_clo
 
 
 async def test_one_of_two_that_share_leaves_and_the_other_goes_on(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 12: after one release the runtime still beats and sends."""
+    """C12: after one release the runtime still beats and sends."""
     runtime = ClientRuntime(options(peer), clock=clock)
     await runtime.lease()
     await runtime.lease()
@@ -146,7 +146,7 @@ async def test_one_of_two_that_share_leaves_and_the_other_goes_on(peer: Scripted
 
 
 async def test_last_release_leaves_nothing_running(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 13: connections are closed and no task remains."""
+    """C13: connections are closed and no task remains."""
     before = asyncio.all_tasks()
     runtime = ClientRuntime(options(peer), clock=clock)
     await runtime.lease()
@@ -160,7 +160,7 @@ async def test_last_release_leaves_nothing_running(peer: ScriptedPeer, clock: Fa
 
 
 async def test_closed_runtime_asks_nobody(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 14 (runtime's part): a typed error, and no network traffic."""
+    """C14 (runtime's part): a typed error, and no network traffic."""
     runtime = ClientRuntime(options(peer), clock=clock)
     with pytest.raises(NotStartedError):
         await runtime.update_route("T")

@@ -8,20 +8,20 @@ from dataclasses import replace
 
 import pytest
 
-from broker_tables import message
-from client_members import ConsumerDouble, settled, until
 from rocketline.client.options import ClientOptions
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.model.ids import QueueOffset
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire import bodies, headers
 from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetBody, ResetOffsetItem, ResetOffsetList
-from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumeResult, ConsumerRunningInfo
+from rocketline.wire.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import encode_record
+from support.brokers.tables import message
+from support.clients.members import ConsumerDouble, settled, until
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -49,14 +49,14 @@ def changed() -> headers.NotifyConsumerIdsChangedRequestHeader:
 async def test_changed_membership_wakes_the_rebalance(
     peer: ScriptedPeer, clock: FakeClock, consumer: ConsumerDouble
 ) -> None:
-    """9.3 50 (runtime's part): at once, not only after 20 s."""
+    """C50 (runtime's part): at once, not only after 20 s."""
     async with running(peer, consumer):
         await peer.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, changed())
         await until(lambda: consumer.rebalances == 1)
 
 
 async def test_changed_membership_is_not_answered(peer: ScriptedPeer, consumer: ConsumerDouble) -> None:
-    """9.3 50: no reply is written, though this notice asks for one; one to a later question comes past it."""
+    """C50: no reply is written, though this notice asks for one; one to a later question comes past it."""
     async with running(peer, consumer):
         notice = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.encode(changed()))
         (channel,) = peer.connections
@@ -71,7 +71,7 @@ async def test_changed_membership_is_not_answered(peer: ScriptedPeer, consumer: 
 async def test_ten_notifications_bring_about_two_rebalances(
     peer: ScriptedPeer, clock: FakeClock, consumer: ConsumerDouble
 ) -> None:
-    """9.3 51: at most two rebalances run in the next 2 s."""
+    """C51: at most two rebalances run in the next 2 s."""
     async with running(peer, consumer):
         for _ in range(10):
             await peer.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, changed())
@@ -122,7 +122,7 @@ async def test_member_that_fails_holds_up_none_of_the_others(
 async def test_offsets_are_persisted_after_10_s_and_every_5_s(
     peer: ScriptedPeer, clock: FakeClock, consumer: ConsumerDouble
 ) -> None:
-    """client.md 1.5."""
+    """C166 (runtime's part)."""
     async with running(peer, consumer):
         clock.advance(9.9)
         await settled()
@@ -154,7 +154,7 @@ async def test_running_info_is_the_members(peer: ScriptedPeer, consumer: Consume
 async def test_group_that_is_not_here_is_answered_with_1(
     peer: ScriptedPeer, consumer: ConsumerDouble, code: RequestCode
 ) -> None:
-    """9.3 54."""
+    """C54."""
     async with running(peer, consumer) as runtime:
         header = headers.GetConsumerRunningInfoRequestHeader(consumer_group="other", client_id=runtime.client_id)
         answer = await peer.ask(code, header)
@@ -162,7 +162,7 @@ async def test_group_that_is_not_here_is_answered_with_1(
 
 
 async def test_status_lists_the_offsets_of_the_topic(peer: ScriptedPeer, consumer: ConsumerDouble) -> None:
-    """9.3 59 (runtime's part); a group that is not here has none."""
+    """C59 (runtime's part); a group that is not here has none."""
     async with running(peer, consumer):
         consumer.offsets = {QUEUE: 7, MessageQueue("other", "broker-a", 0): 8}
         for group, expected in (("C", {QUEUE: 7}), ("unknown", {})):
@@ -178,7 +178,7 @@ async def test_status_lists_the_offsets_of_the_topic(peer: ScriptedPeer, consume
     ids=["table", "list for C++"],
 )
 async def test_reset_reaches_the_member(peer: ScriptedPeer, consumer: ConsumerDouble, body: object) -> None:
-    """9.3 57 (runtime's part): both forms of the body; a group that is not here changes nothing."""
+    """C57 (runtime's part): both forms of the body; a group that is not here changes nothing."""
     async with running(peer, consumer):
         for group in ("other", "C"):
             header = headers.ResetOffsetRequestHeader(topic="T", group=group, timestamp=0, is_force=True)
@@ -192,18 +192,18 @@ def record() -> bytes:
 
 
 async def test_message_is_consumed_directly_and_the_result_told(peer: ScriptedPeer, consumer: ConsumerDouble) -> None:
-    """9.3 55 (runtime's part)."""
+    """C55 (runtime's part)."""
     async with running(peer, consumer):
         header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="C", broker_name="broker-a")
         answer = await peer.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, record())
         assert answer.code == ResponseCode.SUCCESS
-        assert bodies.decode(ConsumeMessageDirectlyResult, answer.body).consume_result is ConsumeResult.CR_SUCCESS
+        assert bodies.decode(ConsumeMessageDirectlyResult, answer.body).consume_result is CMResult.CR_SUCCESS
         (consumed,) = consumer.consumed
         assert (consumed.topic, consumed.body, consumed.queue_offset) == ("T", b"hello", 3)
 
 
 async def test_unknown_code_is_answered_with_3(peer: ScriptedPeer, consumer: ConsumerDouble) -> None:
-    """9.3 60: with the same opaque, or the peer would not find its request again."""
+    """C60: with the same opaque, or the peer would not find its request again."""
     async with running(peer, consumer):
         answer = await peer.ask(4711)
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -221,7 +221,7 @@ async def test_unknown_code_is_answered_with_3(peer: ScriptedPeer, consumer: Con
 async def test_handler_that_fails_is_answered_with_1_and_the_connection_stays(
     peer: ScriptedPeer, consumer: ConsumerDouble, code: RequestCode, body: bytes
 ) -> None:
-    """9.3 61."""
+    """C61."""
     async with running(peer, consumer) as runtime:
         consumer.failure = ValueError("a fault of the test's")
         header = headers.GetConsumerRunningInfoRequestHeader(consumer_group="C", client_id=runtime.client_id)
@@ -233,7 +233,7 @@ async def test_handler_that_fails_is_answered_with_1_and_the_connection_stays(
 
 
 async def test_request_without_its_fields_is_answered_with_1(peer: ScriptedPeer, consumer: ConsumerDouble) -> None:
-    """9.3 61: what cannot be read is a failure too."""
+    """C61: what cannot be read is a failure too."""
     async with running(peer, consumer):
         answer = await peer.ask(RequestCode.GET_CONSUMER_RUNNING_INFO)
         assert answer.code == ResponseCode.SYSTEM_ERROR

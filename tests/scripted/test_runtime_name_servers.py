@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from client_members import ProducerDouble, settled, until
 from rocketline.client.options import ClientOptions
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.errors import ConnectError, NoNameServerError, RequestTimeoutError, TransportError
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.testing.server_process import free_port
 from rocketline.wire.codes import RequestCode
+from support.clients.members import ProducerDouble, settled, until
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -55,7 +55,7 @@ def asked(*peers: ScriptedPeer) -> list[int]:
 
 
 async def test_discovered_addresses_are_those_of_the_first_line(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 15: with no address given, exactly those of the first line are used."""
+    """C15: with no address given, exactly those of the first line are used."""
     async with (
         Discovery(f"{peer.address};127.0.0.1:1\nignored:1").serving() as discovery,
         ClientRuntime(ClientOptions(discovery_domain=discovery.domain), clock=clock) as runtime,
@@ -67,7 +67,7 @@ async def test_discovered_addresses_are_those_of_the_first_line(peer: ScriptedPe
 async def test_discovery_comes_at_the_start_after_10_s_and_every_2_minutes(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.1 16: an answer with another list replaces the first."""
+    """C16: an answer with another list replaces the first."""
     async with (
         Discovery("127.0.0.1:1").serving() as discovery,
         ClientRuntime(ClientOptions(discovery_domain=discovery.domain), clock=clock) as runtime,
@@ -90,7 +90,7 @@ async def test_discovery_comes_at_the_start_after_10_s_and_every_2_minutes(
 
 
 async def test_unit_name_is_part_of_the_discovery_path(clock: FakeClock) -> None:
-    """9.1 17: the path ends `-U?nofix=1`."""
+    """C17: the path ends `-U?nofix=1`."""
     async with Discovery("127.0.0.1:1").serving() as discovery:
         options = ClientOptions(discovery_domain=discovery.domain, unit_name="U")
         async with ClientRuntime(options, clock=clock):
@@ -98,7 +98,7 @@ async def test_unit_name_is_part_of_the_discovery_path(clock: FakeClock) -> None
 
 
 async def test_discovery_is_left_alone_where_an_address_is_given(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 18: not at the start and not later."""
+    """C18: not at the start and not later."""
     async with Discovery("127.0.0.1:1").serving() as discovery:
         options = ClientOptions(name_servers=(peer.address,), discovery_domain=discovery.domain)
         async with ClientRuntime(options, clock=clock) as runtime:
@@ -108,7 +108,7 @@ async def test_discovery_is_left_alone_where_an_address_is_given(peer: ScriptedP
 
 
 async def test_discovery_that_answers_an_error_leaves_no_name_server(clock: FakeClock) -> None:
-    """A start goes on without; who needs a route is told that there is no name server (9.2 37, runtime's part)."""
+    """A start goes on without; who needs a route is told that there is no name server (C37, runtime's part)."""
     async with (
         Discovery("127.0.0.1:1", "503 Busy").serving() as discovery,
         ClientRuntime(ClientOptions(discovery_domain=discovery.domain), clock=clock) as runtime,
@@ -119,7 +119,7 @@ async def test_discovery_that_answers_an_error_leaves_no_name_server(clock: Fake
 
 
 async def test_one_name_server_gets_all_questions_while_it_works(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 19: two live servers, one of them is asked."""
+    """C19: two live servers, one of them is asked."""
     async with ScriptedPeer(clock=clock) as other:
         other.route("T")
         async with ClientRuntime(ClientOptions(name_servers=(peer.address, other.address)), clock=clock) as runtime:
@@ -131,7 +131,7 @@ async def test_one_name_server_gets_all_questions_while_it_works(peer: ScriptedP
 async def test_question_goes_to_the_other_when_the_first_closes_its_connection(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """9.1 20: the next route query reaches the other within the same call."""
+    """C20: the next route query reaches the other within the same call."""
     async with ScriptedPeer(clock=clock) as other:
         other.route("T")
         async with ClientRuntime(ClientOptions(name_servers=(peer.address, other.address)), clock=clock) as runtime:
@@ -143,7 +143,7 @@ async def test_question_goes_to_the_other_when_the_first_closes_its_connection(
 
 
 async def test_question_goes_to_the_other_when_the_first_is_gone(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 20: likewise when nobody listens there any more."""
+    """C20: likewise when nobody listens there any more."""
     async with ScriptedPeer(clock=clock) as other:
         other.route("T")
         async with ClientRuntime(ClientOptions(name_servers=(peer.address, other.address)), clock=clock) as runtime:
@@ -155,7 +155,7 @@ async def test_question_goes_to_the_other_when_the_first_is_gone(peer: ScriptedP
 
 
 async def test_silent_name_server_fails_the_call_after_3_s_and_is_left(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 21: the route query fails after 3 s and the following one goes to the other."""
+    """C21: the route query fails after 3 s and the following one goes to the other."""
     async with ScriptedPeer(clock=clock) as other:
         other.route("T")
         async with ClientRuntime(ClientOptions(name_servers=(peer.address, other.address)), clock=clock) as runtime:
@@ -182,7 +182,7 @@ async def _failing(runtime: ClientRuntime) -> TransportError:
 
 
 async def test_name_server_that_left_the_list_loses_its_connection(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.1 22: later queries go to the new list."""
+    """C22: later queries go to the new list."""
     async with ScriptedPeer(clock=clock) as other:
         other.route("T")
         async with ClientRuntime(ClientOptions(name_servers=(peer.address,)), clock=clock) as runtime:
@@ -194,7 +194,7 @@ async def test_name_server_that_left_the_list_loses_its_connection(peer: Scripte
 
 
 async def test_start_succeeds_with_all_name_servers_down_and_a_question_fails_soon(clock: FakeClock) -> None:
-    """9.1 23 and 24 (runtime's part)."""
+    """C23 and C24 (runtime's part)."""
     addresses = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
     async with ClientRuntime(ClientOptions(name_servers=addresses), clock=clock) as runtime:
         runtime.register_producer("P", ProducerDouble("P", "T"))

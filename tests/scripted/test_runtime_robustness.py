@@ -8,11 +8,10 @@ import threading
 
 import pytest
 
-from client_members import ConsumerDouble, ProducerDouble, passes, settled, until
 from rocketline.aio import Message, Producer, PushConsumer
 from rocketline.client.options import ClientOptions, Credentials
 from rocketline.client.received_message import ReceivedMessage
-from rocketline.client.runtime import ClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.errors import ConnectionLostError, ForkedError, ResponseError, RocketlineError, WrongLoopError
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.subscription import ConsumeFromWhere
@@ -23,6 +22,7 @@ from rocketline.wire.acl import is_signed_with
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import UpdateConsumerOffsetRequestHeader
+from support.clients.members import ConsumerDouble, ProducerDouble, passes, settled, until
 
 ASK = RequestCode.GET_BROKER_RUNTIME_INFO
 
@@ -32,7 +32,7 @@ def runtime_at(peer: ScriptedPeer, clock: FakeClock, **options: object) -> Clien
 
 
 async def test_lost_connection_fails_all_requests_at_once(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 221: all of them, though their time is far from over."""
+    """C221: all of them, though their time is far from over."""
     peer.on(ASK).never()
     async with runtime_at(peer, clock) as runtime:
         await runtime.connect(peer.address, 3)
@@ -44,7 +44,7 @@ async def test_lost_connection_fails_all_requests_at_once(peer: ScriptedPeer, cl
 
 
 async def test_answer_that_nobody_waits_for_is_ignored(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 222: the next request on the same connection gets its own."""
+    """C222: the next request on the same connection gets its own."""
     async with runtime_at(peer, clock) as runtime:
         await runtime.update_route("T")
         stray = response(0)
@@ -55,7 +55,7 @@ async def test_answer_that_nobody_waits_for_is_ignored(peer: ScriptedPeer, clock
 
 
 async def test_idle_connection_is_closed_and_made_again_on_demand(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 223: after 120 s."""
+    """C223: after 120 s."""
     async with ScriptedPeer() as broker, runtime_at(peer, clock) as runtime:
         await runtime.ask(broker.address, Command(ASK), timeout_s=3)
         for _ in range(4):
@@ -69,7 +69,7 @@ async def test_idle_connection_is_closed_and_made_again_on_demand(peer: Scripted
 
 
 async def test_broker_that_restarts_is_found_again(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 224 (heartbeats): the next one and the next request go through."""
+    """C224 (heartbeats): the next one and the next request go through."""
     async with ScriptedPeer(clock=clock) as broker, runtime_at(peer, clock) as runtime:
         peer.route("T", {"broker-a": broker})
         runtime.register_producer("P", ProducerDouble("P", "T"))
@@ -88,7 +88,7 @@ async def test_broker_that_restarts_is_found_again(peer: ScriptedPeer, clock: Fa
 async def test_sends_and_pulls_recover_after_a_brokers_restart(
     peer: ScriptedPeer, clock: FakeClock, down_s: int, is_forgotten: bool
 ) -> None:
-    """9.14 224: within 35 s of the clock, with the options as they are. It was down for a moment, or for longer than
+    """C224: within 35 s of the clock, with the options as they are. It was down for a moment, or for longer than
     from one look at routes to the next, and the name server went on naming it or did not."""
     consumed: list[bytes] = []
 
@@ -136,7 +136,7 @@ async def _has_sent(producer: Producer) -> bool:
 async def test_silent_connection_is_given_up_with_the_first_request_that_times_out(
     peer: ScriptedPeer, clock: FakeClock
 ) -> None:
-    """client.md 1.6: nothing came since it was asked, so the next request takes a new connection."""
+    """Nothing came since it was asked, so the next request takes a new connection."""
     async with ScriptedPeer(clock=clock) as broker, runtime_at(peer, clock) as runtime:
         broker.on(ASK).never(times=1).default()
         async with asyncio.TaskGroup() as group:
@@ -174,7 +174,7 @@ async def _code_or_error(runtime: ClientRuntime, broker: ScriptedPeer) -> str:
 
 
 async def test_go_away_leads_to_a_new_connection_and_the_same_request(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """client.md 1.6: once; the answers that are due on the old connection still come."""
+    """C92 (runtime's part): once; the answers that are due on the old connection still come."""
     async with ScriptedPeer(clock=clock) as broker, runtime_at(peer, clock) as runtime:
         held = broker.on(RequestCode.GET_BROKER_CONFIG).hold()
         broker.on(ASK).reply(code=ResponseCode.GO_AWAY).reply()
@@ -219,7 +219,7 @@ CODES = {
 
 
 async def test_namespace_is_part_of_the_names_on_the_wire(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 225 (runtime's part): `N%T`, `N%G` and `%RETRY%N%G` there, `T` here."""
+    """C225 (runtime's part): `N%T`, `N%G` and `%RETRY%N%G` there, `T` here."""
     peer.route("N%T")
     async with runtime_at(peer, clock, namespace="N") as runtime:
         await _everything(runtime, peer)
@@ -231,7 +231,7 @@ async def test_namespace_is_part_of_the_names_on_the_wire(peer: ScriptedPeer, cl
 
 
 async def test_new_namespace_is_named_by_every_request(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 226: `nsd` and `ns`, and the names are unchanged."""
+    """C226: `nsd` and `ns`, and the names are unchanged."""
     async with runtime_at(peer, clock, namespace_v2="N") as runtime:
         await _everything(runtime, peer)
         assert {received.code for received in peer.received} == CODES
@@ -241,7 +241,7 @@ async def test_new_namespace_is_named_by_every_request(peer: ScriptedPeer, clock
 
 
 async def test_every_request_is_signed(peer: ScriptedPeer, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """9.14 227: also oneway ones, heartbeats and route queries; the zone is added after it."""
+    """C227: also oneway ones, heartbeats and route queries; the zone is added after it."""
     monkeypatch.setenv("ROCKETMQ_ZONE", "z1")
     monkeypatch.setenv("ROCKETMQ_ZONE_MODE", "true")
     async with runtime_at(peer, clock, credentials=Credentials("user", "secret"), stream_requests=True) as runtime:
@@ -267,7 +267,7 @@ class Hook:
 
 
 async def test_hooks_see_every_request_and_answer_before_the_signature(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """client.md 1.14: hooks run on oneway requests too, and what they add is signed."""
+    """Hooks run on oneway requests too, and what they add is signed."""
     hook = Hook()
     async with runtime_at(peer, clock, credentials=Credentials("user", "secret"), rpc_hooks=(hook,)) as runtime:
         await _everything(runtime, peer)
@@ -279,7 +279,7 @@ async def test_hooks_see_every_request_and_answer_before_the_signature(peer: Scr
 
 
 async def test_vip_requests_go_to_the_second_port(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """client.md 1.14: the port that is lower by two, for those requests that may."""
+    """C87 (runtime's part): the port that is lower by two, for those requests that may."""
     async with ScriptedPeer(clock=clock) as broker, runtime_at(peer, clock, vip_channel=True) as runtime:
         address = f"127.0.0.1:{broker.port + 2}"
         await runtime.ask(address, Command(ASK), timeout_s=3, vip=True)
@@ -288,7 +288,7 @@ async def test_vip_requests_go_to_the_second_port(peer: ScriptedPeer, clock: Fak
 
 
 async def test_wall_clock_that_steps_back_does_not_stop_the_periods(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """9.14 228 (timers): they go by the monotonic clock."""
+    """C228 (timers): they go by the monotonic clock."""
     async with runtime_at(peer, clock) as runtime:
         runtime.register_producer("P", ProducerDouble("P", "T"))
         await runtime.update_route("T")

@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from authorities import Authority
 from rocketline import Tls
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.config import TlsMode
-from rocketline.spark.broker_links import close_links
-from rocketline.spark.client_settings import ClientSettings
-from rocketline.spark.data_loss import DataLossError
-from rocketline.spark.options import EARLIEST, Position, SourceOptions
-from rocketline.spark.planner import QueueRange, QueueRanges
-from rocketline.spark.range_reader import read_ranges
+from rocketline.spark.options.client import ClientSettings
+from rocketline.spark.options.source_and_sink import EARLIEST, Position, SourceOptions
+from rocketline.spark.planning.data_loss import DataLossError
+from rocketline.spark.planning.planner import QueueRange, QueueRanges
+from rocketline.spark.pulling.executor_client import close_links
+from rocketline.spark.pulling.range_reader import read_ranges
 from rocketline.testing.scripted_broker import Received
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.acl import is_signed_with
 from rocketline.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketline.wire.command import Command, response
 from rocketline.wire.message_codec import encode_record
-from spark_records import stored
+from support.net.authorities import Authority
+from support.spark.records import stored
 
 PULL, TOPIC_CONFIG = RequestCode.PULL_MESSAGE, RequestCode.GET_TOPIC_CONFIG
 

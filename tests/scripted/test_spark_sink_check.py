@@ -10,9 +10,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rocketline.errors import ConfigError, TransportError
 from rocketline.model.route import BrokerData
-from rocketline.spark.options import SinkOptions, sink_options
-from rocketline.spark.sink import check_sink
-from rocketline.spark.sink_client import shared_client
+from rocketline.spark.options.source_and_sink import SinkOptions, sink_options
+from rocketline.spark.sink.client import shared_client
+from rocketline.spark.sink.writers import check_sink
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.bodies.routes import ClusterInfo
 from rocketline.wire.codes import RequestCode

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from client_members import in_background, until
 from rocketline import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
-from rocketline.client.runtime import ClientRuntime as AsyncClientRuntime
+from rocketline.client.runtime.runtime import ClientRuntime as AsyncClientRuntime
+from rocketline.client.sync.runtime import ClientRuntime
 from rocketline.errors import ClientError, ClosedError, ForkedError, GroupInUseError
 from rocketline.model.queue import MessageQueue
-from rocketline.sync.runtime import ClientRuntime
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
+from support.clients.members import in_background, until
 
 in_thread = asyncio.to_thread
 Make = Callable[[ClientRuntime], Any]
@@ -199,7 +199,7 @@ async def test_a_callback_on_the_loop_may_close_what_is_being_closed(peer: Scrip
     await in_thread(lambda: producer.send_soon(Message("T", b"x"), callback))
     await peer.wait_for(RequestCode.SEND_MESSAGE_V2)
     closing = in_background(producer.close)
-    await until(lambda: producer._core.is_closed)
+    await until(lambda: producer._twin.is_closed)
     sends.release()
     await closing
     assert problems == [None]

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 
 import pytest
 
-from client_members import settled, until
-from rocketline.admin.client import Admin
-from rocketline.client.lite_pull_consumer import LitePullConsumer
-from rocketline.client.pull_consumer import PullConsumer
-from rocketline.client.push_consumer import PushConsumer
-from rocketline.client.runtime import ClientRuntime
+from rocketline.admin.aio import Admin
+from rocketline.client.aio.lite_pull_consumer import LitePullConsumer
+from rocketline.client.aio.pull_consumer import PullConsumer
+from rocketline.client.aio.push_consumer import PushConsumer
+from rocketline.client.runtime.runtime import ClientRuntime
+from rocketline.client.sync.lite_pull_consumer import LitePullConsumer as BlockingLitePullConsumer
 from rocketline.errors import ClientError, ClosedError
 from rocketline.model.queue import MessageQueue
-from rocketline.sync.lite_pull_consumer import LitePullConsumer as BlockingLitePullConsumer
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode
+from support.clients.members import settled, until
 
 Consumer = PushConsumer | LitePullConsumer
 

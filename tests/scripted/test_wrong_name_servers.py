@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from client_members import until
 from rocketline.aio import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
 from rocketline.errors import (
     NameServerNotReadyError,
@@ -18,6 +17,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire.codes import RequestCode, ResponseCode
+from support.clients.members import until
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 

@@ -7,10 +7,10 @@ import asyncio
 import sys
 import time
 
-from client_chaos import BEHIND
 from rocketline.testing import Server
 from soak.load import Load
 from soak.sampling import Sample, growth, take_sample
+from support.clients.chaos import BEHIND
 
 _LOOKS, _LINES = 600, 60
 """How often we look, and how often we say so. Connections are cut every three seconds: some looks come right after."""

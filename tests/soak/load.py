@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from client_chaos import BEHIND
 from rocketline import LitePullConsumer, Message, Producer, PushConsumer, ReceivedMessage, aio
 from rocketline.errors import RocketlineError
 from rocketline.testing import Server
 from rocketline.testing.fault_proxy import FaultProxy
+from support.clients.chaos import BEHIND
 
 PACE_S = 0.002
 """Between two messages of one sender: some two thousand messages a second in all."""

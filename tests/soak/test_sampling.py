@@ -4,7 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from rocketline.sync.portal import Portal
+from rocketline.client.sync.portal import Portal
 from soak.sampling import Sample, growth, take_sample, unfinished_tasks
 
 

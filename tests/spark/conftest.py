@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from client_clusters import ClientCluster
 from rocketline.testing import Server
-from spark_clusters import source_cluster
-from spark_sessions import TEST_TIMEOUT_S, spark
+from support.clients.clusters import ClientCluster
+from support.spark.clusters import source_cluster
+from support.spark.sessions import TEST_TIMEOUT_S, spark
 
 __all__ = ["cluster", "server", "spark", "topic"]
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from rocketline.cli.commands import rocketline
-from rocketline.pipelines.orders.events import OrderStream
+from rocketline.pipelines.examples.orders.events import OrderStream
 
 pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
 

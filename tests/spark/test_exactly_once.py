@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kills import Campaign, Cluster
-from pipeline_runs import _iceberg_threads_end
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+from support.pipelines.kills import Campaign, Cluster
+from support.pipelines.runs import _iceberg_threads_end
 
 __all__ = ["_iceberg_threads_end"]
 

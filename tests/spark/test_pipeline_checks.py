@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline_files import LANDING, written
-from pipeline_runs import Trial, _iceberg_threads_end, command, send
 from rocketline.errors import ConfigError, PipelineError, TopicNotFoundError
-from rocketline.pipelines.progress_log import read_log
 from rocketline.pipelines.report.figures import figures_of
+from rocketline.pipelines.runs.progress_log import read_log
 from rocketline.testing import Server
+from support.pipelines.files import LANDING, written
+from support.pipelines.runs import Trial, _iceberg_threads_end, command, send
 
 pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline_files import CHAIN, LANDING, written
-from pipeline_runs import Trial, command, messages, send
 from rocketline import Message, Producer
 from rocketline.testing import Server
+from support.pipelines.files import CHAIN, LANDING, written
+from support.pipelines.runs import Trial, command, messages, send
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline_files import CHAIN, LANDING, _modules_as_before, written
-from pipeline_runs import command
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.sdp import _counts_at_start, check_flows
+from support.pipelines.files import CHAIN, LANDING, _modules_as_before, written
+from support.pipelines.runs import command
 
 __all__ = ["_modules_as_before"]
 

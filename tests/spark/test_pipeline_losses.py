@@ -13,18 +13,18 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
-from forgetful_brokers import SMALL_LOG_FILES, Forgetful
-from pipeline_checkpoints import altered
-from pipeline_files import LANDING, _modules_as_before, written
-from pipeline_runs import Trial, command, send
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.errors import ConfigError, TopicNotFoundError
-from rocketline.pipelines.preparation import check_sources
-from rocketline.pipelines.spans import Span
-from rocketline.pipelines.streams import Streams
-from rocketline.spark.data_loss import DataLossError
+from rocketline.pipelines.offset_spans import OffsetSpan
+from rocketline.pipelines.runs.plans import Plans
+from rocketline.pipelines.runs.preflight import check_sources
+from rocketline.spark.planning.data_loss import DataLossError
 from rocketline.testing import Server
+from support.brokers.forgetful import SMALL_LOG_FILES, Forgetful
+from support.clients.clusters import ClientCluster
+from support.pipelines.checkpoints import altered
+from support.pipelines.files import LANDING, _modules_as_before, written
+from support.pipelines.runs import Trial, command, send
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 
@@ -128,7 +128,7 @@ def test_expectation_depends_on_what_the_step_before_computes(
     monkeypatch.syspath_prepend(pipeline.file.parent)
     problems: list[str] = []
     try:
-        Streams(pipeline.pipeline, pipeline.spark)
+        Plans(pipeline.pipeline, pipeline.spark)
     except ConfigError as error:
         problems += error.problems
 
@@ -244,7 +244,7 @@ def test_messages_that_expired_before_they_were_read_are_told_and_not_clean(
     command("report", pipeline.file, "-o", pipeline.file.parent / "page.html")
 
     assert not found.is_clean
-    assert [queue.skipped for queue in found.queues] == [(Span(10, 12),), (), (), ()]
+    assert [queue.skipped for queue in found.queues] == [(OffsetSpan(10, 12),), (), (), ()]
     assert (result.exit_code, allowed.exit_code) == (1, 0)
     assert result.stdout.startswith("raw: NOT clean: ")
     assert allowed.stdout.startswith("raw: clean: ")
@@ -263,7 +263,7 @@ def test_messages_that_expired_before_the_first_was_read_are_told(
     pipeline.run()
     found = pipeline.verdict()
 
-    assert [queue.skipped for queue in found.queues] == [(Span(0, low),)]
+    assert [queue.skipped for queue in found.queues] == [(OffsetSpan(0, low),)]
     assert [queue.read[0].start for queue in found.queues] == [low]
     assert not found.is_clean
     assert command("verify", pipeline.file, "--allow-expired").exit_code == 0
@@ -284,8 +284,8 @@ def test_messages_that_expired_between_the_plan_of_a_batch_and_its_reading_can_b
     told = command("verify", pipeline.file, "--allow-expired")
     allowed = command("verify", pipeline.file, "--allow-expired", "--ask-broker")
 
-    assert (unasked.gaps, unasked.skipped) == ((Span(3, 6),), (Span(6, low),))
-    assert (asked.gaps, asked.gone, asked.unknown) == ((), (Span(3, 6),), ())
+    assert (unasked.gaps, unasked.skipped) == ((OffsetSpan(3, 6),), (OffsetSpan(6, low),))
+    assert (asked.gaps, asked.gone, asked.unknown) == ((), (OffsetSpan(3, 6),), ())
     assert not asked.is_clean
     assert (told.exit_code, allowed.exit_code) == (1, 0)
     assert "--ask-broker tells" in told.stdout
@@ -311,4 +311,4 @@ def test_step_that_is_added_later_is_compared_with_what_came_since(
     assert "copy: clean: 8 offsets of 4 queues, read in 2 batches from batch 1 on, when it was added, are each" in told
 
     DeltaTable(pipeline.pipeline.table("copy").path).delete("queueOffset = 2")
-    assert [queue.gaps for queue in pipeline.verdict("copy").queues] == [(Span(2, 3),)] * 4
+    assert [queue.gaps for queue in pipeline.verdict("copy").queues] == [(OffsetSpan(2, 3),)] * 4

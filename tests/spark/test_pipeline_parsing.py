@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rocketline.errors import ConfigError
-from rocketline.pipelines import expectations
 from rocketline.pipelines.definition import (
     BodyFormat,
     Expectation,
@@ -24,6 +23,7 @@ from rocketline.pipelines.definition import (
     TableFormat,
     TableTarget,
 )
+from rocketline.pipelines.steps import expectations
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline_files import CHAIN, LANDING, written
-from pipeline_runs import Trial, _iceberg_threads_end, messages, send
 from rocketline.errors import ConfigError, PipelineError, RocketlineError, TopicNotFoundError
-from rocketline.pipelines.landing import Landing
-from rocketline.pipelines.running import run
+from rocketline.pipelines.runs.landing import Landing
+from rocketline.pipelines.runs.run import run
 from rocketline.pipelines.tables.iceberg import IcebergTable
 from rocketline.testing import Server
 from rocketline.testing.server_process import free_port
+from support.pipelines.files import CHAIN, LANDING, written
+from support.pipelines.runs import Trial, _iceberg_threads_end, messages, send
 
 MIXED = CHAIN
 for _path, _format in (("raw", "parquet"), ("clean", "iceberg"), ("revenue", "parquet")):
@@ -281,7 +281,7 @@ def test_second_run_at_the_same_time_is_refused(trial: Callable[..., Trial], mon
             run(pipeline.pipeline, pipeline.spark)
         refused.append(str(caught.value))
 
-    monkeypatch.setattr("rocketline.pipelines.running.check_sources", run_again)
+    monkeypatch.setattr("rocketline.pipelines.runs.run.check_sources", run_again)
     pipeline.run()
 
     assert len(refused) == 1

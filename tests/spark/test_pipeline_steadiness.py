@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from pipeline_files import LANDING, written
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition_file import load
-from rocketline.pipelines.steadiness import refuse_unsteady
-from rocketline.pipelines.streams import Streams
+from rocketline.pipelines.runs.plans import Plans
+from rocketline.pipelines.steps.determinism import refuse_nondeterministic
+from support.pipelines.files import LANDING, written
 
 QUARANTINE = 'quarantine = {{ format = "delta", path = "q" }}\n'
 COPY = '[steps.copy]\nfrom = "raw"\ntable = {{ format = "delta", path = "copy" }}\n'
@@ -40,7 +40,7 @@ def problem(folder: Path, rows: DataFrame, that: str) -> str | None:
     expected = f"expect = [{{{{ name = 'it', that = '''{that}''' }}}}]\n"
     pipeline = load(written(folder, LANDING + expected + QUARANTINE))
     try:
-        refuse_unsteady(pipeline, pipeline.steps["raw"], rows)
+        refuse_nondeterministic(pipeline, pipeline.steps["raw"], rows)
     except ConfigError as error:
         (found,) = error.problems
         return found.partition("'it': ")[2].partition(" may differ")[0]
@@ -107,7 +107,7 @@ def test_table_that_is_all_that_comes_of_a_row_may_judge_it_by_the_clock(
     pipeline = load(written(tmp_path, LANDING + young + more))
     problems: list[str] = []
     try:
-        Streams(pipeline, spark)
+        Plans(pipeline, spark)
     except ConfigError as error:
         problems += error.problems
 

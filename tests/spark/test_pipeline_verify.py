@@ -13,16 +13,16 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline_checkpoints import altered
-from pipeline_files import LANDING, written
-from pipeline_runs import Trial, _iceberg_threads_end, command, send
+from rocketline.client.sync.pull_consumer import PullConsumer
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.definition import TableTarget
-from rocketline.pipelines.spans import Span
+from rocketline.pipelines.offset_spans import OffsetSpan
 from rocketline.pipelines.tables.iceberg import IcebergTable
 from rocketline.pipelines.tables.reading import read_table
-from rocketline.sync.pull_consumer import PullConsumer
 from rocketline.testing import Server
+from support.pipelines.checkpoints import altered
+from support.pipelines.files import LANDING, written
+from support.pipelines.runs import Trial, _iceberg_threads_end, command, send
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 
@@ -72,7 +72,7 @@ def test_table_with_everything_once_is_clean(whole: Trial) -> None:
 
     assert found.is_clean
     assert found.offsets == found.rows == COUNT
-    assert [queue.read for queue in found.queues] == [(Span(0, 10),)] * 4
+    assert [queue.read for queue in found.queues] == [(OffsetSpan(0, 10),)] * 4
 
 
 def test_deleted_rows_of_a_delta_table_are_gaps(copy: Trial) -> None:
@@ -81,7 +81,9 @@ def test_deleted_rows_of_a_delta_table_are_gaps(copy: Trial) -> None:
     found = trial.verdict()
 
     assert not found.is_clean
-    assert {queue.queue.queue_id: queue.gaps for queue in found.queues if queue.gaps} == {2: (Span(3, 5), Span(9, 10))}
+    assert {queue.queue.queue_id: queue.gaps for queue in found.queues if queue.gaps} == {
+        2: (OffsetSpan(3, 5), OffsetSpan(9, 10))
+    }
 
 
 def test_rows_that_are_there_twice_are_doubles(copy: Trial) -> None:
@@ -97,7 +99,7 @@ def test_rows_that_are_there_twice_are_doubles(copy: Trial) -> None:
     found = trial.verdict()
 
     assert not found.is_clean
-    assert {queue.queue.queue_id: queue.doubles for queue in found.queues if queue.doubles} == {1: (Span(5, 7),)}
+    assert {queue.queue.queue_id: queue.doubles for queue in found.queues if queue.doubles} == {1: (OffsetSpan(5, 7),)}
     assert sum(queue.doubled_rows for queue in found.queues) == 2
 
 
@@ -110,7 +112,7 @@ def test_rows_that_were_never_read_are_strangers(copy: Trial) -> None:
     found = trial.verdict()
 
     assert not found.is_clean
-    assert [queue.strangers for queue in found.queues if queue.strangers] == [(Span(1234, 1235),)]
+    assert [queue.strangers for queue in found.queues if queue.strangers] == [(OffsetSpan(1234, 1235),)]
 
 
 def test_deleted_rows_of_an_iceberg_table_are_gaps_and_added_ones_doubles(landed: Landed) -> None:
@@ -123,7 +125,7 @@ def test_deleted_rows_of_an_iceberg_table_are_gaps_and_added_ones_doubles(landed
     found = trial.verdict()
 
     assert not found.is_clean
-    assert [queue.gaps for queue in found.queues if queue.gaps] == [(Span(7, 8),)]
+    assert [queue.gaps for queue in found.queues if queue.gaps] == [(OffsetSpan(7, 8),)]
     assert sum(queue.doubled_rows for queue in found.queues) == 1
 
 
@@ -179,7 +181,7 @@ def test_verify_of_a_pipeline_that_runs_meanwhile_finds_nothing_strange(
         trial.run()
         return read_table(spark, target)
 
-    monkeypatch.setattr("rocketline.pipelines.verify.read_table", read_later)
+    monkeypatch.setattr("rocketline.pipelines.proof.verify.read_table", read_later)
     found = trial.verdict()
 
     assert found.is_clean
@@ -212,7 +214,7 @@ def test_messages_that_a_tag_filter_left_out_are_told_from_lost_ones(
     delta(trial).delete(f"queueId = {row.queueId} AND queueOffset = {row.queueOffset}")
     found = trial.verdict(asks_broker=True)
     assert not found.is_clean
-    assert [queue.gaps for queue in found.queues if queue.gaps] == [(Span(row.queueOffset, row.queueOffset + 1),)]
+    assert [queue.gaps for queue in found.queues if queue.gaps] == [(OffsetSpan(row.queueOffset, row.queueOffset + 1),)]
 
 
 def test_queue_that_began_anew_is_told_and_not_called_clean(copy: Trial) -> None:
@@ -222,7 +224,7 @@ def test_queue_that_began_anew_is_told_and_not_called_clean(copy: Trial) -> None
     found = copy.verdict()
 
     assert not found.is_clean
-    assert [queue.begun_anew for queue in found.queues] == [(Span(0, 3),), (), (), ()]
+    assert [queue.begun_anew for queue in found.queues] == [(OffsetSpan(0, 3),), (), (), ()]
     assert not any(queue.gaps or queue.doubled_rows for queue in found.queues)
 
 
@@ -242,8 +244,8 @@ def test_rows_that_came_between_the_starts_of_two_queries_are_gaps(landed: Lande
     assert [queue.gaps for queue in found.queues] == [
         (),
         (),
-        (Span(1, 2), Span(3, 4)),
-        tuple(Span(offset, offset + 1) for offset in range(1, 10, 2)),
+        (OffsetSpan(1, 2), OffsetSpan(3, 4)),
+        tuple(OffsetSpan(offset, offset + 1) for offset in range(1, 10, 2)),
     ]
 
 

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from rocketline.client.queue_choice import by_hash
+from rocketline.client.producer.queue_choice import by_hash
 from rocketline.model.message import Message
 from rocketline.testing import Server
 from rocketline.wire.codes import RequestCode
-from spark_sessions import jobs_begun
-from topic_contents import queue_contents, topic_contents
+from support.clients.topic_contents import queue_contents, topic_contents
+from support.spark.sessions import jobs_begun
 
 
 def _write(frame: DataFrame, server: Server, **options: str) -> None:

@@ -9,13 +9,13 @@ import trustme
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from client_clusters import ClientCluster
 from rocketline import Admin, Tls
 from rocketline.testing import Server
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.wire.codes import RequestCode
-from topic_contents import topic_contents
+from support.clients.clusters import ClientCluster
+from support.clients.topic_contents import topic_contents
 
 _BATCH = RequestCode.SEND_BATCH_MESSAGE
 

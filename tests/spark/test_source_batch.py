@@ -8,13 +8,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
 from rocketline import Message, Producer
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.schema import COLUMNS
-from spark_reading import BROKER, fill, places, read, span, told
+from support.clients.clusters import ClientCluster
+from support.spark.reading import BROKER, fill, places, read, span, told
 
 
 @pytest.mark.journey

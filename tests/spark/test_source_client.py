@@ -13,9 +13,8 @@ from cryptography.hazmat.primitives import serialization
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
 from rocketline import Message, Producer, Tls
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.settings.properties import format_properties
 from rocketline.testing import Server
 from rocketline.testing.apache import ApacheBroker, fetch
@@ -23,8 +22,9 @@ from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, running
 from rocketline.wire.codes import RequestCode
-from spark_clusters import source_cluster
-from spark_reading import available_now, fill, places, read, span, stream, told
+from support.clients.clusters import ClientCluster
+from support.spark.clusters import source_cluster
+from support.spark.reading import available_now, fill, places, read, span, stream, told
 
 
 @pytest.mark.journey

@@ -9,13 +9,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from client_clusters import ClientCluster
-from forgetful_brokers import SMALL_LOG_FILES, Forgetful
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.model.queue import MessageQueue
 from rocketline.testing import Server
-from spark_clusters import source_cluster
-from spark_reading import BROKER, available_now, fill, span, stream, told
+from support.brokers.forgetful import SMALL_LOG_FILES, Forgetful
+from support.clients.clusters import ClientCluster
+from support.spark.clusters import source_cluster
+from support.spark.reading import BROKER, available_now, fill, span, stream, told
 
 LONG = pytest.mark.interop  # for the time that it takes: it needs nothing but Python
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from client_clusters import ClientCluster
 from rocketline.testing.server_process import free_port
-from spark_reading import available_now, read, stream, told
-from spark_sessions import jobs_begun
+from support.clients.clusters import ClientCluster
+from support.spark.reading import available_now, read, stream, told
+from support.spark.sessions import jobs_begun
 
 Load = Callable[..., DataFrame]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
-from spark_reading import available_now, fill, running, span, stream
+from support.clients.clusters import ClientCluster
+from support.spark.reading import available_now, fill, running, span, stream
 
 
 @pytest.mark.journey

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from client_clusters import ClientCluster
-from spark_reading import fill, read
+from support.clients.clusters import ClientCluster
+from support.spark.reading import fill, read
 
 
 @pytest.fixture(scope="module")

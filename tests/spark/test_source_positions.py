@@ -8,10 +8,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
 from rocketline import PullConsumer
 from rocketline.model.queue import MessageQueue
-from spark_reading import BROKER, fill, places, read, span, told
+from support.clients.clusters import ClientCluster
+from support.spark.reading import BROKER, fill, places, read, span, told
 
 
 def numbers(topic: str, *values: int) -> str:

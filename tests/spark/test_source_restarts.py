@@ -9,13 +9,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
 from rocketline.testing import setting_up
 from rocketline.testing.apache import ApacheBroker, fetch
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
-from spark_reading import available_now, fill, running, span, stream, told
+from support.clients.clusters import ClientCluster
+from support.spark.reading import available_now, fill, running, span, stream, told
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 

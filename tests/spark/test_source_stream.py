@@ -9,10 +9,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
 from rocketline import PullConsumer
 from rocketline.model.queue import MessageQueue
-from spark_reading import BROKER, available_now, fill, running, span, stream
+from support.clients.clusters import ClientCluster
+from support.spark.reading import BROKER, available_now, fill, running, span, stream
 
 
 @pytest.mark.journey

@@ -9,11 +9,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from client_clusters import ClientCluster
 from rocketline import LitePullConsumer, PullConsumer
-from rocketline.admin.blocking import Admin
+from rocketline.admin.sync import Admin
 from rocketline.model.queue import MessageQueue
-from spark_reading import BROKER, fill, read, told
+from support.clients.clusters import ClientCluster
+from support.spark.reading import BROKER, fill, read, told
 
 
 @pytest.mark.journey

@@ -20,20 +20,20 @@ import numpy as np
 import pyspark
 import pytest
 
-from pipeline_files import CHAIN, written
-from pipeline_runs import send
 from rocketline.spark.java_runtime import ensure_java
 from rocketline.testing import Server
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port, running
-from spark_sessions import SMALL_JVM
-from topic_contents import topic_contents
+from support.clients.topic_contents import topic_contents
+from support.pipelines.files import CHAIN, written
+from support.pipelines.runs import send
+from support.spark.sessions import SMALL_JVM
 
 pytestmark = pytest.mark.interop  # not for its needs, which are Python's, but because it takes long
 
 _ROOT = Path(__file__).parents[2]
 _JOB = Path(__file__).with_name("cluster_job.py")
 _ROWS = 2000
-_JOB_S = 150
+_JOB_S = 300
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row
 
 from rocketline import Message, MessageQueue, Producer
-from rocketline.spark.queue_units import queues_of
 from rocketline.spark.schema import COLUMNS
+from rocketline.spark.store_files.queue_units import queues_of
 from rocketline.testing import Server
 from rocketline.testing.fake_clock import FakeClock
-from stores_on_disk import LOG_BYTES, log_paths, overwrite, put, store_at
+from support.stores.on_disk import LOG_BYTES, log_paths, overwrite, put, store_at
 
 TOPIC, QUEUES, MESSAGES = "orders", 4, 2000
 SMALL = {"mappedFileSizeCommitLog": str(1 << 20), "mappedFileSizeConsumeQueue": "20000"}

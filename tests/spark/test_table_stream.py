@@ -10,12 +10,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline_runs import _iceberg_threads_end
 from rocketline.pipelines.definition import TableFormat, TableTarget
-from rocketline.pipelines.table_stream import FORMAT, NOTHING, TableSource, TableStreamReader, stream_options
-from rocketline.pipelines.tables.attempts import Attempt
 from rocketline.pipelines.tables.iceberg import IcebergTable
+from rocketline.pipelines.tables.staging import StagedBatch
 from rocketline.pipelines.tables.table import Standing, Table, Writer, open_table
+from rocketline.pipelines.tables.table_stream import FORMAT, NOTHING, TableSource, TableStreamReader, stream_options
+from support.pipelines.runs import _iceberg_threads_end
 
 pytestmark = pytest.mark.interop  # for the time that they take: they need nothing but Python
 
@@ -50,7 +50,7 @@ class Followed:
 
     def add(self, *numbers: int) -> None:
         rows = self.spark.createDataFrame([(number, None, {"k": [str(number)]}) for number in numbers], self.schema)
-        self.table.add(WRITER, self.batch, Attempt(self.spark, self.target.path, WRITER, self.batch).write(rows))
+        self.table.add(WRITER, self.batch, StagedBatch(self.spark, self.target.path, WRITER, self.batch).write(rows))
         self.batch += 1
 
     def batches(self, *, files_max: int = 1000) -> list[list[int]]:
@@ -109,7 +109,7 @@ def test_many_files_share_tasks_and_none_is_left_out(
     followed = Followed(spark, tmp_path, TableFormat.DELTA)
     for number in range(5):
         followed.add(number)
-    monkeypatch.setattr("rocketline.pipelines.table_stream._TASKS_MAX", 2)
+    monkeypatch.setattr("rocketline.pipelines.tables.table_stream._TASKS_MAX", 2)
     reader = TableStreamReader(followed.target, followed.schema, 1000)
     tasks = reader.partitions({"version": NOTHING}, {"version": followed.table.version()})
     read = [number for task in tasks for batch in reader.read(task) for number in batch.column("n").to_pylist()]
@@ -134,12 +134,12 @@ def test_attempt_removes_what_earlier_runs_of_its_query_have_left_and_nothing_el
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows, path = spark.range(3), str(tmp_path / "table")
-    kept = Attempt(spark, path, WRITER, 0)
+    kept = StagedBatch(spark, path, WRITER, 0)
     others = {
-        "earlier": Attempt(spark, path, Writer("query-1", 2), 0),
-        "newer": Attempt(spark, path, Writer("query-1", 10), 0),
-        "another batch": Attempt(spark, path, Writer("query-1", 2), 1),
-        "another query": Attempt(spark, path, Writer("query-2", 2), 0),
+        "earlier": StagedBatch(spark, path, Writer("query-1", 2), 0),
+        "newer": StagedBatch(spark, path, Writer("query-1", 10), 0),
+        "another batch": StagedBatch(spark, path, Writer("query-1", 2), 1),
+        "another query": StagedBatch(spark, path, Writer("query-2", 2), 0),
     }
     for other in others.values():
         other.write(rows)
@@ -159,5 +159,5 @@ def test_attempt_removes_what_earlier_runs_of_its_query_have_left_and_nothing_el
     assert _exists(others["newer"])
 
 
-def _exists(attempt: Attempt) -> bool:
+def _exists(attempt: StagedBatch) -> bool:
     return Path(attempt._folder).exists()

@@ -7,6 +7,7 @@ more. Then the first wakes.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,11 +19,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import paused_driver
-from paused_driver import OPEN, REACHED
-from pipeline_files import CHAIN, LANDING, written
-from pipeline_runs import Trial, _iceberg_threads_end, command, send
 from rocketline.testing import Server
+from support.pipelines import paused_driver
+from support.pipelines.files import CHAIN, LANDING, written
+from support.pipelines.paused_driver import OPEN, REACHED
+from support.pipelines.runs import Trial, _iceberg_threads_end, command, send
 
 __all__ = ["_iceberg_threads_end"]
 
@@ -38,9 +39,10 @@ class PausedDriver:
         self._gate, self._output = file.parent / "gate", file.parent / "output.txt"
         self._gate.mkdir()
         words = [sys.executable, paused_driver.__file__, str(file), table, str(self._gate), moment]
+        environment = {**os.environ, "PYTHONPATH": str(Path(paused_driver.__file__).parents[2])}
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
             )
 
     def wait_and_stop(self) -> None:
@@ -94,6 +96,7 @@ def test_driver_that_wakes_after_its_replacement_adds_nothing_and_says_why(
     spark: SparkSession, server: Server, topic: str, tmp_path: Path, format: str, moment: str, why: str
 ) -> None:
     text = LANDING + ('transform = "paused_driver:held"\n' if moment == "task" else "")
+    shutil.copy(paused_driver.__file__, tmp_path)  # beside the pipeline's file, as users have their functions
     pipeline = Trial(spark, written(tmp_path, text, address=server.address, topic=topic, format=format))
     send(server.address, topic, [b"%d" % number for number in range(20)])
     with paused(pipeline.file, "raw", moment) as first:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from rocketline.admin import placement
 from rocketline.admin.calls import Calls
+from rocketline.admin.gather import settled
 from rocketline.admin.runtime_figures import broker_status
-from rocketline.admin.together import settled
 from rocketline.admin.views import BrokerAddress, BrokerStatus, Cluster, Outcome
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings.properties import format_properties, parse_properties

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketline.admin import placement
-from rocketline.admin.together import settled, together
+from rocketline.admin.gather import settled, together
 from rocketline.admin.views import BrokerAddress, Outcome
 from rocketline.errors import (
     BrokerNotFoundError,
@@ -26,7 +26,7 @@ from rocketline.wire.command import Command
 from rocketline.wire.headers import GetRouteInfoRequestHeader, Header
 
 if TYPE_CHECKING:
-    from rocketline.client.runtime import ClientRuntime
+    from rocketline.client.runtime.runtime import ClientRuntime
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rocketline.admin.calls import Calls
+from rocketline.admin.gather import settled, together
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.reading import END_OF_TIME_MS, Follower, TopicReading, merged
-from rocketline.admin.together import settled, together
 from rocketline.admin.topics import Topics
 from rocketline.admin.views import BrokerAddress
+from rocketline.client.consumer.subscriptions import MessageSelector
 from rocketline.client.received_message import ReceivedMessage, decode_messages
-from rocketline.client.subscriptions import MessageSelector
 from rocketline.errors import (
     NoMessageError,
     RemoteProtocolError,
@@ -35,8 +35,8 @@ from rocketline.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from rocketline.client.producer import Producer
-    from rocketline.client.receipts import SendReceipt
+    from rocketline.client.aio.producer import Producer
+    from rocketline.client.producer.receipts import SendReceipt
 
 _QUERY_TIMEOUT_S: Final = 18.0
 """Java: MQAdminImpl.queryMessage, three times its own."""
@@ -242,7 +242,7 @@ class Messages:
         return await producer.send(copied(message, to or own))
 
     async def _started_producer(self) -> Producer:
-        from rocketline.client.producer import Producer  # most administration sends nothing
+        from rocketline.client.aio.producer import Producer  # most administration sends nothing
 
         async with self._starting:
             if self._producer is None:

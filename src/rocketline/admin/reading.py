@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rocketline.client.pull_request import PullQuery
-from rocketline.client.pulling import PullPlan, PullResult, Pulls, PullStatus
-from rocketline.client.subscriptions import MessageSelector, parse_subscription
+from rocketline.client.consumer.pull_request import PullQuery
+from rocketline.client.consumer.pulls import PullPlan, PullResult, Pulls, PullStatus
+from rocketline.client.consumer.subscriptions import MessageSelector, parse_subscription
 from rocketline.errors import ResponseError, RocketlineError, TransportError
 from rocketline.model.queue import MessageQueue
 
 if TYPE_CHECKING:
     from rocketline.client.received_message import ReceivedMessage
-    from rocketline.client.runtime import ClientRuntime
+    from rocketline.client.runtime.runtime import ClientRuntime
 
 GROUP: Final = "TOOLS_CONSUMER"
 """A group that every broker has, for tools that read. Java: MixAll.TOOLS_CONSUMER_GROUP."""

@@ -9,7 +9,7 @@ from typing import Final
 from rocketline.admin import order_configuration
 from rocketline.admin.calls import Calls
 from rocketline.admin.views import BrokerAddress, Outcome, QueueStatus, TopicStatus
-from rocketline.client.routes import publish_info, queues_to_read, static_endpoints
+from rocketline.client.runtime.routes import publish_info, queues_to_read, static_endpoints
 from rocketline.client.validation import check_topic
 from rocketline.errors import BrokerNotFoundError, ClientError, InvalidNameError, RocketlineError, TopicNotFoundError
 from rocketline.model.names import AUTO_CREATE_TOPIC, is_system_topic

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Final, Protocol
 
-from rocketline.broker import pull_header
-from rocketline.broker.admission import Admission
-from rocketline.broker.pull_header import PullHeader
+from rocketline.broker.pulls import hot_header
+from rocketline.broker.pulls.hot_header import PullHeader
+from rocketline.broker.storing.admission import Admission
 from rocketline.hot import HotPath, HotPeer
 from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
 
@@ -21,7 +21,7 @@ _PULL_BYTES_MAX: Final = 4 * 1024
 """Of a whole frame: a pull has no body. What is longer takes so long to read that it had better wait for its turn."""
 
 
-class Pulls(Protocol):
+class PlainPulls(Protocol):
     """Answers a pull, or leaves it to the handler."""
 
     def answer(self, channel: object, asked: PullHeader, /) -> bytes | None: ...
@@ -30,7 +30,7 @@ class Pulls(Protocol):
 class BrokerHotPath:
     """Sends and pulls in whatever order they came. For a server that writes JSON headers."""
 
-    def __init__(self, sends: HotPath, pulls: Pulls, admission: Admission) -> None:
+    def __init__(self, sends: HotPath, pulls: PlainPulls, admission: Admission) -> None:
         self._sends, self._pulls, self._admission = sends, pulls, admission
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
@@ -61,7 +61,7 @@ class BrokerHotPath:
         # A pull has no body; a word of more than the header's length says that the header is not JSON.
         if end > len(data) or size > _PULL_BYTES_MAX or word + 4 != size:
             return start, b""
-        asked = pull_header.read(data[start + 8 : end])
+        asked = hot_header.read(data[start + 8 : end])
         if asked is None or asked.flag & (ONEWAY_FLAG | RESPONSE_FLAG) or self._admission.is_pull_late(peer.read_s):
             return start, b""
         answer = self._pulls.answer(peer, asked)

@@ -7,9 +7,9 @@ import dataclasses
 from contextlib import AsyncExitStack
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.families import Families
-from rocketline.broker.kept import Kept
+from rocketline.broker.routing import RequestRouting
 from rocketline.broker.services import Services
+from rocketline.broker.storage import BrokerStorage
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ConfigError
 from rocketline.hot import HotPath
@@ -50,15 +50,17 @@ class Broker:
             settings.value = config = _with_ports(settings.value, await self._chosen_port(stack))
             self.address = format_address(config.broker_ip1, config.network.listen_port)
             store_host = await _store_host(config)
-            self.kept = Kept(settings, self._files, clock, store_host, log)
-            stack.callback(self.kept.close)
-            self.services = await stack.enter_async_context(Services(self.kept, settings, self.address, clock, log))
-            families = Families(self.kept, self.services, settings, self._files, clock, log)
+            self.storage = BrokerStorage(settings, self._files, clock, store_host, log)
+            stack.callback(self.storage.close)
+            self.services = Services(self.storage, settings, self.address, clock, log)
+            routing = RequestRouting(self.storage, self.services, settings, self._files, clock, log)
+            wire_up(self.storage, self.services, routing)
+            await stack.enter_async_context(self.services)
             port = config.network.listen_port
-            hot_path = families.hot_path(with_pulls=True)
-            await stack.enter_async_context(self._server(port, families.pulls | families.others, hot_path))
-            port, hot_path = max(port - FAST_PORT_BELOW, 0), families.hot_path(with_pulls=False)
-            await stack.enter_async_context(self._server(port, families.others, hot_path))
+            hot_path = routing.hot_path(with_pulls=True)
+            await stack.enter_async_context(self._server(port, routing.pulls | routing.others, hot_path))
+            port, hot_path = max(port - FAST_PORT_BELOW, 0), routing.hot_path(with_pulls=False)
+            await stack.enter_async_context(self._server(port, routing.others, hot_path))
             stack.push_async_callback(self.services.name_servers.unregister)
             await self.services.name_servers.begin()
             self._stack = stack.pop_all()
@@ -92,12 +94,20 @@ class Broker:
             Dispatcher(handlers, self._throttle),
             log=self._throttle,
             hot_path=hot_path,
-            on_close=self.services.housekeeping.connection_closed,
-            on_event=self.kept.stats.channel_event,
+            on_close=self.services.expiry.connection_closed,
+            on_event=self.storage.stats.channel_event,
             clock=self._clock,
             held=self._held.get(port, ()),
             long_turns=self._long_turns,
         )
+
+
+def wire_up(storage: BrokerStorage, services: Services, routing: RequestRouting) -> None:
+    """Who is told of what happens to the store and the tables: all of it, here."""
+    hooks = dataclasses.replace(services.flusher.hooks, settle=routing.settle, on_arrival=services.held.on_arrival)
+    storage.store.connect(hooks)
+    storage.topics.on_change = services.name_servers.register_topics
+    storage.stats.call_soon = asyncio.get_running_loop().call_soon
 
 
 def _with_ports(config: BrokerConfig, port: int) -> BrokerConfig:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
 from rocketline.broker.chores import Chores
-from rocketline.broker.client_calls import ClientCalls
+from rocketline.broker.clients.client_calls import ClientCalls
+from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.clients.expiry import ClientExpiry
+from rocketline.broker.clients.locks import LockTable
+from rocketline.broker.clients.notifications import Notifications
+from rocketline.broker.clients.producers import ProducerRegistry
+from rocketline.broker.cluster.name_servers import NameServerLinks
+from rocketline.broker.cluster.registration import RegistrationCommands
+from rocketline.broker.cluster.routes import Routes
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.flush import Flusher
-from rocketline.broker.housekeeping import Housekeeping
-from rocketline.broker.kept import Kept
-from rocketline.broker.locks import QueueLocks
-from rocketline.broker.long_poll import HeldPulls
 from rocketline.broker.long_work import LongWork
-from rocketline.broker.name_servers import NameServers
-from rocketline.broker.notifications import Notifications
-from rocketline.broker.producers import ProducerRegistry
-from rocketline.broker.registration import Registration
-from rocketline.broker.routes import Routes
-from rocketline.broker.saving import Saving
-from rocketline.broker.slow_consumers import SlowConsumers
+from rocketline.broker.metadata.saving import Saving
+from rocketline.broker.pulls.long_poll import HeldPulls
+from rocketline.broker.stats.slow_consumers import SlowConsumers
+from rocketline.broker.storage import BrokerStorage
+from rocketline.broker.storing.flusher import Flusher
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
@@ -35,33 +36,32 @@ from rocketline.settings import Settings
 class Services:
     """All of it. Entered before the first request is taken, left after the last one was answered."""
 
-    def __init__(self, kept: Kept, settings: Settings[BrokerConfig], address: str, clock: Clock, log: Throttle) -> None:
+    def __init__(
+        self, storage: BrokerStorage, settings: Settings[BrokerConfig], address: str, clock: Clock, log: Throttle
+    ) -> None:
         config = settings.value
-        self._kept, self._settings, self._clock, self._log = kept, settings, clock, log
+        self._storage, self._settings, self._clock, self._log = storage, settings, clock, log
         self.address = address
         """Where clients find this broker."""
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
-        self.locks = QueueLocks(clock)
+        self.locks = LockTable(clock)
         self.chores = Chores(asyncio.get_running_loop().call_soon)
-        self.flusher = Flusher(kept.store, lambda: settings.value.store, clock)
+        self.flusher = Flusher(storage.store, lambda: settings.value.store, clock)
         self.saving = Saving(log)
         self.notifications = Notifications(self.consumers, settings, log)
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
-        self.housekeeping = Housekeeping(self.consumers, self.producers, self.notifications, settings, self.chores, log)
-        self.held = HeldPulls(kept.store, clock, asyncio.get_running_loop().call_soon)
-        kept.store.on_arrival = self.held.on_arrival
+        self.expiry = ClientExpiry(self.consumers, self.producers, self.notifications, settings, self.chores, log)
+        self.held = HeldPulls(storage.store, clock, asyncio.get_running_loop().call_soon)
         self.work = LongWork(asyncio.get_running_loop().call_later, log)
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
-        self.name_servers = NameServers(
+        self.name_servers = NameServerLinks(
             settings,
-            Registration(settings, kept.topics, address, ha_address, log),
+            RegistrationCommands(settings, storage.topics, address, ha_address, log),
             tls=client_context(config.tls) if config.tls.client_enable else None,
             clock=clock,
             log=log,
-            on_order_topics=kept.topics.mark_ordered,
+            on_order_topics=storage.topics.mark_ordered,
         )
-        kept.topics.on_change = self.name_servers.register_topics
-        kept.stats.call_soon = asyncio.get_running_loop().call_soon
         self.routes = Routes(self.name_servers.ask, clock=clock, log=log)
 
     async def __aenter__(self) -> Services:
@@ -69,7 +69,7 @@ class Services:
             for service in (self.flusher, self.saving, self.notifications, self.calls, self.name_servers, self.routes):
                 await stack.enter_async_context(service)
             background = await stack.enter_async_context(Background())
-            background.start(self._kept.schedule.run)
+            background.start(self._storage.schedule.run)
             stack.callback(self.work.close)
             for timer in self._timers():
                 stack.callback(timer.cancel)
@@ -79,32 +79,33 @@ class Services:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._stack.aclose()
 
-    def permission_changed(self) -> None:
-        """`brokerPermission` is another one: name servers must learn of it."""
-        self._kept.topics.touch()
+    def permission_changed(self, done: Callable[[], None]) -> None:
+        """`brokerPermission` is another one: name servers must learn of it, and `done` is called when they have."""
+        self._storage.topics.touch()
         self.name_servers.register_all()
+        self.name_servers.when_told(done)
 
     def _timers(self) -> list[Timer]:
-        config, kept, save = self._settings.value, self._kept, self.saving.save
+        config, storage, save = self._settings.value, self._storage, self.saving.save
         return [
             Timer(action, first_s=first_s, period_s=period_s)
             for action, first_s, period_s in (
                 (self.name_servers.register_all, 10.0, config.register_period_s),
                 (self.name_servers.reload, 10.0, config.update_name_server_addr_period / 1000),
                 (self.routes.refresh, 1.0, config.load_balance_poll_name_server_interval / 1000),
-                (partial(save, "topics", kept.topics.table), 5.0, 5.0),
-                (partial(save, "groups", kept.groups.table), 5.0, 5.0),
-                (partial(save, "offsets", kept.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
-                (partial(save, "delays", kept.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
-                (kept.stats.tick, 1.0, 1.0),
+                (partial(save, "topics", storage.topics.table), 5.0, 5.0),
+                (partial(save, "groups", storage.groups.table), 5.0, 5.0),
+                (partial(save, "offsets", storage.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
+                (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
+                (storage.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),
                 (lambda: self.chores.begin(self.locks.scan()), 60.0, 60.0),
                 (self.notifications.send_collected, 30.0, 15.0),
-                (SlowConsumers(kept.stats, kept.groups, self._settings).bar, 180.0, 180.0),
+                (SlowConsumers(storage.stats, storage.groups, self._settings).bar, 180.0, 180.0),
                 (self._log.flush_due, 1.0, 1.0),
             )
         ]
 
     def _scan_clients(self) -> None:
-        self.housekeeping.scan(self._clock.monotonic())
+        self.expiry.scan(self._clock.monotonic())

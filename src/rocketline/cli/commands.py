@@ -26,13 +26,22 @@ Examples:
 """
 
 
-# fmt: off
-_COMMANDS: Final = (
-    "broker", "cluster", "consume", "demo", "group", "message",
-    "nameserver", "pipeline", "send", "serve", "store", "tail", "topic",
-)
-# fmt: on
-"""Each has a module of its own."""
+_COMMANDS: Final = {
+    "broker": "servers.broker",
+    "cluster": "cluster.cluster",
+    "consume": "messages.consume",
+    "demo": "demo.command",
+    "group": "cluster.group",
+    "message": "messages.message",
+    "nameserver": "servers.nameserver",
+    "pipeline": "pipeline.commands",
+    "send": "messages.send",
+    "serve": "servers.serve",
+    "store": "servers.store",
+    "tail": "messages.tail",
+    "topic": "cluster.topic",
+}
+"""Where each is, as a function of its own name."""
 
 
 class Commands(click.Group):
@@ -48,7 +57,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"rocketline.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(import_module(f"rocketline.cli.{_COMMANDS[cmd_name]}"), cmd_name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:

@@ -26,7 +26,14 @@ class Lifecycle:
         """
         self._thing, self._check_place = thing, check_place
         self._next: dict[str, list[str]] = {}
-        """By stages that are over, the one that followed, as the claim of whoever ended it."""
+        """Finished stage → `[next stage]`. `dict.setdefault` is atomic, so of two threads that end a stage the first
+        wins, without a lock: signal handlers and forks may come at any moment."""
+
+    def seen_from(self, check_place: Callable[[str], None]) -> Lifecycle:
+        """The same life, for those who use the client from another place: whoever ends a stage, ends it for both."""
+        seen = Lifecycle(self._thing, check_place)
+        seen._next = self._next
+        return seen
 
     def __str__(self) -> str:
         return self._stage
@@ -107,7 +114,7 @@ class Lifecycle:
             raise ClosedError(f"{self._thing} is closed: make a new one")
 
 
-class Living:
+class HasLifecycle:
     """What a client tells of its life, to users and to the blocking client that has it. From any thread."""
 
     _life: Lifecycle

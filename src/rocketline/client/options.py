@@ -115,6 +115,11 @@ class ClientOptions:
         if problems := [*self._bound_problems(), *self.problems()]:
             raise ConfigError(problems)
 
+    @property
+    def is_name_stable(self) -> bool:
+        """Whether a client must be called the same in every run: see `own_client_id`."""
+        return False
+
     def problems(self) -> Iterator[str]:
         """What is wrong beyond bounds. Whoever extends it goes on with `yield from ClientOptions.problems(self)`."""
         for address in self.name_servers:

@@ -22,20 +22,19 @@ from rocketline.wire.message_codec import (
     MAGIC_V1,
     MAGIC_V2,
     RECORD_BYTES_MIN,
-    RECORD_HEAD,
-    RECORD_MIDDLES,
     decode_record,
     topic_span,
 )
 from rocketline.wire.namespaces import without_namespace
 from rocketline.wire.properties import decode_properties
+from rocketline.wire.record_layout import HOSTS, struct_of, struct_with_ports
 
-# Size, magic, body CRC, queue offset, sysFlag and, if both hosts are IPv4 as sysFlag tells, the body's length.
-_INDEX = struct.Struct(">iII8xq8xi44xi")
-_PREFIX = struct.Struct(">iI")
+_INDEX = struct_of("size", "magic", "body_crc", "queue_offset", "sys_flag", "body_bytes")
+"""The last only if both hosts are IPv4, as `sys_flag` tells."""
+_PREFIX = struct_of("size", "magic")
 _LENGTH = struct.Struct(">i")
 # All that has a fixed length, for each value of the two bits of sysFlag that tell the hosts' lengths; then its places.
-_FIXED = tuple(struct.Struct(RECORD_HEAD.format + middle.format[1:]) for middle in RECORD_MIDDLES)
+_FIXED = tuple(struct_with_ports("size", "body_bytes", hosts) for hosts in HOSTS)
 _QUEUE_ID, _FLAG, _LOG_OFFSET, _BORN_MS, _BORN_HOST, _STORE_MS, _STORE_HOST = 3, 4, 6, 8, 9, 11, 12
 _RECONSUME_TIMES, _PREPARED_LOG_OFFSET = 14, 15
 _BODY_AT = tuple(fixed.size for fixed in _FIXED)

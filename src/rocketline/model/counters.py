@@ -9,7 +9,7 @@ _Sample: TypeAlias = tuple[int, int, int]
 """The time in milliseconds, and what value and times were at that time."""
 
 
-class Span(NamedTuple):
+class SampleSpan(NamedTuple):
     """How often a counter is sampled for a span, and how many samples are kept; `place` is where a counter has them."""
 
     place: int
@@ -25,7 +25,7 @@ class Sums(NamedTuple):
     avgpt: float = 0.0
 
 
-MINUTE, HOUR, DAY = SPANS = Span(0, 10, 7), Span(1, 600, 7), Span(2, 3600, 25)
+MINUTE, HOUR, DAY = SPANS = SampleSpan(0, 10, 7), SampleSpan(1, 600, 7), SampleSpan(2, 3600, 25)
 
 
 class Counter:
@@ -41,7 +41,7 @@ class Counter:
         self.times = 0
         self.samples: tuple[list[_Sample], ...] = tuple([] for _ in SPANS)
 
-    def over(self, span: Span) -> Sums:
+    def over(self, span: SampleSpan) -> Sums:
         """What was added between the first and the last sample of a span; nothing, if there are none yet."""
         samples = self.samples[span.place]
         if not samples:
@@ -63,7 +63,7 @@ class Counter:
         return False
 
 
-def sample(counters: Iterable[Counter], span: Span, now_ms: int) -> None:
+def sample(counters: Iterable[Counter], span: SampleSpan, now_ms: int) -> None:
     """Note the present state of each. Before its first sample a counter counts as zero, one interval earlier.
 
     One plain loop, because a broker with ten thousand topics has fifty thousand counters.

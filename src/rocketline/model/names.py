@@ -76,10 +76,6 @@ def is_dlq_topic(topic: str) -> bool:
     return topic.startswith(DLQ_PREFIX)
 
 
-def is_lmq_topic(topic: str) -> bool:
-    return topic.startswith(LMQ_PREFIX)
-
-
 def retry_topic(group: str) -> str:
     """Where messages that `group` could not consume wait for the next attempt."""
     return RETRY_PREFIX + group

@@ -8,7 +8,7 @@ from typing import Final
 from rocketline.model.queue import QUEUES_MAX
 from rocketline.model.route import QueueData, TopicQueueMappingInfo
 from rocketline.nameserver.liveness import kept
-from rocketline.nameserver.registration import Registration
+from rocketline.nameserver.registration import BrokerRegistration
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.wire.bodies.believed_routes import ADDRESSES_MAX, BROKERS_MAX, ROUTE_QUEUES_MAX
 
@@ -56,7 +56,7 @@ def mapping_doubt(broker_name: str, topic: str, mapping: TopicQueueMappingInfo) 
     return ""
 
 
-def problem(table: RouteTable, broker: Registration, connection: object) -> str:
+def problem(table: RouteTable, broker: BrokerRegistration, connection: object) -> str:
     """Why a broker is not taken in, "" if it is."""
     texts = (broker.cluster, broker.broker_name, broker.address, broker.ha_address, broker.zone_name or "")
     if max(map(len, texts)) > NAME_CHARACTERS_MAX:
@@ -69,7 +69,7 @@ def problem(table: RouteTable, broker: Registration, connection: object) -> str:
     return place_problem(table, broker, connection) or kept_problem(table, broker)
 
 
-def place_problem(table: RouteTable, broker: Registration, connection: object) -> str:
+def place_problem(table: RouteTable, broker: BrokerRegistration, connection: object) -> str:
     """Why there is no place for one more broker; "" if there is, or it is known."""
     members = table.member_addresses(broker.broker_name)
     if not members and table.broker_name_count >= BROKERS_MAX:
@@ -85,7 +85,7 @@ def place_problem(table: RouteTable, broker: Registration, connection: object) -
     return ""
 
 
-def kept_problem(table: RouteTable, broker: Registration) -> str:
+def kept_problem(table: RouteTable, broker: BrokerRegistration) -> str:
     """Why there is no room for its topics, "" if there is."""
     more = table.count_more_mapped(broker.mappings) if broker.mappings else 0
     if more > 0 and table.mapped + more > MAPPED_MAX:

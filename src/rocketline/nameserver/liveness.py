@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rocketline.nameserver.registration import Registration, Unregistration
+from rocketline.nameserver.registration import BrokerRegistration, Unregistration
 from rocketline.record import record
 
 HEARTBEAT_TIMEOUT_MS_DEFAULT = 120_000
@@ -18,7 +18,7 @@ BrokerKey = tuple[str, str]
 class LiveBroker:
     """The last registration of one address. Java: BrokerLiveInfo."""
 
-    registration: Registration
+    registration: BrokerRegistration
     connection: object
     last_update_ms: int
     heartbeat_timeout_ms: int
@@ -55,7 +55,9 @@ class LiveBrokers:
     def get(self, key: BrokerKey) -> LiveBroker | None:
         return self._live.get(key)
 
-    def put(self, broker: Registration, connection: object, now_ms: int, *, has_topics: bool = True) -> LiveBroker:
+    def put(
+        self, broker: BrokerRegistration, connection: object, now_ms: int, *, has_topics: bool = True
+    ) -> LiveBroker:
         """Without `has_topics`, all of it but its topics and mappings is kept."""
         key = broker.cluster, broker.address
         self.forget(key)
@@ -97,7 +99,7 @@ class LiveBrokers:
         return [_unregistration(key, self._live[key]) for key in sorted(keys)]
 
 
-def kept(broker: Registration) -> int:
+def kept(broker: BrokerRegistration) -> int:
     """What a registration costs that is kept."""
     return len(broker.offers) + len(broker.mappings)
 

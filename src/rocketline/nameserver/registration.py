@@ -11,7 +11,7 @@ from rocketline.record import record
 
 
 @record(kw_only=True)
-class Registration:
+class BrokerRegistration:
     """What a broker says of itself. Java: RegisterBrokerRequestHeader and its body."""
 
     cluster: str

@@ -32,7 +32,7 @@ from rocketline.model.route import (
 )
 from rocketline.nameserver.leftovers import Leftovers
 from rocketline.nameserver.liveness import BrokerKey, LiveBrokers
-from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration
+from rocketline.nameserver.registration import BrokerRegistration, MinBrokerIdChange, Registered, Unregistration
 
 _STEP = 500
 """Topics that are changed in one go."""
@@ -66,7 +66,7 @@ class RouteTable:
     # --- registration
 
     def register(
-        self, broker: Registration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
+        self, broker: BrokerRegistration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
     ) -> Registered | None:
         """`registering` in one go."""
         steps = self.registering(broker, connection, now_ms, is_dropping_absent_topics=is_dropping_absent_topics)
@@ -78,7 +78,7 @@ class RouteTable:
             return registered
 
     def registering(
-        self, broker: Registration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
+        self, broker: BrokerRegistration, connection: object, now_ms: int, *, is_dropping_absent_topics: bool = False
     ) -> Generator[None, None, Registered | None]:
         """Take in a broker, or take note that it lives. None if it must register in full first.
 
@@ -112,7 +112,7 @@ class RouteTable:
         change = _min_change(data, None, broker.ha_address) if is_new_min else None
         return Registered(*self._live_master(broker, data), change, left)
 
-    def is_publisher(self, broker: Registration) -> bool:
+    def is_publisher(self, broker: BrokerRegistration) -> bool:
         """Whether its topics count: it is the master, or the slave that may stand in for it."""
         data = _with_address_free(broker, self._brokers.get(broker.broker_name))
         return _is_publisher(broker, data)
@@ -126,27 +126,27 @@ class RouteTable:
         if address not in self.member_addresses(name).values():
             self.forget(Unregistration(key[0], name, address))
 
-    def _leave_former_name(self, broker: Registration) -> tuple[MinBrokerIdChange, ...]:
+    def _leave_former_name(self, broker: BrokerRegistration) -> tuple[MinBrokerIdChange, ...]:
         """Or the former name would stay: only one can go with the connection, or when its time is up."""
         live = self.live.get((broker.cluster, broker.address))
         if live is None or live.registration.broker_name == broker.broker_name:
             return ()
         return tuple(self.unregister([Unregistration(broker.cluster, live.registration.broker_name, broker.address)]))
 
-    def _enter_cluster(self, broker: Registration) -> None:
+    def _enter_cluster(self, broker: BrokerRegistration) -> None:
         names = self._clusters.setdefault(broker.cluster, set())
         if broker.broker_name not in names:
             names.add(broker.broker_name)
             self.version += 1
 
-    def _is_outdated(self, broker: Registration, data: BrokerData) -> bool:
+    def _is_outdated(self, broker: BrokerRegistration, data: BrokerData) -> bool:
         """Whether a live broker holds the same id from another address, with a greater state version."""
         holder = data.broker_addrs.get(broker.broker_id, broker.address)
         live = self.live.get((broker.cluster, holder)) if holder != broker.address else None
         return live is not None and live.registration.data_version.state_version > broker.data_version.state_version
 
     def _publish(
-        self, broker: Registration, data: BrokerData, is_changed: bool, is_dropping: bool
+        self, broker: BrokerRegistration, data: BrokerData, is_changed: bool, is_dropping: bool
     ) -> Generator[None, None, bool]:
         """Take over topics and mappings, in steps; False if the broker left in between, or registered anew."""
         for number, _ in enumerate(self._taking_over(broker, data, is_changed, is_dropping), 1):
@@ -158,7 +158,7 @@ class RouteTable:
         return True
 
     def _taking_over(
-        self, broker: Registration, data: BrokerData, is_changed: bool, is_dropping: bool
+        self, broker: BrokerRegistration, data: BrokerData, is_changed: bool, is_dropping: bool
     ) -> Generator[None, None, None]:
         """One after the other."""
         for topic, mapping in broker.mappings.items() if is_changed else ():
@@ -238,7 +238,7 @@ class RouteTable:
             self._filter_servers[key] = list(addresses)
         self.version += 1
 
-    def _live_master(self, broker: Registration, data: BrokerData) -> tuple[str | None, str | None]:
+    def _live_master(self, broker: BrokerRegistration, data: BrokerData) -> tuple[str | None, str | None]:
         """Address and HA address of the master, told to a slave if that master lives."""
         address = data.broker_addrs.get(MASTER_ID) if broker.broker_id != MASTER_ID else None
         live = self.live.get((broker.cluster, address)) if address is not None else None
@@ -488,13 +488,13 @@ def _read_only(offer: QueueData) -> QueueData:
     return replace(offer, perm=offer.perm & ~PERM_WRITE)
 
 
-def _is_publisher(broker: Registration, data: BrokerData) -> bool:
+def _is_publisher(broker: BrokerRegistration, data: BrokerData) -> bool:
     """The master, or the slave that may stand in for it, as far as `data` knows the others."""
     is_smallest = all(broker.broker_id <= other for other in data.broker_addrs)
     return broker.broker_id == MASTER_ID or (broker.enable_acting_master is not None and is_smallest)
 
 
-def _with_address_free(broker: Registration, known: BrokerData | None) -> BrokerData:
+def _with_address_free(broker: BrokerRegistration, known: BrokerData | None) -> BrokerData:
     """The broker name as it is when this one comes: its address is free from any other id it had."""
     cluster, addrs = (known.cluster, known.broker_addrs) if known else (broker.cluster, {})
     addrs = {i: a for i, a in addrs.items() if a != broker.address or i == broker.broker_id}

@@ -32,7 +32,7 @@ from rocketline.errors import (
     RocketlineError,
 )
 from rocketline.hot import HotPath
-from rocketline.net.entry import Entry
+from rocketline.net.preamble import Preamble
 from rocketline.net.tls import TlsLayer
 from rocketline.net.turns import LONG_S, LongTurns
 from rocketline.wire import frame, header_json
@@ -168,7 +168,7 @@ class Channel(asyncio.BufferedProtocol):
         "read_s",
     )
 
-    def __init__(self, owner: Owner, *, entry: Entry | None = None, tls: TlsLayer | None = None) -> None:
+    def __init__(self, owner: Owner, *, entry: Preamble | None = None, tls: TlsLayer | None = None) -> None:
         self._owner = owner
         self._entry, self._tls = entry, tls
         self._reader = frame.FrameReader(owner.limits.frame_bytes_max, owner.limits.header_bytes_max)
@@ -664,6 +664,14 @@ class Channel(asyncio.BufferedProtocol):
         self._is_stopped = True
         if self._transport is not None:
             self._transport.abort()
+
+    def give_up(self) -> None:
+        """Whoever dialled does not want it any more, whether it was made or not."""
+        self.abort()
+        if self._transport is not None:
+            # uvloop closes what it was cancelled over: such a transport neither says so nor calls `connection_lost`.
+            self.connection_lost(None)
+            self._transport = None
 
     def _fail(self, reason: Exception) -> None:
         """The peer broke the rules: it loses this connection, and nothing else happens."""

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from rocketline.clock import Clock, SystemClock
 from rocketline.errors import ClosedError, ConnectError, ConnectionLostError, ResponseError, RocketlineError, one_more
@@ -66,7 +66,7 @@ class Remote:
         """Who waits for the one who dials; None while nobody does."""
         self._is_closed = False
 
-    async def __aenter__(self) -> Remote:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -172,15 +172,15 @@ class Remote:
                 if channel.established is not None:
                     await channel.established
         except TimeoutError:
-            channel.abort()
+            channel.give_up()
             raise no_connection(self.address, timeout_s) from None
         except (OSError, ValueError) as error:  # the latter is what some host names give
-            channel.abort()
+            channel.give_up()
             raise ConnectError(self.address, getattr(error, "strerror", None) or str(error)) from error
         except ConnectionLostError as error:
             raise ConnectError(self.address, error.problem) from error
         except BaseException:
-            channel.abort()
+            channel.give_up()
             raise
         if self._on_connect is not None:
             self._on_connect()

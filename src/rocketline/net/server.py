@@ -14,9 +14,9 @@ from rocketline.net.address import format_address
 from rocketline.net.channel import Channel, ChannelLimits
 from rocketline.net.config import NetworkConfig, TlsConfig, TlsMode
 from rocketline.net.dispatch import Dispatcher
-from rocketline.net.entry import Entry
 from rocketline.net.listening import Held, listen
 from rocketline.net.open_channels import OpenChannels
+from rocketline.net.preamble import Preamble
 from rocketline.net.tls import ServerTls
 from rocketline.net.turns import LongTurns
 
@@ -88,7 +88,7 @@ class Server:
         return int(self.address.rpartition(":")[2])
 
     def _accept(self) -> Channel:
-        return Channel(self, entry=Entry(self._tls_mode, self._tls))
+        return Channel(self, entry=Preamble(self._tls_mode, self._tls))
 
     async def close(self) -> None:
         """Accept no more; if so configured send peers elsewhere and give them time; then close what is left."""

@@ -4,6 +4,7 @@
 
     load("orders.toml").steps
 
-`rocketline pipeline run orders.toml` does the work. What a pipeline is made of: `definition`; which queries of Spark
-that makes: `queries`; how a batch reaches a table once and only once: `landing`; how that is proved: `verification`.
+`rocketline pipeline run orders.toml` does the work. What a pipeline is made of: `definition`; how its file is read, and
+which queries of Spark it makes: `declared`; what its steps do to rows: `steps`; how a batch reaches a table once and
+only once: `runs` and `tables`; how that is proved: `proof`; what a person sees of it: `report`.
 """

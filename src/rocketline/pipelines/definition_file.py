@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketline.errors import ConfigError, MissingExtraError
+from rocketline.pipelines.config_section import Problems, Section, option_texts
+from rocketline.pipelines.declared.queries import check_inputs
+from rocketline.pipelines.declared.step_section import StepReader
 from rocketline.pipelines.definition import TRIGGER, Pipeline, Source, Step
-from rocketline.pipelines.queries import check_inputs
-from rocketline.pipelines.section import Problems, Section, option_texts
-from rocketline.pipelines.step_section import StepReader
 from rocketline.pipelines.tables.table import local_path
 
 if TYPE_CHECKING:
-    from rocketline.spark.options import SinkOptions, SourceOptions
+    from rocketline.spark.options.source_and_sink import SinkOptions, SourceOptions
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -135,7 +135,7 @@ def _pipeline(top: Section, file: Path, problems: Problems) -> Pipeline:
 
 def _check_topics(pipeline: Pipeline, problems: Problems) -> None:
     """Options of the sinks; those of the client come from a source, which is all right."""
-    from rocketline.spark.options import sink_options
+    from rocketline.spark.options.source_and_sink import sink_options
 
     for step in pipeline.steps.values():
         targets = [("topic", topic) for topic in step.topics]
@@ -153,7 +153,7 @@ def _checked_name(section: Section, key: str, name: str) -> str:
 
 
 def _source(name: str, section: Section) -> Source:
-    from rocketline.spark.options import source_options
+    from rocketline.spark.options.source_and_sink import source_options
 
     options = option_texts(section.given)
     for problem in _option_problems(partial(source_options, is_stream=True), options):

@@ -23,7 +23,7 @@ from rocketline.pipelines.tables.reading import read_table
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from rocketline.sync.producer import Producer
+    from rocketline.client.sync.producer import Producer
 
 REPLAY_OF: Final = "REPLAY_OF"
 _COLUMNS: Final = ("msgId", "body", "properties", "brokerName", "queueId", "queueOffset", "storeTimestamp")
@@ -42,7 +42,7 @@ _PIECE_BYTES: Final = 32 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class ReplayParcel:
     """Messages of one queue of the origin, in order, that are sent as one batch."""
 
     origin: tuple[str, int]
@@ -119,7 +119,7 @@ def replay(
     return sent
 
 
-def parcels(rows: Iterable[Any], topic: str, *, count_max: int = _BATCH_COUNT) -> Iterator[Parcel]:
+def parcels(rows: Iterable[Any], topic: str, *, count_max: int = _BATCH_COUNT) -> Iterator[ReplayParcel]:
     """Rows as batches: each of one queue, none too large, in the order of its rows; those of others nearly so."""
     for window in _windows(rows, _WINDOW_COUNT if count_max > 1 else 1):
         open_parcels: dict[tuple[str, int], tuple[list[Message], int]] = {}
@@ -128,12 +128,12 @@ def parcels(rows: Iterable[Any], topic: str, *, count_max: int = _BATCH_COUNT) -
             message, size = message_of(row, topic), _size(row)
             messages, held = open_parcels.get(origin, ([], 0))
             if messages and (len(messages) == count_max or held + size > _BATCH_BYTES):
-                yield Parcel(origin, messages)
+                yield ReplayParcel(origin, messages)
                 messages, held = [], 0
             messages.append(message)
             open_parcels[origin] = (messages, held + size)
         for origin, (messages, _) in open_parcels.items():
-            yield Parcel(origin, messages)
+            yield ReplayParcel(origin, messages)
 
 
 def _windows(rows: Iterable[Any], count_max: int) -> Iterator[list[Any]]:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError, PipelineError
-from rocketline.pipelines.columns import declared_columns
+from rocketline.pipelines.declared.queries import begins_anywhere, in_order
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load, settings_from_environment
-from rocketline.pipelines.functions import load_functions, module_paths
-from rocketline.pipelines.queries import begins_anywhere, in_order
-from rocketline.pipelines.steadiness import refuse_unsteady
-from rocketline.pipelines.streams import SETTINGS, Streams
-from rocketline.pipelines.transformation import dead_letters, messages, table_rows
+from rocketline.pipelines.runs.plans import SETTINGS, Plans
+from rocketline.pipelines.steps.columns import declared_columns
+from rocketline.pipelines.steps.determinism import refuse_nondeterministic
+from rocketline.pipelines.steps.transformation import dead_letters, messages, table_rows
+from rocketline.pipelines.steps.user_functions import load_functions, module_paths
 from rocketline.spark.session import STATE_STORE
 
 if TYPE_CHECKING:
@@ -167,14 +167,14 @@ def topics_of(pipeline: Pipeline, table: str) -> tuple[TopicTarget, ...]:
 
 def check_flows(pipeline: Pipeline, spark: SparkSession) -> None:
     """Raise `ConfigError` for what `pipeline run` refuses, and if flows might judge a row otherwise than each other."""
-    Streams(pipeline, spark)  # analyses all that a run would stream
+    Plans(pipeline, spark)  # analyses all that a run would stream
     project = Project(pipeline.file)
     resolved = [step for step in pipeline.steps.values() if _is_resolved(step, step.name)]
     computed = {each.name for step in resolved for each in _steps_until(pipeline, step)}
     for step in in_order(pipeline.steps):
         if step.name in computed and (step.parse is not None or step.expectations):
             rows = project.stream(spark, step.inputs[0])
-            refuse_unsteady(pipeline, step, rows, remedy=_COMPUTED_ANEW)
+            refuse_nondeterministic(pipeline, step, rows, remedy=_COMPUTED_ANEW)
 
 
 def export(pipeline: Pipeline, folder: Path) -> list[Path]:

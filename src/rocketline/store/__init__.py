@@ -2,4 +2,9 @@
 
 Nothing here knows asyncio, sockets or threads. The file system (`filesystem.FileSystem`) and the clock are handed in,
 so a test can lose power at any write and turn the time by hand.
+
+`message_store` is the whole, `store_reader` its read side. A record comes in by `log_writer`, is written to `log`, then
+dispatched to `queues` and `index_builder`, and leaves by `reading`. `recovery` brings them into agreement after a
+crash; `inspection` is `rocketline store check` and `repair`. From the bottom: `filesystem`, `files`, `log` and `index`,
+`queues`, then the modules that join them. Later `timers`, the log and wheel of Java's store.timer.
 """

@@ -14,14 +14,14 @@ from typing import Final
 
 from rocketline.clock import Clock
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketline.store.checkpoint import Checkpoint
-from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
+from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.index_keys import indexed, pieces
-from rocketline.store.key_index import KeyIndex, SyncJob
-from rocketline.store.log_writer import Entry
-from rocketline.store.record_scan import Record, scan
+from rocketline.store.index.index_keys import indexed, pieces
+from rocketline.store.index.key_index import KeyIndex, SyncJob
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.record_scan import Record, scan
+from rocketline.store.log_writer import DispatchEntry
 
 _KEYS_AT_ONCE: Final = 2048
 """Of a record that has more, so many are added in one go: a few milliseconds."""
@@ -70,7 +70,7 @@ class IndexBuilder:
         """Store time and log offset of the newest record in the index."""
         return self._index.last_update if self._index is not None else (0, 0)
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[DispatchEntry]) -> None:
         """Records were dispatched. Raises `OSError`; they wait in memory then."""
         if self._index is not None and self._behind_at is None:
             records = [

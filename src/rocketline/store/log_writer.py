@@ -1,11 +1,7 @@
 """Writes records into the log, many at once: laid out one by one, handed to the file system together.
 
-    size, magic, body CRC, queue id, flag (5 × 4)  |  queue offset, log offset (2 × 8)  |  sysFlag (4)  |  born time (8)
-    born host (8 or 20)  |  store time (8)  |  store host (8 or 20)  |  reconsume times (4)  |  prepared offset (8)
-    body length (4)  —  then body, topic with its length, properties with theirs
-
-`wire.message_codec` reads and writes single records and explains the layout; this is the same for the hot path, where
-nothing is made for a message but its bytes and one entry for the dispatch.
+`wire.record_layout` tells the layout, `wire.message_codec` reads and writes single records; this is the same for the
+hot path, where nothing is made for a message but its bytes and one entry for the dispatch.
 """
 
 from __future__ import annotations
@@ -20,14 +16,15 @@ from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.java_hash import tags_code
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
-from rocketline.store.commit_log import CommitLog
-from rocketline.store.index_keys import Indexed, indexed
-from rocketline.store.queue_table import Queue
-from rocketline.store.record_scan import SECTOR_BYTES, property_of
+from rocketline.store.index.index_keys import Indexed, indexed
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.record_scan import SECTOR_BYTES, property_of
+from rocketline.store.queues.queue_table import Queue
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
 from rocketline.wire.batch import BatchEntry
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 from rocketline.wire.properties import NAME_END
+from rocketline.wire.record_layout import HOSTS, Hosts, field_format, struct_between
 
 FIXED_BYTES_MAX: Final = 136
 """Of a record beside body, topic and properties, whatever its hosts and options."""
@@ -35,17 +32,18 @@ _SHORT = struct.Struct(">h")
 _PROPERTIES_BYTES_MAX: Final = 32767
 _EMPTY_SECTOR: Final = bytes(SECTOR_BYTES)
 # By the length of the born host; the store host's length is that of the broker's own address.
-_FIXED = {
-    (born, store): struct.Struct(f">iIIiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
-}  # fmt: skip
+_FIXED = {hosts: struct_between("size", "body_bytes", hosts) for hosts in HOSTS}
 
 # The same for the messages of a batch: what they have in common, from the system flag to the prepared offset, is one
 # piece.
-_SHARED = {(born, store): struct.Struct(f">iq{born}sq{store}siq") for born in (8, 20) for store in (8, 20)}
-_MEMBER = {hosts: struct.Struct(f">iIIiiqq{shared.size}si") for hosts, shared in _SHARED.items()}
+_SHARED = {hosts: struct_between("sys_flag", "prepared_log_offset", hosts) for hosts in HOSTS}
+_MEMBER = {
+    hosts: struct.Struct(f"{struct_between('size', 'log_offset').format}{shared.size}s{field_format('body_bytes')}")
+    for hosts, shared in _SHARED.items()
+}
 
 
-Entry: TypeAlias = "tuple[Queue, int, int, int, int, Indexed, int]"
+DispatchEntry: TypeAlias = "tuple[Queue, int, int, int, int, Indexed, int]"
 """A written record that waits to be dispatched: queue, log offset, size, tags code, store time, keys, messages."""
 
 _TAGS: Final = f"{property_names.TAGS}{NAME_END}".encode()
@@ -63,11 +61,11 @@ class LogWriter:
     def __init__(self, log: CommitLog, store_host: bytes, *, now_ms: Callable[[], int], has_crc: bool) -> None:
         self._log, self._now_ms, self._has_crc = log, now_ms, has_crc
         self._store_host = store_host
-        self._structs: Final = {born: _FIXED[born, len(store_host)] for born in (8, 20)}
+        self._structs: Final = {born: _FIXED[Hosts(born, len(store_host))] for born in (8, 20)}
         self._store_flag = STORE_HOST_IS_IPV6 if len(store_host) == 20 else 0
         self._chunks: list[bytes] = []
-        self._entries: list[Entry] = []  # of what is laid out
-        self._written: list[Entry] = []
+        self._entries: list[DispatchEntry] = []  # of what is laid out
+        self._written: list[DispatchEntry] = []
         self.position = self._room_end = 0
         self.store_ms = 0
         """The store time of the next record. Never less than that of the one before: time look-ups rely on it."""
@@ -171,7 +169,7 @@ class LogWriter:
                 code, origin = codes[_tag_in(properties)], (born_host, sys_flag, born_ms)
                 self.add(queue, body, properties, code, indexed(properties), *origin, flag, reconsume_times)
             return [LogOffset(entry[1]) for entry in entries[begin:]]
-        hosts = len(born_host), len(self._store_host)
+        hosts = Hosts(len(born_host), len(self._store_host))
         sys_flag = sys_flag & ~0x30 | self._store_flag | (BORN_HOST_IS_IPV6 if hosts[0] == 20 else 0)
         store_ms, store_host = self.store_ms, self._store_host
         shared = _SHARED[hosts].pack(sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, 0)
@@ -226,7 +224,7 @@ class LogWriter:
             queue.next_offset -= count
         self._chunks, self._entries = [], []
 
-    def take_written(self) -> list[Entry]:
+    def take_written(self) -> list[DispatchEntry]:
         """The records that were written since this was last asked, in their order."""
         entries, self._written = self._written, []
         return entries

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from rocketline.clock import Clock
 from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
@@ -27,22 +27,23 @@ from rocketline.model.java_hash import tags_code
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.model.sys_flags import is_inner_batch
-from rocketline.store import damage, record_scan
-from rocketline.store.checkpoint import Checkpoint
-from rocketline.store.commit_log import CommitLog, FlushJob
 from rocketline.store.config import FlushDiskType, StoreConfig
+from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.filesystem import FileSystem, Lock, is_no_space, told
+from rocketline.store.index.index_keys import index_keys
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.index_keys import index_keys
-from rocketline.store.log_space import SpaceJob
-from rocketline.store.log_writer import FIXED_BYTES_MAX, Entry, LogWriter
-from rocketline.store.queue_ends import QueueEnds
+from rocketline.store.log import damage, record_scan
+from rocketline.store.log.commit_log import CommitLog, FlushJob
+from rocketline.store.log.log_space import SpaceJob
+from rocketline.store.log.record_scan import SECTOR_BYTES
+from rocketline.store.log_writer import FIXED_BYTES_MAX, DispatchEntry, LogWriter
 from rocketline.store.queue_flush import EndsJob, QueueFlushJob
-from rocketline.store.queue_table import IsBatched, Queue, QueueTable
-from rocketline.store.record_scan import SECTOR_BYTES
+from rocketline.store.queues.queue_ends import QueueEnds
+from rocketline.store.queues.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.recovery import Recovery, RecoveryRules
 from rocketline.store.retention import UNMEASURED, Decision, Retention, is_expired
 from rocketline.store.store_clock import StoreClock
+from rocketline.store.store_hooks import StoreHooks
 from rocketline.store.store_reader import StoreReader
 from rocketline.store.sweeping import SweepJob
 from rocketline.wire.batch import BatchEntry
@@ -56,9 +57,6 @@ _STEPS_AT_START: Final = 200
 """So much of the log is read for queues that must be derived anew: all of a small one."""
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
-
-Arrivals: TypeAlias = "dict[Queue, list[int]]"
-"""Queues that got messages, and the tags codes of these."""
 
 
 class Appended(NamedTuple):
@@ -97,12 +95,7 @@ class MessageStore(StoreReader):
         )
         self.store_host = store_host
         self.checkpoint = Checkpoint(fs, self.root / "checkpoint")
-        self.on_arrival: Callable[[Arrivals], None] = lambda arrivals: None
-        """Told after each dispatch; set by whoever lets clients wait for messages."""
-        self.settle: Callable[[], None] = lambda: None
-        """Closes the batch that is open, if one is. Called before the next one is begun and before the store closes."""
-        self.on_written: Callable[[], None] = lambda: None
-        """Told after each write with SYNC_FLUSH; set by whoever flushes."""
+        self._hooks = StoreHooks()
         self._told = Throttle(clock, name=__name__)
         self._retention = Retention()
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
@@ -116,7 +109,7 @@ class MessageStore(StoreReader):
         self.stall_end_s = float("-inf")
         """When a write ended that took longer than osPageCacheBusyTimeOutMills: what was read before is stale."""
         self._is_refusing = False
-        self._undispatched: deque[Entry] = deque()
+        self._undispatched: deque[DispatchEntry] = deque()
         self._last_dispatched = (0, 0)  # log offset and store time
         self._flushing_ms = 0
         self._ends_end = 0  # so far `queue_ends.json` goes
@@ -154,6 +147,12 @@ class MessageStore(StoreReader):
             store._let_go()
             raise
         return store
+
+    def connect(self, hooks: StoreHooks) -> None:
+        """Tell these from now on, and nobody else."""
+        self._hooks = hooks
+        self.log.space.on_low, self.index.on_behind = hooks.on_low, hooks.on_behind
+        self.queues.on_broken = hooks.on_broken
 
     @property
     def _abort_path(self) -> Path:
@@ -345,9 +344,9 @@ class MessageStore(StoreReader):
     def batch(self) -> AppendBatch:
         """Several records, written together when the batch is closed. Use the writer in between.
 
-        There is one at a time: who leaves one open longer than its own call sets `settle`, which closes it.
+        There is one at a time: who leaves one open longer than its own call closes it when `StoreHooks.settle` asks.
         """
-        self.settle()
+        self._hooks.settle()
         return AppendBatch(self)
 
     def commit(self, batch: AppendBatch) -> None:
@@ -389,11 +388,11 @@ class MessageStore(StoreReader):
             self._told.warning("messages are taken again", "there is disk space for the log")
         if self.is_sync:
             self._undispatched.extend(written)
-            self.on_written()
+            self._hooks.on_written()
         else:
             self._dispatch(written)
 
-    def _dispatch(self, entries: Collection[Entry]) -> None:
+    def _dispatch(self, entries: Collection[DispatchEntry]) -> None:
         """Let written records be found: units in their queues, keys in the index; then tell who waits."""
         if not entries:
             return
@@ -412,7 +411,7 @@ class MessageStore(StoreReader):
             self._derived_failed("writing to queues or index", error)
         if self.queues.shortage is not None:
             self._note_shortage(self.queues.shortage)
-        self.on_arrival(arrivals)
+        self._hooks.on_arrival(arrivals)
 
     # --- flushing
 
@@ -575,7 +574,7 @@ class MessageStore(StoreReader):
     def close(self) -> None:
         """Finish everything and let go. A store that failed, or has no room for its queues or index, keeps its abort
         file, so that the next start looks closely and derives again what could not be written."""
-        self.settle()
+        self._hooks.settle()
         self.write_behind()
         try:
             if self.problem is None:
@@ -696,12 +695,6 @@ class MessageStore(StoreReader):
         if failed:
             first = next(iter(failed.values()))
             raise StoreError(f"queues of {', '.join(failed)} cannot be deleted: {first.strerror or first}") from first
-
-    def keep_only(self, topics: Collection[str]) -> list[str]:
-        """Delete the queues of all other topics; which these were. Java: cleanUnusedTopic."""
-        unused = [topic for topic in self.queues.topics if topic not in topics]
-        self.delete_topics(unused)
-        return unused
 
 
 class AppendBatch:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.logs import Log
-from rocketline.store.checkpoint import Checkpoint
+from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.filesystem import FileSystem, told
-from rocketline.store.key_index import SyncJob
-from rocketline.store.queue_ends import EndsFile, QueueEnds
+from rocketline.store.index.key_index import SyncJob
+from rocketline.store.queues.queue_ends import EndsFile, QueueEnds
 
 _log = Log(__name__)
 

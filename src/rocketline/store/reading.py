@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from rocketline.store.batch_consume_queue import BatchConsumeQueue
-from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import NO_SIZE, UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.filesystem import ReadOnlyMap
-from rocketline.store.queue_table import Queue
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
+from rocketline.store.queues.consume_queue import NO_SIZE, UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.queues.queue_table import Queue
 
 _TOTAL_BYTES_MAX: Final = 15 * 1024 * 1024
 """What a frame carries, and room for its header. Apache stops at 128 MiB, which no client would accept."""

@@ -23,16 +23,16 @@ from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
 from rocketline.model.names import topic_problem
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rocketline.store.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketline.store.checkpoint import Checkpoint
-from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
-from rocketline.store.damage import Aside, Span
+from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.filesystem import ReadOnlyMap, is_no_space
-from rocketline.store.queue_ends import UNDERIVED, UNKNOWN, KnownQueue, QueueEnds
-from rocketline.store.queue_table import Queue, QueueTable
-from rocketline.store.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
-from rocketline.store.resync import next_record, still_damaged
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.damage import Aside, DamagedSpan
+from rocketline.store.log.record_scan import Record, TagsCodes, messages_in, record_at, scan, stop_of
+from rocketline.store.log.resync import next_record, still_damaged
+from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue, BatchUnit
+from rocketline.store.queues.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PRE_BLANK, UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.queues.queue_ends import UNDERIVED, UNKNOWN, KnownQueue, QueueEnds
+from rocketline.store.queues.queue_table import Queue, QueueTable
 from rocketline.wire.message_codec import RECORD_BYTES_MIN
 
 _log = Log(__name__)
@@ -231,7 +231,7 @@ class Recovery:
 
     # --- walking over damage
 
-    def _left_of(self, span: Span) -> Span | None:
+    def _left_of(self, span: DamagedSpan) -> DamagedSpan | None:
         """What an earlier life found damaged may be whole by now, and must not be hidden."""
         if span.end <= self._log.start:
             return None

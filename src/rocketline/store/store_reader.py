@@ -7,13 +7,13 @@ from typing import Final
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.message import StoredMessage
-from rocketline.store import record_scan
-from rocketline.store.batch_consume_queue import BatchConsumeQueue
-from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
-from rocketline.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.index_builder import IndexBuilder
-from rocketline.store.queue_table import Queue, QueueTable
+from rocketline.store.log import record_scan
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
+from rocketline.store.queues.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
+from rocketline.store.queues.queue_table import Queue, QueueTable
 from rocketline.store.reading import (
     ReadLimits,
     ReadResult,

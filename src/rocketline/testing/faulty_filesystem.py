@@ -95,10 +95,10 @@ class _Inode:
         lengths = self._lengths()
         if survival is Survival.SECTORS and lengths == sorted(lengths):
             return [*self._sectors(chance), _Change(chance.choice(lengths), None)]
-        kept = self.unsynced[: chance.randint(0, len(self.unsynced))]
-        if kept and (data := kept[-1].data):
-            kept[-1] = _Change(kept[-1].position, data[: chance.randint(0, len(data))])
-        return kept
+        storage = self.unsynced[: chance.randint(0, len(self.unsynced))]
+        if storage and (data := storage[-1].data):
+            storage[-1] = _Change(storage[-1].position, data[: chance.randint(0, len(data))])
+        return storage
 
     def _lengths(self) -> list[int]:
         """How long the file was before and after each change: a crash leaves one of these lengths."""

@@ -66,7 +66,7 @@ class ServerThread:
     async def advance(self, seconds: float) -> None:
         self.clock.turn(seconds)
         for broker in self._brokers:
-            store, schedule = broker.kept.store, broker.kept.schedule
+            store, schedule = broker.storage.store, broker.storage.schedule
             store.delete_expired()
             store.unlink(store.clean())
             while schedule.deliver() <= 0:

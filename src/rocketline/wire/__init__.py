@@ -1,1 +1,6 @@
-"""The remoting protocol as a pure library: bytes in, values out, and back. No sockets, no clock, no threads."""
+"""The remoting protocol as a pure library: bytes in, values out, and back. No sockets, no clock, no threads.
+
+`frame` cuts frames out of a stream and makes a `Command` of each, with `header_json` or `header_binary`; `headers` and
+`bodies` have typed ones, in fastjson's dialect (`fastjson`) where Java writes it. `connection` is one side's book of
+requests and answers. `record_layout`, `message_codec`, `properties` and `batch` are messages as the log has them.
+"""

@@ -24,9 +24,11 @@ from rocketline.model.sys_flags import (
     is_compressed,
     is_inner_batch,
 )
+from rocketline.wire import record_layout
 from rocketline.wire.batch import decode_batch
 from rocketline.wire.compression import EXPANDED_BYTES_MAX, decompress
 from rocketline.wire.properties import decode_properties, encode_properties
+from rocketline.wire.record_layout import HOSTS
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
@@ -41,11 +43,9 @@ _TOPIC_BYTES_MAX_V1 = 127
 _TOPIC_BYTES_MAX_V2 = 32767
 _PORT_MAX = 65535
 
-_PREFIX = struct.Struct(">iI")
-RECORD_HEAD = struct.Struct(">iIIiiqqiq")
-"""Size to born time."""
-RECORD_MIDDLES = tuple(struct.Struct(f">{born}siq{store}siiqi") for store in (4, 16) for born in (4, 16))
-"""Born host to body length, for each value of the two bits of sysFlag that tell the hosts' lengths."""
+_PREFIX = record_layout.struct_of("size", "magic")
+RECORD_HEAD = record_layout.struct_between("size", "born_ms")
+RECORD_MIDDLES = tuple(record_layout.struct_with_ports("born_host", "body_bytes", hosts) for hosts in HOSTS)
 _SHORT = struct.Struct(">h")
 
 

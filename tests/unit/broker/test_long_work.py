@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from long_steps import counted
 from rocketline.broker.long_work import QUEUES_A_STEP, each_with_pause, encoded
 from rocketline.wire.bodies.offsets import CorrectionOffsets
+from support.long_steps import counted
 
 
 def test_large_body_is_written_in_steps() -> None:

@@ -102,3 +102,19 @@ def test_what_does_not_run_yet_can_be_closed_by_any_thread_and_cannot_start() ->
     running.start()
     assert not running.close_if_new()
     assert running.is_running
+
+
+def test_life_that_is_seen_from_two_places_is_one_life_with_two_checks() -> None:
+    life = Lifecycle("<it>", anywhere)
+
+    def refuse(thing: str) -> None:
+        raise WrongLoopError(thing)
+
+    elsewhere = life.seen_from(refuse)
+    life.start()
+    life.check()
+    with pytest.raises(WrongLoopError, match="<it>"):
+        elsewhere.check()
+    assert life.close()
+    assert elsewhere.is_closed
+    assert not elsewhere.close()

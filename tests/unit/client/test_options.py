@@ -6,8 +6,9 @@ from typing import get_type_hints
 
 import pytest
 
-from rocketline.client import connections, options
+from rocketline.client import options
 from rocketline.client.options import ClientKeywords, ClientOptions, Tls, make_options, parse_name_servers
+from rocketline.client.runtime import connections
 from rocketline.errors import ConfigError
 
 
@@ -19,7 +20,7 @@ def test_keywords_and_options_have_the_same_fields_and_types() -> None:
 
 
 def test_defaults_are_javas() -> None:
-    """client.md 1.1; what differs is said in the option's own text."""
+    """What differs is said in the option's own text."""
     default = ClientOptions()
     assert (default.instance_name, default.unit_name, default.unit_mode) == ("DEFAULT", "", False)
     assert (default.route_period_s, default.heartbeat_period_s, default.offset_persist_period_s) == (30, 30, 5)

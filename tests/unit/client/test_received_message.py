@@ -80,7 +80,7 @@ def test_queue_is_taken_from_the_record_where_no_queue_was_asked() -> None:
 
 
 def test_namespace_is_not_seen() -> None:
-    """9.14 225: the user sees T of N%T."""
+    """C225: the user sees T of N%T."""
     [message] = decode_messages(encode_record(replace(STORED, topic="N%T")), namespace="N")
     assert message.topic == "T"
     [message] = decode_messages(encode_record(replace(STORED, topic="%RETRY%N%g")), namespace="N")
@@ -114,7 +114,7 @@ def test_body_that_cannot_be_expanded_raises_and_is_there_as_stored() -> None:
 
 
 def test_inner_batch_is_unwrapped_with_consecutive_offsets() -> None:
-    """9.9 168."""
+    """C168."""
     messages = decode_messages(encode_record(INNER) + encode_record(STORED), QUEUE)
     assert [(message.queue_offset, message.body, message.tags, message.flag) for message in messages] == [
         (100, b"a", "x", 1), (101, b"bb", "y", 2), (41, b"hello", "new", 7),

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from client_members import settled
 from rocketline.client.scheduling import OwnedTasks, Timers, repeat
 from rocketline.clock import SystemClock
 from rocketline.errors import ClosedError
 from rocketline.testing.fake_clock import FakeClock
+from support.clients.members import settled
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def test_first_sample_counts_from_zero_one_interval_earlier() -> None:
 
 
 def test_a_minute_spans_seven_samples() -> None:
-    """B.20: what was added before the oldest of the seven no longer counts."""
+    """What was added before the oldest of the seven no longer counts."""
     counter = Counter()
     raised(counter, 1000)
     sample([counter], MINUTE, 10_000)

@@ -16,7 +16,7 @@ def test_default_levels_run_from_one_second_to_two_hours() -> None:
 
 
 def test_level_beyond_the_last_is_the_last() -> None:
-    """H.10 147: DELAY=99 means level 18, which is two hours."""
+    """S147: DELAY=99 means level 18, which is two hours."""
     levels = DelayLevels.parse(StoreConfig().message_delay_level)
     assert levels.capped(99) == 18
     assert levels.capped(2) == 2

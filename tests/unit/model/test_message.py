@@ -46,7 +46,7 @@ def test_message_waits_for_the_store_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("name", ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "TRACE_ON"])
 def test_property_names_of_rocketmq_are_refused(name: str) -> None:
-    """9.4 88."""
+    """C88."""
     with pytest.raises(InvalidMessageError, match="RocketMQ's own") as caught:
         Message("T", b"x", properties={name: "value"})
     assert caught.value.code == 13
@@ -54,14 +54,14 @@ def test_property_names_of_rocketmq_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("", "v"), (" ", "v"), ("n", ""), ("n", " "), ("n", 3), (3, "v")])
 def test_blank_or_odd_properties_are_refused(name: str, value: str) -> None:
-    """9.4 88."""
+    """C88."""
     with pytest.raises(InvalidMessageError, match="property"):
         Message("T", b"x", properties={name: value})
 
 
 @pytest.mark.parametrize("body", ["text", None, 3])
 def test_body_that_is_no_bytes_is_refused(body: bytes) -> None:
-    """9.4 82."""
+    """C82."""
     with pytest.raises(InvalidMessageError, match="not bytes"):
         Message("T", body)
 

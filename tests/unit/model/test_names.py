@@ -51,7 +51,6 @@ def test_derived_names_have_their_prefixes() -> None:
     assert names.reply_topic("DefaultCluster") == "DefaultCluster_REPLY_TOPIC"
     assert names.is_retry_topic("%RETRY%g")
     assert names.is_dlq_topic("%DLQ%g")
-    assert names.is_lmq_topic("%LMQ%q")
 
 
 @pytest.mark.parametrize("group", ["CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_x", "DEFAULT_PRODUCER", "CID_ONS-HTTP-PROXY"])

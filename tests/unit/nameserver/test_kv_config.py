@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kv_changes import delete, put
 from rocketline.errors import ConfigError
 from rocketline.nameserver.kv_config import KvConfig
+from support.name_servers.kv_changes import delete, put
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kv_changes import put
 from rocketline.nameserver import kv_saves
 from rocketline.nameserver.kv_config import KvChange, KvConfig, Namespaces
 from rocketline.nameserver.kv_saves import KEYS_MAX, KvSaves
+from support.name_servers.kv_changes import put
 
 
 class CountedKv(KvConfig):

@@ -9,14 +9,14 @@ from rocketline.model.queue import QUEUES_MAX
 from rocketline.model.route import QueueData, TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion
 from rocketline.nameserver import limits
-from rocketline.nameserver.registration import Registration
+from rocketline.nameserver.registration import BrokerRegistration
 from rocketline.nameserver.route_table import RouteTable
 
 
-def broker(name: str = "B", topics: int = 0, **fields: Any) -> Registration:
+def broker(name: str = "B", topics: int = 0, **fields: Any) -> BrokerRegistration:
     offers = {f"T{number}": QueueData(name, 1, 1, 6) for number in range(topics)}
     given: dict[str, Any] = {"cluster": "C", "broker_id": 0, "address": f"{name}:1", **fields}
-    return Registration(broker_name=name, offers=offers, **given)
+    return BrokerRegistration(broker_name=name, offers=offers, **given)
 
 
 @pytest.mark.parametrize("queues", [-1, QUEUES_MAX + 1, 2**31 - 1])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rocketline.model.topic_config import DataVersion
 from rocketline.nameserver.liveness import ExpiredBroker, LiveBrokers
-from rocketline.nameserver.registration import Registration, Unregistration
+from rocketline.nameserver.registration import BrokerRegistration, Unregistration
 
 
-def broker(address: str, *, name: str = "B", timeout_ms: int | None = None, counter: int = 1) -> Registration:
-    return Registration(
+def broker(address: str, *, name: str = "B", timeout_ms: int | None = None, counter: int = 1) -> BrokerRegistration:
+    return BrokerRegistration(
         cluster="C",
         broker_name=name,
         broker_id=0,

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kv_changes import put
-from name_servers import UNUSED_PEER, kept_reply
 from rocketline.model.route import QueueData
 from rocketline.nameserver.config import NameServerConfig, load_settings
 from rocketline.nameserver.kv_config import KvConfig
-from rocketline.nameserver.registration import Registration
+from rocketline.nameserver.registration import BrokerRegistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.settings import Settings
@@ -20,6 +18,8 @@ from rocketline.wire import frame
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command, response
 from rocketline.wire.connection import Connection
+from support.name_servers.kv_changes import put
+from support.name_servers.running import UNUSED_PEER, kept_reply
 
 BODY = b'{"a route":1}'
 
@@ -36,7 +36,7 @@ class Sources:
 
     def register(self, broker_name: str = "B", **fields: bool) -> None:
         offers = {name: QueueData(broker_name, 4, 4, 6) for name in ("T1", "T2")}
-        broker = Registration(
+        broker = BrokerRegistration(
             cluster="C", broker_name=broker_name, broker_id=1, address=f"{broker_name}:1", offers=offers,
             enable_acting_master=fields.get("enable_acting_master", False),
         )  # fmt: skip

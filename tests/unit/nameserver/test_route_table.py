@@ -8,9 +8,9 @@ from typing import Any
 
 from rocketline.model.route import BrokerData, QueueData, TopicQueueMappingInfo, TopicRouteData
 from rocketline.model.topic_config import DataVersion, TopicConfig
-from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration, offer
+from rocketline.nameserver.registration import BrokerRegistration, MinBrokerIdChange, Registered, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
-from steps import finished
+from support.long_steps import outcome
 
 MASTER, SLAVE, OTHER = "127.0.0.1:10911", "127.0.0.1:10921", "127.0.0.1:10931"
 CONNECTION = "connection"
@@ -20,19 +20,19 @@ def topics(*names: str, **fields: Any) -> dict[str, TopicConfig]:
     return {name: TopicConfig(name, **{"read_queue_nums": 4, "write_queue_nums": 4, **fields}) for name in names}
 
 
-def broker(broker_id: int = 0, address: str = MASTER, **fields: Any) -> Registration:
+def broker(broker_id: int = 0, address: str = MASTER, **fields: Any) -> BrokerRegistration:
     given: dict[str, Any] = {"cluster": "C", "broker_name": "B", "ha_address": f"ha-{address}", **fields}
     offered = given.pop("topics", {}).values()
     given["offers"] = {topic.topic_name: offer(given["broker_name"], topic) for topic in offered}
     given["is_increment"] = len(given["offers"]) == 1
-    return Registration(broker_id=broker_id, address=address, **given)
+    return BrokerRegistration(broker_id=broker_id, address=address, **given)
 
 
 def version(counter: int = 1, state_version: int = 0) -> DataVersion:
     return DataVersion(counter, state_version, 1_700_000_000_000)
 
 
-def table_of(*brokers: Registration) -> RouteTable:
+def table_of(*brokers: BrokerRegistration) -> RouteTable:
     """A table in which each broker registered over a connection that is named like its address."""
     table = RouteTable()
     for one in brokers:
@@ -149,7 +149,7 @@ class TestRegistration:
         assert [q.broker_name for q in route_of(table, "T1").queue_datas] == ["O"]
 
     def test_mapping_of_a_static_topic_is_shown_and_replaced_only_with_a_new_version(self) -> None:
-        def static(epoch: int, counter: int) -> Registration:
+        def static(epoch: int, counter: int) -> BrokerRegistration:
             mapping = TopicQueueMappingInfo("T1", "B", 4, epoch)
             return broker(topics=topics("T1", "T2"), mappings={"T1": mapping}, data_version=version(counter))
 
@@ -262,21 +262,21 @@ class TestUnregistration:
 class TestPermissionsAndTopics:
     def test_wipe_clears_the_write_bit_of_every_topic_and_counts_them(self) -> None:
         table = table_of(broker(topics=topics("T1", perm=7) | topics("T2", perm=4)))
-        assert finished(table.wipe_write_perm("B")) == 2
+        assert outcome(table.wipe_write_perm("B")) == 2
         assert (perm_of(table, "T1"), perm_of(table, "T2")) == (5, 4)
 
     def test_add_sets_exactly_read_and_write(self) -> None:
         table = table_of(broker(topics=topics("T1", perm=7) | topics("T2", perm=4)))
-        assert finished(table.add_write_perm("B")) == 2
+        assert outcome(table.add_write_perm("B")) == 2
         assert (perm_of(table, "T1"), perm_of(table, "T2")) == (6, 6)
 
     def test_unknown_broker_has_no_topics_to_change(self) -> None:
         table = table_of(broker(topics=topics("T1", "T2")))
-        assert finished(table.wipe_write_perm("unknown")) == finished(table.add_write_perm("unknown")) == 0
+        assert outcome(table.wipe_write_perm("unknown")) == outcome(table.add_write_perm("unknown")) == 0
 
     def test_wiped_permission_lasts_until_the_data_version_changes(self) -> None:
         table = table_of(broker(topics=topics("T1", "T2")))
-        finished(table.wipe_write_perm("B"))
+        outcome(table.wipe_write_perm("B"))
         table.register(broker(topics=topics("T1", "T2")), CONNECTION, 0)
         assert perm_of(table, "T1") == 4
         table.register(broker(topics=topics("T1", "T2"), data_version=version(2)), CONNECTION, 0)
@@ -320,16 +320,16 @@ class TestQueries:
     def test_topics_of_a_cluster_are_those_of_its_brokers(self) -> None:
         there = broker(0, OTHER, cluster="D", broker_name="O", topics=topics("T2", "T3"))
         table = table_of(broker(topics=topics("T1", "T2")), there)
-        assert finished(table.topics_of_cluster("C")) == ["T1", "T2"]
-        assert finished(table.topics_of_cluster("D")) == ["T2", "T3"]
-        assert finished(table.topics_of_cluster("unknown")) == []
+        assert outcome(table.topics_of_cluster("C")) == ["T1", "T2"]
+        assert outcome(table.topics_of_cluster("D")) == ["T2", "T3"]
+        assert outcome(table.topics_of_cluster("unknown")) == []
 
     def test_topics_by_system_flag_look_at_the_bits_asked_for(self) -> None:
         flags = {f"T{flag}": TopicConfig(f"T{flag}", topic_sys_flag=flag) for flag in range(4)}
         table = table_of(broker(topics=flags))
-        assert finished(table.topics_with_sys_flag(present=1)) == ["T1", "T3"]
-        assert finished(table.topics_with_sys_flag(present=2)) == ["T2", "T3"]
-        assert finished(table.topics_with_sys_flag(present=2, absent=1)) == ["T2"]
+        assert outcome(table.topics_with_sys_flag(present=1)) == ["T1", "T3"]
+        assert outcome(table.topics_with_sys_flag(present=2)) == ["T2", "T3"]
+        assert outcome(table.topics_with_sys_flag(present=2, absent=1)) == ["T2"]
 
 
 class TestVersion:
@@ -355,8 +355,8 @@ class TestVersion:
             lambda: table.register(broker(filter_servers=["f"]), CONNECTION, 0),
             lambda: table.register(broker(filter_servers=[]), CONNECTION, 0),
             lambda: table.register_topic("T3", [QueueData("B", 1, 1, 6)]),
-            lambda: finished(table.wipe_write_perm("B")),
-            lambda: finished(table.add_write_perm("B")),
+            lambda: outcome(table.wipe_write_perm("B")),
+            lambda: outcome(table.add_write_perm("B")),
             lambda: table.delete_topic("T1"),
             lambda: table.unregister([Unregistration("C", "B", SLAVE)]),
             lambda: table.unregister([Unregistration("C", "B", MASTER)]),
@@ -441,7 +441,7 @@ class TestBoundsOfWhatStays:
 class TestLeavingInSteps:
     MANY = 5000
 
-    def large(self, **fields: Any) -> Registration:
+    def large(self, **fields: Any) -> BrokerRegistration:
         return broker(topics=topics(*(f"T{number}" for number in range(self.MANY))), **fields)
 
     def test_leaving_costs_nothing_at_once_and_so_many_topics_a_step(self) -> None:
@@ -473,7 +473,7 @@ class TestLeavingInSteps:
             assert sorted(table.topics()) == ["T0", "T1"]
             assert route_of(table, "T0").queue_datas[0].read_queue_nums == 8
             assert table.route("T2") is None
-            assert finished(table.topics_of_cluster("C")) == finished(table.listed())
+            assert outcome(table.topics_of_cluster("C")) == outcome(table.listed())
             assert (table.offer_total, table.offer_count("B")) == (2, 2)
             while table.sweep():
                 pass
@@ -497,7 +497,7 @@ class TestLeavingInSteps:
         assert {perm_of(table, f"T{number}") for number in range(self.MANY)} == {4}
         before = table.version
         table.sweep()
-        assert finished(table.add_write_perm("B")) == self.MANY
+        assert outcome(table.add_write_perm("B")) == self.MANY
         assert {perm_of(table, f"T{number}") for number in range(self.MANY)} == {6}
         assert table.version > before
         while table.sweep():

@@ -8,7 +8,7 @@ import pytest
 
 from rocketline.logs import Throttle
 from rocketline.model.route import QueueData
-from rocketline.nameserver.registration import MinBrokerIdChange, Registration, Unregistration
+from rocketline.nameserver.registration import BrokerRegistration, MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.testing.fake_clock import FakeClock
@@ -37,7 +37,7 @@ def gone(broker_id: int) -> Unregistration:
 def table() -> RouteTable:
     table = RouteTable()
     for broker_id in range(3):
-        broker = Registration(
+        broker = BrokerRegistration(
             cluster="C",
             broker_name="B",
             broker_id=broker_id,
@@ -111,7 +111,7 @@ def test_apply_before_the_turn_leaves_nothing_for_it(table: RouteTable) -> None:
 def test_what_left_is_taken_out_some_in_each_turn() -> None:
     table, loop = RouteTable(), Loop()
     offers = {f"T{number}": QueueData("B", 1, 1, 6) for number in range(2000)}
-    table.register(Registration(cluster="C", broker_name="B", broker_id=0, address="a", offers=offers), "x", 0)
+    table.register(BrokerRegistration(cluster="C", broker_name="B", broker_id=0, address="a", offers=offers), "x", 0)
     unregistrations = make(table, loop, [])
     unregistrations.submit(Unregistration("C", "B", "a"))
     loop.turn()

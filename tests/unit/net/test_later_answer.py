@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from net_doubles import RecordingOwner, connected, feed, turn
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.later_answer import LaterAnswer
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from rocketline.wire.command import Command, response
+from support.net.doubles import RecordingOwner, connected, feed, turn
 
 
 async def test_answer_known_in_time_is_the_handlers_own(clock: FakeClock) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from net_doubles import MemoryTransport, RecordingOwner, connected, turn
 from rocketline.errors import StoreError
 from rocketline.logs import Throttle
 from rocketline.net.channel import LATER, Channel, Outcome
@@ -13,6 +12,7 @@ from rocketline.net.long_work import LARGE_BODY_BYTES, LongWork, Steps, WaitingB
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command, response
+from support.net.doubles import MemoryTransport, RecordingOwner, connected, turn
 
 
 class Scene:

@@ -7,13 +7,13 @@ import ssl
 import pytest
 import trustme
 
-from net_doubles import MemoryTransport, RecordingOwner, feed, turn
 from rocketline.errors import RemoteProtocolError
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.tls import TlsLayer
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from rocketline.wire.command import Command, response
+from support.net.doubles import MemoryTransport, RecordingOwner, feed, turn
 
 ASK = frame.encode(Command(105, opaque=1))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_files import CHAIN, LANDING, written
 from rocketline.errors import ConfigError
 from rocketline.pipelines.definition import Otherwise, Pipeline, TableFormat
 from rocketline.pipelines.definition_file import load
+from support.pipelines.files import CHAIN, LANDING, written
 
 
 def problems(folder: Path, text: str) -> tuple[str, ...]:
@@ -287,7 +287,7 @@ def test_file_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_reference_pipeline_loads() -> None:
-    from rocketline.pipelines.orders import PIPELINE_FILE
+    from rocketline.pipelines.examples.orders import PIPELINE_FILE
 
     pipeline = load(PIPELINE_FILE, {})
 

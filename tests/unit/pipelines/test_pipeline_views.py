@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rocketline.cli.pipeline_progress import RunView
-from rocketline.cli.pipeline_replay import _Bar
-from rocketline.cli.pipeline_session import _logging_to
+from rocketline.cli.pipeline.progress import RunView
+from rocketline.cli.pipeline.replay import _Bar
+from rocketline.cli.pipeline.session import _logging_to
 
 
 def progress(rows: int, lag: int | None) -> dict[str, Any]:

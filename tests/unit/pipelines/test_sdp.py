@@ -13,12 +13,12 @@ import pytest
 import yaml
 from pyspark import pipelines
 
-from pipeline_files import CHAIN, LANDING, _modules_as_before, written
 from rocketline.errors import ConfigError, PipelineError
 from rocketline.pipelines.definition_file import load
+from rocketline.pipelines.runs.plans import SETTINGS as OWN_SETTINGS
 from rocketline.pipelines.sdp import Project, export
-from rocketline.pipelines.streams import SETTINGS as OWN_SETTINGS
 from rocketline.spark.session import STATE_STORE
+from support.pipelines.files import CHAIN, LANDING, _modules_as_before, written
 
 __all__ = ["_modules_as_before"]
 

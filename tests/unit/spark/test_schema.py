@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from rocketline.errors import ConfigError
 from rocketline.spark.schema import COLUMNS, FULL_SCHEMA, MESSAGE_TYPES, arrow_schema, wanted_columns
-from rocketline.spark.tables import TABLE_TYPES
+from rocketline.spark.sources.cluster_tables import TABLE_TYPES
 
 _TYPES: dict[str, DataType] = {
     "string": StringType(), "int": IntegerType(), "bigint": LongType(), "binary": BinaryType(),

@@ -8,7 +8,18 @@ import pytest
 
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
-from stores import BATCHED, ROOT, contents, die, fill, flush, flush_queues, inner_batch, memory, open_store
+from support.stores.small import (
+    BATCHED,
+    ROOT,
+    contents,
+    die,
+    fill,
+    flush,
+    flush_queues,
+    inner_batch,
+    memory,
+    open_store,
+)
 
 FOLDER = ROOT / "batchconsumequeue" / BATCHED / "0"
 

@@ -11,7 +11,19 @@ from rocketline.model.message import StoredMessage
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
-from stores import BATCHED, LOG_BYTES, ROOT, contents, die, fill, flush, flush_queues, inner_batch, memory, open_store
+from support.stores.small import (
+    BATCHED,
+    LOG_BYTES,
+    ROOT,
+    contents,
+    die,
+    fill,
+    flush,
+    flush_queues,
+    inner_batch,
+    memory,
+    open_store,
+)
 
 BIG = {"mapped_file_size_commit_log": 1 << 16}
 BODY_AT = 95

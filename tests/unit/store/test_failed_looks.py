@@ -11,8 +11,8 @@ import pytest
 from rocketline.store.filesystem import File
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
-from stores import ROOT, contents, die, fill, flush, flush_queues, memory
-from stores import open_store as opened
+from support.stores.small import ROOT, contents, die, fill, flush, flush_queues, memory
+from support.stores.small import open_store as opened
 
 
 class BadSector(MemoryFileSystem):

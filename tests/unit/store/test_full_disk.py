@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from rocketline.errors import StoreFullError
-from rocketline.store import queue_table
 from rocketline.store.filesystem import DiskFileSystem, File
+from rocketline.store.queues import queue_table
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem
-from stores import (
+from support.stores.small import (
     LOG_BYTES,
     ROOT,
     append_batch,

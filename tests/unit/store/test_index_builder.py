@@ -6,12 +6,24 @@ from collections.abc import Sequence
 
 import pytest
 
-from long_steps import outcome
-from rocketline.store import key_hashes, key_index
+from rocketline.store.index import key_hashes, key_index
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
-from stores import ROOT, SYNC, catch_up, die, fill, find_keys, flush, flush_queues, memory, message, open_store
+from support.long_steps import outcome
+from support.stores.small import (
+    ROOT,
+    SYNC,
+    catch_up,
+    die,
+    fill,
+    find_keys,
+    flush,
+    flush_queues,
+    memory,
+    message,
+    open_store,
+)
 
 INDEX = ROOT / "index"
 

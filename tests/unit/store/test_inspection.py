@@ -9,22 +9,34 @@ import pytest
 from rocketline.errors import StoreError, StoreLockedError
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.model.topic_config import TopicConfig
-from rocketline.store.consume_queue import UNIT
-from rocketline.store.index_file import HEADER
-from rocketline.store.inspection.check import Report, check_store, with_sizes_found
+from rocketline.store.files.json_files import save_json
+from rocketline.store.index.index_file import HEADER
+from rocketline.store.inspection.check import CheckReport, check_store, with_sizes_found
 from rocketline.store.inspection.findings import Finding, Kind
 from rocketline.store.inspection.repair import Repaired, repair_store
 from rocketline.store.inspection.stand_in import Lost, fill, spread
-from rocketline.store.json_files import save_json
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import UNIT
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.append_crc import has_valid_append_crc
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.message_codec import decode_record, decode_records
-from stores import BATCHED, LOG_BYTES, ROOT, contents, die, find_keys, flush, inner_batch, memory, message, store_config
-from stores import fill as put
-from stores import open_store as opened
+from support.stores.small import (
+    BATCHED,
+    LOG_BYTES,
+    ROOT,
+    contents,
+    die,
+    find_keys,
+    flush,
+    inner_batch,
+    memory,
+    message,
+    store_config,
+)
+from support.stores.small import fill as put
+from support.stores.small import open_store as opened
 
 QUEUE_FILE = ROOT / "consumequeue" / "T" / "0" / f"{0:020}"
 TOPICS = ROOT / "config" / "topics.json"
@@ -55,7 +67,7 @@ def filled(files: MemoryFileSystem, clock: FakeClock, *, is_clean: bool = True) 
     return store
 
 
-def check(files: MemoryFileSystem) -> Report:
+def check(files: MemoryFileSystem) -> CheckReport:
     return check_store(files, FakeClock(), store_config())
 
 
@@ -63,11 +75,11 @@ def repair(files: MemoryFileSystem, clock: FakeClock) -> Repaired:
     return repair_store(files, clock, store_config())
 
 
-def damage(report: Report) -> list[Finding]:
+def damage(report: CheckReport) -> list[Finding]:
     return [finding for finding in report.findings.kept if finding.is_damage]
 
 
-def kinds(report: Report) -> set[Kind]:
+def kinds(report: CheckReport) -> set[Kind]:
     return {finding.kind for finding in damage(report)}
 
 

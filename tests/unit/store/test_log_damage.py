@@ -10,16 +10,16 @@ import pytest
 
 from rocketline.model.message import StoredMessage
 from rocketline.store import recovery
-from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
-from rocketline.store.damage import read_spans
 from rocketline.store.inspection.check import check_store
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.damage import read_spans
+from rocketline.store.log.record_scan import Record, scan
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
-from rocketline.store.record_scan import Record, scan
+from rocketline.store.queues.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem
-from stores import (
+from support.stores.small import (
     BATCHED,
     LOG_BYTES,
     ROOT,
@@ -34,7 +34,7 @@ from stores import (
     memory,
     store_config,
 )
-from stores import open_store as opened
+from support.stores.small import open_store as opened
 
 BIG = {"mapped_file_size_commit_log": 1 << 16}
 BODY_AT = 95

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from golden import read_lines
 from rocketline.errors import IllegalMessageError, StoreFullError
 from rocketline.model.java_hash import tags_code
-from rocketline.store.commit_log import CommitLog
-from rocketline.store.consume_queue import ConsumeQueue
+from rocketline.store.files.segments import OpenFiles
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.index_keys import index_keys, keys_in
+from rocketline.store.index.index_keys import index_keys, keys_in
+from rocketline.store.log.commit_log import CommitLog
 from rocketline.store.log_writer import LogWriter
 from rocketline.store.memory_filesystem import MemoryFileSystem
-from rocketline.store.segments import OpenFiles
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
 from rocketline.wire.append_crc import has_valid_append_crc
 from rocketline.wire.message_codec import decode_record, is_blank_record
 from rocketline.wire.properties import encode_properties
+from support.golden import read_lines
 
 BORN_HOST = bytes([127, 0, 0, 1]) + (54321).to_bytes(4, "big")
 STORE_HOST = bytes([192, 168, 1, 10]) + (10911).to_bytes(4, "big")
@@ -191,7 +191,7 @@ def test_a_record_that_does_not_fit_goes_to_the_next_file_and_a_blank_one_fills_
 
 
 def test_eight_bytes_are_kept_for_the_blank_record(writing: Writing) -> None:
-    """store.md 13.4: a record that would leave seven bytes goes to the next file, one that leaves eight does not."""
+    """A record that would leave seven bytes goes to the next file, one that leaves eight does not."""
     fixed = 91 + len("TopicTest")
     writing.add(b"a" * (SIZE - 8 - fixed))
     writing.writer.write()
@@ -227,7 +227,6 @@ def test_a_batch_stays_together_in_one_file(writing: Writing) -> None:
 
 
 def test_the_store_time_never_goes_back(writing: Writing) -> None:
-    """store.md 13.5."""
     times = iter([200, 100, 300])
     writer = LogWriter(writing.log, STORE_HOST, now_ms=lambda: next(times), has_crc=False)
     seen = []

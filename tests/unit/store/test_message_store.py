@@ -15,11 +15,12 @@ import pytest
 from rocketline.errors import IllegalMessageError, StoreError, StoreFullError, StoreReadOnlyError
 from rocketline.store.filesystem import DiskUsage
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.store_hooks import StoreHooks
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
-from slow_files import SlowFileSystem
-from stepping_clock import SteppingClock
-from stores import (
+from support.stepping_clock import SteppingClock
+from support.stores.slow_files import SlowFileSystem
+from support.stores.small import (
     LOG_BYTES,
     ROOT,
     SYNC,
@@ -65,7 +66,11 @@ def test_store_times_go_on_when_the_clock_is_set_back() -> None:
 def test_whoever_waits_is_told_of_each_queue_and_its_tags(files: MemoryFileSystem, clock: FakeClock) -> None:
     store = open_store(files, clock)
     told: list[tuple[str, int, list[int]]] = []
-    store.on_arrival = lambda arrivals: told.extend((q.topic, q.queue_id, codes) for q, codes in arrivals.items())
+    store.connect(
+        StoreHooks(
+            on_arrival=lambda arrivals: told.extend((q.topic, q.queue_id, codes) for q, codes in arrivals.items())
+        )
+    )
     append_batch(store, [message("T", b"a", TAGS="A"), message("T", b"b")])
     store.append(message("U", b"c", queue_id=3))
     assert told == [("T", 0, [65, 0]), ("U", 3, [0])]
@@ -73,7 +78,7 @@ def test_whoever_waits_is_told_of_each_queue_and_its_tags(files: MemoryFileSyste
 
 
 def test_a_delayed_message_is_kept_under_the_time_at_which_it_is_due(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 2.7, 11.5: the same when it is derived anew."""
+    """The same when it is derived anew."""
     store = open_store(files, clock)
     store.append(message("SCHEDULE_TOPIC_XXXX", queue_id=2, DELAY="3", TAGS="A"))
     assert store.units("SCHEDULE_TOPIC_XXXX", 2, 0, 1)[0][2] == clock.wall_ms() + 10_000
@@ -85,7 +90,6 @@ def test_a_delayed_message_is_kept_under_the_time_at_which_it_is_due(files: Memo
 
 
 def test_with_sync_flush_nothing_is_read_or_found_before_it_is_flushed(clock: FakeClock) -> None:
-    """store.md 5.6"""
     store = open_store(memory(clock), clock, flush_disk_type=SYNC)
     [sent] = fill(store, 1)
     assert (store.max_offset("T", 0), store.confirm_log_offset) == (0, 0)
@@ -194,7 +198,6 @@ def test_closing_survives_a_disk_that_fails_and_lets_go_of_the_store(clock: Fake
 
 
 def test_a_write_that_takes_too_long_marks_what_was_read_before_as_stale(clock: FakeClock) -> None:
-    """store.md 6.3"""
     files = SlowFileSystem(clock)
     store = open_store(files, clock)
     fill(store, 1)
@@ -227,7 +230,6 @@ class UnmeasuredFileSystem(MemoryFileSystem):
 
 
 def test_expired_files_are_deleted_oldest_first_and_never_the_last(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 6.5"""
     store = open_store(files, clock, delete_when=hour_of(clock, 72))
     fill(store, 10)
     clock.advance(3600)
@@ -303,7 +305,7 @@ def test_queue_files_and_index_files_go_with_their_records(files: MemoryFileSyst
 
 
 def test_a_disk_that_is_too_full_refuses_messages_until_it_has_room(clock: FakeClock) -> None:
-    """store.md 6.4: over 90 percent messages are refused, and files are deleted whatever their age."""
+    """S227: over 90 percent messages are refused, and files are deleted whatever their age."""
     files = MemoryFileSystem(clock, capacity=20_000)
     store = open_store(files, clock)
     with pytest.raises(StoreFullError, match="used up"):
@@ -321,7 +323,6 @@ def test_a_disk_that_is_too_full_refuses_messages_until_it_has_room(clock: FakeC
 
 
 def test_a_disk_that_cannot_be_measured_loses_what_has_expired_and_takes_messages(clock: FakeClock) -> None:
-    """store.md 6.4"""
     disk = UnmeasuredFileSystem(clock)
     store = open_store(disk, clock, delete_when=hour_of(clock, 74))
     fill(store, 20)
@@ -344,7 +345,6 @@ def test_a_deleted_topic_begins_anew(files: MemoryFileSystem, clock: FakeClock) 
     store.delete_topics(["T", "missing"])
     assert (store.max_offset("T", 0), store.max_offset("U", 0)) == (0, 5)
     assert fill(store, 1)[0].queue_offset == 0
-    assert store.keep_only({"U"}) == ["T"]
     store.close()
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.store import queue_table
-from rocketline.store.consume_queue import UNIT, UNIT_BYTES
 from rocketline.store.filesystem import File
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues import queue_table
+from rocketline.store.queues.consume_queue import UNIT, UNIT_BYTES
 from rocketline.testing.fake_clock import FakeClock
-from stores import LOG_BYTES, ROOT, UNITS, contents, die, fill, flush_queues, memory, plain_queue
-from stores import open_store as opened
+from support.stores.small import LOG_BYTES, ROOT, UNITS, contents, die, fill, flush_queues, memory, plain_queue
+from support.stores.small import open_store as opened
 
 QUEUE = ROOT / "consumequeue" / "T" / "0"
 ENDS = ROOT / "queue_ends.json"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.store.checkpoint import Checkpoint
+from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from stores import ROOT, contents, die, fill, flush, open_store
+from support.stores.small import ROOT, contents, die, fill, flush, open_store
 
 QUEUE = ROOT / "consumequeue" / "T" / "0"
 

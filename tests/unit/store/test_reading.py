@@ -1,4 +1,4 @@
-"""Reading a queue: every status of store.md 7.1, the limits of one read, filters, and places by time."""
+"""Reading a queue: every status, the limits of one read, filters, and places by time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocketline.store.reading import ReadResult, ReadStatus
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_records
-from stores import fill, flush, flush_queues, memory, message, open_store, plain_queue
+from support.stores.small import fill, flush, flush_queues, memory, message, open_store, plain_queue
 
 LOWER, UPPER = BoundaryType.LOWER, BoundaryType.UPPER
 
@@ -57,13 +57,12 @@ def offsets(result: ReadResult) -> list[int]:
 def test_offsets_inside_and_outside_the_queue(
     store: MessageStore, queue_id: int, offset: int, status: str, next_offset: int
 ) -> None:
-    """store.md 11.8"""
     result = read(store, offset, queue_id=queue_id)
     assert (result.status.name, result.next_offset) == (status, next_offset)
 
 
 def test_an_offset_before_the_first_message_is_too_small(clock: FakeClock) -> None:
-    """store.md 11.8: a queue that begins at 3."""
+    """S111: a queue that begins at 3."""
     store = opened(clock)
     for offset in (3, 4, 5):
         plain_queue(store).derive(offset, offset * 100, 100, 0)
@@ -150,7 +149,7 @@ def test_a_filter_looks_at_so_many_units_and_no_more(clock: FakeClock) -> None:
 
 
 def test_units_with_an_address_for_a_tags_code_pass_every_filter(clock: FakeClock) -> None:
-    """store.md 3.6: the client filters those itself."""
+    """The client filters those itself."""
     store = opened(clock)
     stored = store.append(message("T"))
     [unit] = store.units("T", 0, 0, 1)
@@ -172,7 +171,7 @@ def test_records_deleted_from_the_log_are_passed_over(clock: FakeClock) -> None:
 
 
 def test_a_missing_queue_file_leads_to_the_next_one(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketline.store.consume_queue._KEPT_BYTES", 0)
+    monkeypatch.setattr("rocketline.store.queues.consume_queue._KEPT_BYTES", 0)
     store = opened(clock, mapped_file_size_consume_queue=100)
     fill(store, 12)
     flush_queues(store)
@@ -187,7 +186,6 @@ def test_a_missing_queue_file_leads_to_the_next_one(clock: FakeClock, monkeypatc
     [(-5, 0, 0), (0, 0, 0), (1999, 2, 1), (2000, 2, 2), (2001, 3, 2), (4000, 4, 4), (4001, 5, 4), (1 << 50, 5, 4)],
 )
 def test_places_by_time(store: MessageStore, after_ms: int, lower: int, upper: int) -> None:
-    """store.md 11.8"""
     timestamp_ms = 1_700_000_000_000 + after_ms
     assert store.offset_at_time("T", 0, timestamp_ms, LOWER) == lower
     assert store.offset_at_time("T", 0, timestamp_ms, UPPER) == upper
@@ -217,7 +215,6 @@ def test_places_by_time_stay_within_the_queue(clock: FakeClock) -> None:
 
 
 def test_bounds_and_times_of_queues_that_exist_and_do_not(store: MessageStore) -> None:
-    """store.md 7.4"""
     assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (0, 5)
     assert (store.min_offset("T", 9), store.max_offset("T", 9)) == (0, 0)
     assert store.store_ms_at("T", 0, 3) == 1_700_000_003_000

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from rocketline.errors import CorruptStoreError, IllegalMessageError, StoreLockedError
-from rocketline.store.checkpoint import Checkpoint
-from rocketline.store.consume_queue import UNIT
+from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.inspection.check import check_store
 from rocketline.store.inspection.findings import Kind
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import UNIT
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
-from store_damage import walk
-from stores import (
+from support.stores.damage import walk
+from support.stores.small import (
     LOG_BYTES,
     ROOT,
     SYNC,
@@ -32,7 +32,7 @@ from stores import (
     message,
     store_config,
 )
-from stores import open_store as opened
+from support.stores.small import open_store as opened
 
 ABORT = ROOT / "abort"
 QUEUE_FILE = ROOT / "consumequeue" / "T" / "0" / "00000000000000000000"
@@ -61,7 +61,6 @@ def saved_checkpoint(files: MemoryFileSystem) -> Checkpoint:
 
 
 def test_a_clean_stop_leaves_no_abort_file_and_complete_files(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 13.7"""
     store = opened(files, clock)
     assert files.read_file(ABORT) is not None
     sent = fill(store, 12)
@@ -115,7 +114,7 @@ def test_an_empty_store_opens_and_closes(files: MemoryFileSystem, clock: FakeClo
 def test_queues_that_lack_units_are_completed_also_after_a_clean_stop(
     files: MemoryFileSystem, clock: FakeClock
 ) -> None:
-    """store.md 5.4 (a), 11.8: Apache's broker loses the second record and puts the others one place too low."""
+    """Apache's broker loses the second record and puts the others one place too low."""
     store = opened(files, clock)
     fill(store, 5)
     store.close()
@@ -150,7 +149,7 @@ def test_a_unit_that_points_at_no_record_lets_the_whole_log_be_read(files: Memor
 def test_a_log_without_any_file_stops_the_start_if_anything_knows_of_messages(
     files: MemoryFileSystem, clock: FakeClock, known_by: str, is_clean: bool
 ) -> None:
-    """A disk that is not mounted. Apache's broker deletes the queues (store.md 5.4)."""
+    """A disk that is not mounted. Apache's broker deletes the queues."""
     store = opened(files, clock)
     fill(store, 5)
     store.append(inner_batch(3))
@@ -305,7 +304,7 @@ def test_what_is_found_after_a_death_is_durable_before_it_is_read(clock: FakeClo
 
 
 def test_only_the_files_in_doubt_are_read_again(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 5.4: from the newest file whose first record was stored three seconds before the checkpoint."""
+    """From the newest file whose first record was stored three seconds before the checkpoint."""
     store = opened(files, clock)
     for _ in range(30):
         fill(store, 1)
@@ -326,7 +325,6 @@ def test_only_the_files_in_doubt_are_read_again(files: MemoryFileSystem, clock: 
 def test_garbage_behind_the_last_record_is_dropped_and_zeros_take_its_place(
     files: MemoryFileSystem, clock: FakeClock
 ) -> None:
-    """store.md 11.8"""
     store = opened(files, clock)
     fill(store, 3)
     end = store.max_log_offset
@@ -497,7 +495,6 @@ def test_a_flipped_bit_in_a_queue_offset_moves_no_message(
 
 
 def test_a_zero_file_that_apache_made_ahead_is_removed(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 2.1, 11.8"""
     store = opened(files, clock)
     fill(store, 3)
     end = store.max_log_offset
@@ -559,7 +556,6 @@ def test_a_topic_deleted_and_made_again_before_a_death_has_its_new_messages_only
 
 
 def test_prepared_and_rolled_back_records_have_no_unit(files: MemoryFileSystem, clock: FakeClock) -> None:
-    """store.md 2.6"""
     store = opened(files, clock)
     for number, sys_flag in enumerate((0, 0x4, 0xC, 0x8)):
         sent = message("T", f"{number}".encode(), KEYS=f"k{number}")
@@ -579,7 +575,7 @@ def test_prepared_and_rolled_back_records_have_no_unit(files: MemoryFileSystem, 
 def test_records_without_a_checksum_over_all_end_the_log_if_that_is_demanded(
     files: MemoryFileSystem, clock: FakeClock
 ) -> None:
-    """store.md 2.4: forceVerifyPropCRC."""
+    """With forceVerifyPropCRC."""
     store = opened(files, clock, enabled_append_prop_crc=True)
     fill(store, 2)
     die(store)
@@ -656,7 +652,7 @@ def test_an_index_that_is_behind_at_the_stop_is_rebuilt_by_the_next_start(
 def test_an_index_whose_files_are_lost_is_rebuilt_from_the_first_record(
     files: MemoryFileSystem, clock: FakeClock
 ) -> None:
-    """store.md 4: Apache's broker rebuilds it only from where recovery begins."""
+    """Apache's broker rebuilds it only from where recovery begins."""
     store = opened(files, clock)
     for _ in range(20):
         fill(store, 1)

@@ -1,4 +1,4 @@
-"""When files are deleted, and when messages are refused: store.md 6.4 and 6.5."""
+"""When files are deleted, and when messages are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rocketline.store.retention import Decision, Retention, is_expired, is_hour
-from stores import store_config
+from support.stores.small import store_config
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketline.store.store_clock import StoreClock
-from stepping_clock import SteppingClock
+from support.stepping_clock import SteppingClock
 
 HOUR_S = 3600
 

@@ -11,7 +11,19 @@ from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_record
-from stores import BATCHED, SYNC, contents, die, fill, find_keys, flush, inner_batch, memory, message, open_store
+from support.stores.small import (
+    BATCHED,
+    SYNC,
+    contents,
+    die,
+    fill,
+    find_keys,
+    flush,
+    inner_batch,
+    memory,
+    message,
+    open_store,
+)
 
 
 @pytest.fixture
@@ -73,7 +85,6 @@ def test_read_of_a_batch_queue_passes_over_what_has_another_tag(store: MessageSt
     [(6, "OFFSET_OVERFLOW_ONE", 6), (9, "OFFSET_OVERFLOW_BADLY", 6), (-1, "OFFSET_TOO_SMALL", 0)],
 )
 def test_offset_outside_of_a_batch_queue(store: MessageStore, offset: int, status: str, next_offset: int) -> None:
-    """store.md 7.1"""
     assert store.read(BATCHED, 0, 0, 32, None).status.name == "NO_MESSAGE_IN_QUEUE"
     store.append(inner_batch(6))
     result = store.read(BATCHED, 0, offset, 32, None)
@@ -84,7 +95,7 @@ def test_offset_outside_of_a_batch_queue(store: MessageStore, offset: int, statu
 
 
 def test_times_of_a_batch_queue_lead_to_its_batches(store: MessageStore, clock: FakeClock) -> None:
-    """store.md 11.8, with three messages in a record."""
+    """With three messages in a record."""
     times = []
     for _ in range(4):
         times.append(store.append(inner_batch(3)).store_ms)
@@ -136,7 +147,6 @@ def test_place_inside_of_a_body_that_looks_like_a_record_is_none(store: MessageS
 
 
 def test_record_is_not_given_before_it_is_flushed(clock: FakeClock) -> None:
-    """store.md 5.6"""
     store = open_store(memory(clock), clock, flush_disk_type=SYNC)
     [sent] = fill(store, 1)
     assert store.record_at(sent.log_offset) is None

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.store.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
 from rocketline.testing.fake_clock import FakeClock
-from stores import ROOT, contents, die, fill, flush, flush_queues, memory, plain_queue
-from stores import open_store as opened
+from support.stores.small import ROOT, contents, die, fill, flush, flush_queues, memory, plain_queue
+from support.stores.small import open_store as opened
 
 LARGE = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 1000 * UNIT_BYTES}
 """A queue has all its units in one file, and more than are read at once."""

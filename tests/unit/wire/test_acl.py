@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from golden import DATA
 from rocketline.wire import frame
 from rocketline.wire.acl import Credentials, is_signed_with, sign, signature, signed_content
 from rocketline.wire.codes import V4_9_3, V4_9_4
 from rocketline.wire.command import Command
+from support.golden import DATA
 
 ROCKETMQ2 = Credentials("rocketmq2", "12345678")
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from golden import read_lines
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc, has_valid_append_crc
+from support.golden import read_lines
 
 RECORDS = [bytes.fromhex(line["hex"]) for line in read_lines("store-5.5.0.jsonl") if "append-CRC" in line["what"]]
 

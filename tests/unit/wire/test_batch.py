@@ -4,12 +4,12 @@ import struct
 
 import pytest
 
-from golden import golden_frames
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.message import Message
 from rocketline.wire import frame
 from rocketline.wire.batch import decode_batch, encode_batch
 from rocketline.wire.codes import RequestCode
+from support.golden import golden_frames
 
 VECTOR_H = bytes.fromhex(
     "0000001f0000000000000000000000000000000161000854414753015431020000002800000000000000000000000100000002626200104b"

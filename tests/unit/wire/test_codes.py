@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from golden import golden_frames
 from rocketline.wire.codes import LANGUAGE_CODES, LANGUAGES, V4_9_4, RequestCode, ResponseCode, release_number
+from support.golden import golden_frames
 
 
 def test_request_code_when_recorded_with_a_name_has_that_name() -> None:

@@ -20,7 +20,7 @@ def asked(connection: Connection[str], waiter: str) -> int:
 
 
 def test_waiter_of_answers_in_any_order_is_whoever_asked() -> None:
-    """H.1 4: answers are matched by opaque only."""
+    """S4: answers are matched by opaque only."""
     connection: Connection[str] = Connection("127.0.0.1:9876")
     first, second = asked(connection, "first"), asked(connection, "second")
     assert connection.waiter_of(answer(second)) == "second"
@@ -88,7 +88,7 @@ def test_oneway_sets_its_flag_takes_a_free_number_and_waits_for_nothing() -> Non
 @pytest.mark.parametrize("own", SerializeType)
 @pytest.mark.parametrize("theirs", SerializeType)
 def test_reply_echoes_the_opaque_in_our_own_encoding(own: SerializeType, theirs: SerializeType) -> None:
-    """H.1 3 and 8: same opaque, response flag, and the server's own header form."""
+    """S3 and S8: same opaque, response flag, and the server's own header form."""
     connection: Connection[str] = Connection("127.0.0.1:9876", serialize_type=own)
     request = Command(105, opaque=77, serialize_type=theirs)
     sent = frame.decode(connection.reply(request, response(17, "No topic")))

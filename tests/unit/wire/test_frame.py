@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from golden import golden_frames
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire import frame
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.frame import FRAME_BYTES_MAX, FrameReader
+from support.golden import golden_frames
 
 
 def prefix(size: int, header_type: int = 0, header_bytes: int = 0) -> bytes:
@@ -48,7 +48,7 @@ def test_encode_when_header_is_binary_gives_the_same_bytes() -> None:
 
 
 def test_decode_when_request_is_in_both_encodings_means_the_same() -> None:
-    """H.1 8: the type byte of each frame tells its encoding."""
+    """S8: the type byte of each frame tells its encoding."""
     as_json = Command(105, {"topic": "T"}, b"body", opaque=7, version=401, language="GO")
     as_binary = Command(105, {"topic": "T"}, b"body", 7, 0, None, 401, "GO", SerializeType.ROCKETMQ)
     first, second = frame.decode(frame.encode(as_json)), frame.decode(frame.encode(as_binary))
@@ -71,7 +71,7 @@ def test_decode_when_request_is_in_both_encodings_means_the_same() -> None:
     ],
 )
 def test_take_when_prefix_breaks_a_rule_names_it(data: bytes, problem: str) -> None:
-    """H.1 7: the connection ends here, with no answer."""
+    """S7: the connection ends here, with no answer."""
     reader = FrameReader()
     reader.feed(data)
     with pytest.raises(RemoteProtocolError) as error:

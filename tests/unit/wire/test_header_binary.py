@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from effort import calls_of
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire import header_binary, header_json
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.header_bounds import FIELDS_MAX, UNCOUNTED_BYTES_MAX
+from support.effort import calls_of
 
 
 def header(*, remark: bytes = b"", pairs: bytes = b"", remark_bytes: int | None = None, pairs_bytes: int | None = None,

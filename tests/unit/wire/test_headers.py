@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from golden import read_lines
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire import headers
 from rocketline.wire.codes import RequestCode
@@ -33,6 +32,7 @@ from rocketline.wire.headers import (
     send_header_v1,
     send_header_v2,
 )
+from support.golden import read_lines
 
 BROKER = {"brokerName": "a", "brokerAddr": "127.0.0.1:10911", "clusterName": "c", "haServerAddr": "", "brokerId": "0"}
 SHARED = {"ns", "nsd", "bname", "oway", "lo"}
@@ -63,7 +63,7 @@ def test_decode_when_fields_are_there_reads_each_by_its_type() -> None:
 
 @pytest.mark.parametrize("missing", BROKER)
 def test_decode_when_a_required_field_is_missing_names_header_and_field(missing: str) -> None:
-    """H.1 5: the text becomes the remark of the answer with code 1."""
+    """S5: the text becomes the remark of the answer with code 1."""
     ext = {name: value for name, value in BROKER.items() if name != missing}
     with pytest.raises(RemoteProtocolError) as error:
         decode(RegisterBrokerRequestHeader, ext)

@@ -7,12 +7,12 @@ from dataclasses import MISSING
 
 import pytest
 
-from golden import GoldenFrame, golden_frames
 from rocketline.errors import RemoteProtocolError
 from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import REQUEST_HEADERS, RESPONSE_HEADERS, Header, decode, encode
+from support.golden import GoldenFrame, golden_frames
 
 ANY_REQUEST = {"AccessKey", "Signature", "ReqT"}
 """Fields that any request may have; no header class names them."""

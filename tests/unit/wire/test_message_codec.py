@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from golden import golden_frames, read_lines
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import Message, StoredMessage
@@ -30,6 +29,7 @@ from rocketline.wire.message_codec import (
     is_blank_record,
     scan_records,
 )
+from support.golden import golden_frames, read_lines
 
 VECTOR_F = bytes.fromhex(
     "0000009ddaa320a73610a686000000020000000000000000000000070000000000001000000000000000018bcfe568007f0000010000c350"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from golden import golden_frames
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.ids import QueueOffset
 from rocketline.wire import frame
@@ -20,6 +19,7 @@ from rocketline.wire.pop_handles import (
     parse_order_counts,
     parse_start_offsets,
 )
+from support.golden import golden_frames
 
 NORMAL, RETRY_V1, RETRY_V2 = TopicKind.NORMAL, TopicKind.RETRY_V1, TopicKind.RETRY_V2
 TEXT_O = "100 1700000000000 60000 3 0 broker-a 1 101"

@@ -4,10 +4,10 @@ import base64
 
 import pytest
 
-from golden import golden_frames
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.wire import frame
 from rocketline.wire.recall_handle import RecallHandle
+from support.golden import golden_frames
 
 VECTOR_P = "djEgVG9waWNUZXN0IGJyb2tlci1hIDE3MDAwMDAwMDAwMDEgN0YwMDAwMDEwMDAxMDAwMDAwMDEwMDAwMDAwQTAwMDA="  # no secret
 HANDLE_P = RecallHandle("TopicTest", "broker-a", 1700000000001, "7F0000010001000000010000000A0000")

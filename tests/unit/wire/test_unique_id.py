@@ -79,7 +79,7 @@ def test_clock_set_far_back_into_the_last_month_still_gives_ids() -> None:
 
 
 def test_clock_set_back_a_little_repeats_no_id() -> None:
-    """9.14 228: more ids than the counter has, at a time that was before."""
+    """C228: more ids than the counter has, at a time that was before."""
     clock = FakeClock(wall_ms=ms(2026, 12, 2))
     ids = UniqueIdGenerator(IPV4, 1, 2, clock, UTC)
     made = {ids.make() for _ in range(65_536)}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from golden import DATA
 from rocketline.wire import frame
 from rocketline.wire.codes import SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.headers import SendMessageRequestHeaderV2, decode, encode
+from support.golden import DATA
 
 VECTORS: dict[str, dict[str, Any]] = json.loads((DATA / "vectors.json").read_text())
 

@@ -18,7 +18,7 @@ from rocketline.broker.config.unused import (
     Access,
     AccessDetails,
     ClientSecurity,
-    ColdReads,
+    ColdReadSettings,
     Filters,
     LiteTopics,
     Metrics,
@@ -80,7 +80,7 @@ class BrokerConfig(
     metrics: Metrics = field(default_factory=Metrics)
     lite_topics: LiteTopics = field(default_factory=LiteTopics)
     filters: Filters = field(default_factory=Filters)
-    cold_reads: ColdReads = field(default_factory=ColdReads)
+    cold_reads: ColdReadSettings = field(default_factory=ColdReadSettings)
     outgoing: Outgoing = field(default_factory=Outgoing)
     tuning: Tuning = field(default_factory=Tuning)
 

@@ -323,7 +323,7 @@ class Filters:
 
 
 @unused(help="Accepted for Apache's sake and without effect: reads from disk are not slowed down.")
-class ColdReads:
+class ColdReadSettings:
     """Slowing down those who read from disk."""
 
     coldCtrStrategyEnable: bool = False

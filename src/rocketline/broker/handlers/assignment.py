@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rocketline.broker.assignment import share
+from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.clients.memberships import NAME_MAX
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.groups import GroupTable
 from rocketline.broker.long_work import QUEUES_A_STEP, LongWork, Steps, answered, each_with_pause
-from rocketline.broker.members import NAME_MAX
+from rocketline.broker.metadata.assignment import share
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.request_modes import RequestModes
+from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.request_body import read_body
-from rocketline.broker.request_modes import RequestModes
-from rocketline.broker.topics import TopicTable
 from rocketline.errors import RemoteProtocolError
 from rocketline.model import names
 from rocketline.model.queue import MessageQueue

@@ -7,8 +7,8 @@ topics that the broker no longer knows; their messages go with the log.
 from __future__ import annotations
 
 from rocketline.broker.long_work import LongWork, Steps, each_with_pause
-from rocketline.broker.stats import BrokerStats
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.stats.counters import BrokerStats
 from rocketline.logs import Throttle
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler

@@ -9,11 +9,11 @@ client that takes nothing is asked nothing.
 
 from __future__ import annotations
 
-from rocketline.broker.client_calls import VERSION_OF_RELAYS, VERSION_OF_STATUS, ClientCalls
+from rocketline.broker.clients.client_calls import VERSION_OF_RELAYS, VERSION_OF_STATUS, ClientCalls
+from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.groups import GroupTable
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.topics import TopicTable
 from rocketline.model.ids import OffsetMessageId
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler

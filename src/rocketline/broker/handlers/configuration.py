@@ -7,6 +7,7 @@ refused (16) with the reason; Apache's broker answers success, keeps it for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
@@ -14,8 +15,9 @@ from rocketline.broker.config.fixed import refusals
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.model.topic_config import DataVersion
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings, format_properties, parse_properties
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -29,10 +31,15 @@ _BODY_BYTES_MAX: Final = 64 * 1024
 
 
 class ConfigurationHandlers:
-    """Settings by Apache's keys, as property text. `on_permission` is told when `brokerPermission` was updated."""
+    """Settings by Apache's keys, as property text. `on_permission` is told when `brokerPermission` was updated, and
+    calls back when name servers know it: as from Apache's broker, the answer comes then."""
 
     def __init__(
-        self, settings: Settings[BrokerConfig], clock: Clock, on_permission: Callable[[], None], log: Throttle
+        self,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
+        on_permission: Callable[[Callable[[], None]], None],
+        log: Throttle,
     ) -> None:
         self._settings, self._clock, self._on_permission, self._log = settings, clock, on_permission, log
         self._changed_ms = clock.wall_ms()
@@ -43,7 +50,7 @@ class ConfigurationHandlers:
             RequestCode.GET_BROKER_CONFIG: self._get,
         }
 
-    def _update(self, channel: Channel, request: Command) -> Command:
+    def _update(self, channel: Channel, request: Command) -> Outcome:
         """All of it or, if a key is protected or the text broken, nothing. What cannot be saved still counts now."""
         if len(request.body) > _BODY_BYTES_MAX:
             problem = f"properties of {len(request.body)} bytes: at most {_BODY_BYTES_MAX} are read"
@@ -60,13 +67,20 @@ class ConfigurationHandlers:
         self._changed_ms = self._clock.wall_ms()
         told = f"now {_listed(update.live)}, after a restart {_listed(update.after_restart)}"
         self._log.info("settings updated", f"{told}, never {_listed(update.ignored)}", by=channel.peer)
-        if "brokerPermission" in update.live:
-            self._on_permission()
+        answer = self._saved(config.broker_config_path)
+        if "brokerPermission" not in update.live:
+            return answer
+        later = LaterAnswer(channel, request)
+        self._on_permission(lambda: later.give(answer))
+        return later.outcome()
+
+    def _saved(self, path: Path) -> Command:
         try:
-            self._settings.save(config.broker_config_path)
+            self._settings.save(path)
         except OSError as error:
-            path = error.filename or config.broker_config_path
-            problem = f"changed until the next start only, as it cannot be saved: {path}: {error.strerror}"
+            problem = (
+                f"changed until the next start only, as it cannot be saved: {error.filename or path}: {error.strerror}"
+            )
             return response(ResponseCode.SYSTEM_ERROR, problem)
         return response(ResponseCode.SUCCESS)
 

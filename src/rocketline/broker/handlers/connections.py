@@ -6,10 +6,10 @@ GET_ALL_PRODUCER_INFO (328).
 
 from __future__ import annotations
 
-from rocketline.broker.consumers import ConsumerGroupInfo, ConsumerRegistry
+from rocketline.broker.clients.consumers import ConsumerGroupInfo, ConsumerRegistry
+from rocketline.broker.clients.memberships import Client
+from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.long_work import LongWork, Steps, answered, answered_with, each_with_pause
-from rocketline.broker.members import Client
-from rocketline.broker.producers import ProducerRegistry
 from rocketline.errors import LocalProtocolError
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler

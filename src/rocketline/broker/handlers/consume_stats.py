@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rocketline.broker.consume_stats import ConsumeProgress
 from rocketline.broker.long_work import LongWork, Steps, answered_with
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.stats.consume_progress import ConsumeProgress
 from rocketline.clock import Clock
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler

@@ -16,12 +16,12 @@ Differs from Apache:
 from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.groups import FORBIDDEN_MAX, GROUPS_MAX, GroupTable
 from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
-from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.metadata.groups import FORBIDDEN_MAX, GROUPS_MAX, GroupTable
+from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.metadata.topics import QUEUES_MAX
 from rocketline.broker.request_body import LISTED_MAX, read_body_in_steps
-from rocketline.broker.stats import BrokerStats
-from rocketline.broker.topics import QUEUES_MAX
+from rocketline.broker.stats.counters import BrokerStats
 from rocketline.errors import LocalProtocolError
 from rocketline.logs import Throttle
 from rocketline.model import names

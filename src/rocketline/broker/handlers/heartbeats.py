@@ -16,16 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.clients.memberships import NAME_MAX, Client
+from rocketline.broker.clients.notifications import Notifications
+from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.groups import GroupTable
 from rocketline.broker.long_work import LongWork, Steps
-from rocketline.broker.members import NAME_MAX, Client
-from rocketline.broker.notifications import Notifications
-from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.topics import TOPICS_MAX, TopicTable, retry_topic
 from rocketline.broker.request_body import read_body, read_body_in_steps
-from rocketline.broker.stats import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
-from rocketline.broker.topics import TOPICS_MAX, TopicTable, retry_topic
+from rocketline.broker.stats.counters import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
 from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Log, Throttle

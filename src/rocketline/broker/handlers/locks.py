@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from rocketline.broker.locks import QueueLocks
+from rocketline.broker.clients.locks import LockTable
+from rocketline.broker.clients.memberships import NAME_MAX
 from rocketline.broker.long_work import LongWork, Steps, answered
-from rocketline.broker.members import NAME_MAX
 from rocketline.broker.request_body import read_body_in_steps
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
@@ -27,7 +27,7 @@ _QUEUES_A_STEP: Final = 500
 class LockHandlers:
     """Locks of queues, as consumers ask for them."""
 
-    def __init__(self, locks: QueueLocks, work: LongWork) -> None:
+    def __init__(self, locks: LockTable, work: LongWork) -> None:
         self._locks, self._work = locks, work
 
     def by_code(self) -> dict[int, Handler]:

@@ -16,12 +16,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.groups import GroupTable
-from rocketline.broker.handlers.queue_bounds import QueueBounds
+from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.handlers.queue_bounds import BoundedQueues
 from rocketline.broker.long_work import LongWork, Steps, answered_with, each_with_pause
-from rocketline.broker.offsets import OFFSETS_MAX, ConsumerOffsets
-from rocketline.broker.topics import QUEUES_MAX, TopicTable
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.offsets import OFFSETS_MAX, ConsumerOffsets
+from rocketline.broker.metadata.topics import QUEUES_MAX, TopicTable
 from rocketline.errors import RemoteProtocolError
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
@@ -35,7 +35,7 @@ _AHEAD = 2**63 - 1
 _NO_ROOM = f"this broker keeps {OFFSETS_MAX} offsets already, and no more: delete groups or topics that nobody needs"
 
 
-class OffsetStore(QueueBounds, Protocol):
+class QueuesAndMemory(BoundedQueues, Protocol):
     """What is asked of the store here."""
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
@@ -52,7 +52,7 @@ class OffsetHandlers:
         topics: TopicTable,
         groups: GroupTable,
         consumers: ConsumerRegistry,
-        store: OffsetStore,
+        store: QueuesAndMemory,
         work: LongWork,
     ) -> None:
         self._offsets, self._topics, self._groups = offsets, topics, groups

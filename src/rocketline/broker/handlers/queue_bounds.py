@@ -17,7 +17,7 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.headers import BoundaryType
 
 
-class QueueBounds(Protocol):
+class BoundedQueues(Protocol):
     """What is asked of the store here; all of it is 0 or, for times, -1 where there is no such queue."""
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
@@ -32,7 +32,7 @@ class QueueBounds(Protocol):
 class QueueBoundHandlers:
     """Questions about one queue."""
 
-    def __init__(self, store: QueueBounds) -> None:
+    def __init__(self, store: BoundedQueues) -> None:
         self._store = store
 
     def by_code(self) -> dict[int, Handler]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.long_work import LongWork, Steps, answered_with, each_with_pause
 from rocketline.model.subscription import SubscriptionData
 from rocketline.net.channel import Channel, Outcome

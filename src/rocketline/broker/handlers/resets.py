@@ -6,14 +6,14 @@ clients that are online are told instead (RESET_CONSUMER_CLIENT_OFFSET, 220).
 
 from __future__ import annotations
 
-from rocketline.broker.client_calls import VERSION_OF_STATUS, ClientCalls, offset_list
+from rocketline.broker.clients.client_calls import VERSION_OF_STATUS, ClientCalls, offset_list
+from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.groups import GroupTable
-from rocketline.broker.handlers.queue_bounds import QueueBounds
+from rocketline.broker.handlers.queue_bounds import BoundedQueues
 from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause, encoded
-from rocketline.broker.offsets import ConsumerOffsets
-from rocketline.broker.topics import QUEUES_MAX, TopicTable
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.metadata.topics import QUEUES_MAX, TopicTable
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.topic_config import TopicConfig
@@ -37,7 +37,7 @@ class ResetHandlers:
         groups: GroupTable,
         consumers: ConsumerRegistry,
         calls: ClientCalls,
-        store: QueueBounds,
+        store: BoundedQueues,
         settings: Settings[BrokerConfig],
         work: LongWork,
         log: Throttle,

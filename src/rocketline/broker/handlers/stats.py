@@ -3,12 +3,12 @@ queues. GET_BROKER_RUNTIME_INFO (28): the broker's figures."""
 
 from __future__ import annotations
 
-from rocketline.broker.consume_stats import ConsumeProgress
-from rocketline.broker.falls import FALLS, Falls
 from rocketline.broker.long_work import LongWork, answered_with
-from rocketline.broker.runtime_info import RuntimeInfo
-from rocketline.broker.stats import BrokerStats
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.stats.consume_progress import ConsumeProgress
+from rocketline.broker.stats.consumer_lag import FALLS, ConsumerLag
+from rocketline.broker.stats.counters import BrokerStats
+from rocketline.broker.stats.runtime_info import RuntimeInfo
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers
@@ -24,7 +24,7 @@ class StatsHandlers:
     def __init__(
         self,
         stats: BrokerStats,
-        falls: Falls,
+        falls: ConsumerLag,
         topics: TopicTable,
         progress: ConsumeProgress,
         runtime: RuntimeInfo,

@@ -5,9 +5,9 @@ QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343), QUERY_SUBSCRIP
 
 from __future__ import annotations
 
-from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.long_work import LongWork, answered
-from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.wire import headers

@@ -14,22 +14,23 @@ Differs from Apache:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
-from rocketline.broker.attributes import MESSAGE_TYPE, MIXED, parse_changes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
-from rocketline.broker.offsets import ConsumerOffsets
+from rocketline.broker.metadata.attributes import MESSAGE_TYPE, MIXED, parse_changes
+from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.metadata.topics import QUEUES_MAX, TOPICS_MAX, TopicTable
 from rocketline.broker.request_body import LISTED_MAX, read_body_in_steps
-from rocketline.broker.stats import BrokerStats
-from rocketline.broker.topics import QUEUES_MAX, TOPICS_MAX, TopicTable
+from rocketline.broker.stats.counters import BrokerStats
 from rocketline.errors import LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.logs import Throttle
 from rocketline.model import names
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -56,7 +57,10 @@ class QueueStore(Protocol):
 
 
 class TopicHandlers:
-    """The topic table, as administrators use it."""
+    """The topic table, as administrators use it.
+
+    `when_told` calls back when the name servers know what was changed: as from Apache's broker, the answer comes then.
+    """
 
     def __init__(
         self,
@@ -67,9 +71,10 @@ class TopicHandlers:
         settings: Settings[BrokerConfig],
         work: LongWork,
         log: Throttle,
+        when_told: Callable[[Callable[[], None]], None],
     ) -> None:
         self._topics, self._offsets, self._store, self._stats = topics, offsets, store, stats
-        self._settings, self._work, self._log = settings, work, log
+        self._settings, self._work, self._log, self._when_told = settings, work, log, when_told
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -93,19 +98,19 @@ class TopicHandlers:
             order=asked.order,
             attributes=parse_changes(asked.attributes),
         )
-        return self._work.begin(channel, request, self._updated([config], channel), is_change=True)
+        return self._work.begin(channel, request, self._updated([config], channel, request), is_change=True)
 
     def _update_list(self, channel: Channel, request: Command) -> Outcome:
-        return self._work.begin(channel, request, self._list_updated(channel, request.body), is_change=True)
+        return self._work.begin(channel, request, self._list_updated(channel, request), is_change=True)
 
-    def _list_updated(self, channel: Channel, body: bytes) -> Steps[Command]:
-        configs = (yield from read_body_in_steps(TopicConfigList, body)).topic_config_list
+    def _list_updated(self, channel: Channel, request: Command) -> Steps[Outcome]:
+        configs = (yield from read_body_in_steps(TopicConfigList, request.body)).topic_config_list
         if len(configs) > LISTED_MAX:
             return response(ResponseCode.INVALID_PARAMETER, f"{len(configs)} topics at once: at most {LISTED_MAX}")
-        return (yield from self._updated(configs, channel))
+        return (yield from self._updated(configs, channel, request))
 
-    def _updated(self, configs: list[TopicConfig], channel: Channel) -> Steps[Command]:
-        """Checked some at a time, then made all at once."""
+    def _updated(self, configs: list[TopicConfig], channel: Channel, request: Command) -> Steps[Outcome]:
+        """Checked some at a time, then made all at once, and told to the name servers before it is answered."""
         for config, is_step in each_with_pause(configs, _CHECKED_A_STEP):
             if is_step:
                 yield
@@ -123,7 +128,9 @@ class TopicHandlers:
         self._log.info(
             "topics updated", ", ".join(config.topic_name for config in configs[:_NAMED_MAX]), by=channel.peer
         )
-        return response(ResponseCode.SUCCESS)
+        answer = LaterAnswer(channel, request)
+        self._when_told(lambda: answer.give(response(ResponseCode.SUCCESS)))
+        return answer.outcome()
 
     def _problem(self, config: TopicConfig) -> str | None:
         """Why a topic may not be made or changed like this."""

@@ -19,7 +19,7 @@ from rocketline.nameserver import limits
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from rocketline.nameserver.limits import SHORT_BYTES, TOLD_MAX, doubt, mapping_doubt
-from rocketline.nameserver.registration import MinBrokerIdChange, Registered, Registration, Unregistration, offer
+from rocketline.nameserver.registration import BrokerRegistration, MinBrokerIdChange, Registered, Unregistration, offer
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.net.channel import Channel, Outcome
@@ -100,7 +100,7 @@ class BrokerHandlers:
             self._unregistrations.apply()
         return (yield from self._take(channel, broker))
 
-    def _as_before(self, asked: headers.RegisterBrokerRequestHeader, digest: bytes) -> Registration | None:
+    def _as_before(self, asked: headers.RegisterBrokerRequestHeader, digest: bytes) -> BrokerRegistration | None:
         """The registration, if its body is the last one again and its topics are kept, or without use."""
         live = self._table.live.get((asked.cluster_name, asked.broker_addr))
         if (
@@ -142,7 +142,7 @@ class BrokerHandlers:
         is_increment = len(table.topic_config_table) == 1
         return _Said(offers, is_increment, table.data_version, mappings, filter_servers)
 
-    def _take(self, channel: Channel, broker: Registration) -> Steps[Command]:
+    def _take(self, channel: Channel, broker: BrokerRegistration) -> Steps[Command]:
         if refusal := limits.problem(self._table, broker, channel):
             self._log.warning("broker refused", refusal, broker=broker.broker_name[:255], address=broker.address[:255])
             return response(ResponseCode.SYSTEM_ERROR, f"not registered: {refusal}")
@@ -224,8 +224,8 @@ class _Said(NamedTuple):
     filter_servers: Sequence[str] | None
 
 
-def _registration(asked: headers.RegisterBrokerRequestHeader, said: _Said, digest: bytes) -> Registration:
-    return Registration(
+def _registration(asked: headers.RegisterBrokerRequestHeader, said: _Said, digest: bytes) -> BrokerRegistration:
+    return BrokerRegistration(
         cluster=asked.cluster_name,
         broker_name=asked.broker_name,
         broker_id=asked.broker_id,

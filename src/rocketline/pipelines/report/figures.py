@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rocketline.pipelines.definition import QUARANTINE_SUFFIX
-from rocketline.pipelines.progress_log import LANDED, PROGRESS, Record
+from rocketline.pipelines.runs.progress_log import LANDED, PROGRESS, Record
 
 Points = list[tuple[float, float]]
 """Times in seconds since 1970, and values."""

@@ -19,14 +19,14 @@ from rocketline.errors import StoreError
 from rocketline.model.delay_levels import DelayLevels
 from rocketline.store.config import StoreConfig
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.index_file import file_bytes
+from rocketline.store.index.index_file import file_bytes
 from rocketline.store.inspection.findings import RESTORE, Finding, Findings, Kind
 from rocketline.store.inspection.index_check import IndexCheck
-from rocketline.store.inspection.log_walk import LogFile, LogWalk, Span, log_files
+from rocketline.store.inspection.log_walk import FileOfLog, LogWalk, Stretch, log_files
 from rocketline.store.inspection.queue_check import FOLDERS, QueueCheck
 from rocketline.store.inspection.stand_in import Lost
 from rocketline.store.inspection.table_check import CheckpointCheck, DamageCheck, EndsCheck, Tables
-from rocketline.store.record_scan import Record, scan
+from rocketline.store.log.record_scan import Record, scan
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
 _RECORDS: Final = 65_536
@@ -39,7 +39,7 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """What a check has seen."""
 
     root: Path
@@ -52,7 +52,7 @@ class Report:
     queues: int = 0
     index_entries: int = 0
     seconds: float = 0.0
-    damaged: list[Span] = field(default_factory=list)
+    damaged: list[Stretch] = field(default_factory=list)
     hurt_queues: set[tuple[bool, str, int]] = field(default_factory=set)
     is_index_hurt: bool = False
     is_index_strange: bool = False
@@ -86,7 +86,9 @@ class Report:
         return self.times[max(at, 0)][1] if self.times else 0
 
 
-def check_store(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell = lambda done, total: None) -> Report:
+def check_store(
+    fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell = lambda done, total: None
+) -> CheckReport:
     """Look at the store in `storePathRootDir`. Raises `StoreError` if there is none, `StoreLockedError`, `OSError`."""
     with locked(fs, config):
         return look(fs, clock, config, tell)
@@ -105,10 +107,10 @@ def locked(fs: FileSystem, config: StoreConfig) -> Iterator[None]:
         lock.release()
 
 
-def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Report:
+def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> CheckReport:
     """The same, of a store that is locked already."""
     begin_s, root = clock.monotonic(), config.store_path_root_dir
-    report = Report(root)
+    report = CheckReport(root)
     findings = report.findings
     tables = Tables(fs, root, findings)
     checkpoint = CheckpointCheck(fs, root / "checkpoint", findings)
@@ -186,7 +188,7 @@ def _derived_from(walk: LogWalk, checkpoint: CheckpointCheck) -> int:
     return 0
 
 
-def _first_record(walk: LogWalk, file: LogFile) -> Record | None:
+def _first_record(walk: LogWalk, file: FileOfLog) -> Record | None:
     if not file.size:
         return None
     log = walk.reader(file)
@@ -236,7 +238,7 @@ def _tell_spans(fs: FileSystem, walk: LogWalk, findings: Findings) -> None:
         )
 
 
-def _remains(walk: LogWalk, span: Span) -> Record | None:
+def _remains(walk: LogWalk, span: Stretch) -> Record | None:
     """What the damaged record there says of itself, if it is one and its lengths agree."""
     for file in walk.files:
         if file.start <= span.begin < file.start + file.size:
@@ -249,7 +251,7 @@ def _remains(walk: LogWalk, span: Span) -> Record | None:
     return None
 
 
-def _moved(fs: FileSystem, walk: LogWalk, span: Span) -> str:
+def _moved(fs: FileSystem, walk: LogWalk, span: Stretch) -> str:
     """Where a whole file's records say that they belong, if that is elsewhere."""
     if span.begin % walk.log_bytes or span.end - span.begin < walk.log_bytes:
         return ""
@@ -270,7 +272,7 @@ def place_in(fs: FileSystem, path: Path) -> int | None:
     return int.from_bytes(head[28:36], "big") if is_record else None
 
 
-def _first_set(fs: FileSystem, walk: LogWalk, span: Span) -> int | None:
+def _first_set(fs: FileSystem, walk: LogWalk, span: Stretch) -> int | None:
     """The first byte of the span that is not zero."""
     for file in walk.files:
         begin, end = max(span.begin, file.start), min(span.end, file.start + file.size)

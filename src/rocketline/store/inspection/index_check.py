@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketline.store.filesystem import File, FileSystem
-from rocketline.store.index_file import ENTRY, HEADER, file_bytes
-from rocketline.store.index_keys import indexed
+from rocketline.store.index.index_file import ENTRY, HEADER, file_bytes
+from rocketline.store.index.index_keys import indexed
+from rocketline.store.index.key_index import entries_of
 from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind, counted
 from rocketline.store.inspection.log_walk import LogWalk
-from rocketline.store.key_index import entries_of
-from rocketline.store.record_scan import Record
+from rocketline.store.log.record_scan import Record
 
 _READ_ENTRIES: Final = 4096
 _EQUAL_MAX: Final = 512

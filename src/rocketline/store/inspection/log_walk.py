@@ -12,25 +12,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from rocketline.store.commit_log import CommitLog
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.inspection.findings import RESTORE, Finding, Findings, Kind
-from rocketline.store.record_scan import Record, is_blank, scan
-from rocketline.store.resync import next_record
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.record_scan import Record, is_blank, scan
+from rocketline.store.log.resync import next_record
 
 _NAME_DIGITS: Final = 20
 _TOLD_BYTES: Final = 4 << 20
 QueueKey: TypeAlias = "tuple[bytes, int]"
 
 
-class Span(NamedTuple):
+class Stretch(NamedTuple):
     """A stretch of the log between two records, or behind the last one of a file, that holds no record."""
 
     begin: int
     end: int
 
 
-class LogFile(NamedTuple):
+class FileOfLog(NamedTuple):
     """A file of the log as it is on disk."""
 
     start: int
@@ -38,9 +38,9 @@ class LogFile(NamedTuple):
     size: int
 
 
-def log_files(fs: FileSystem, folder: Path, log_bytes: int, findings: Findings) -> list[LogFile]:
+def log_files(fs: FileSystem, folder: Path, log_bytes: int, findings: Findings) -> list[FileOfLog]:
     """The files that can be read, in order; what is wrong with their names, lengths and order is told."""
-    files = list[LogFile]()
+    files = list[FileOfLog]()
     for name in fs.list(folder):
         path = folder / name
         if fs.is_folder(path):
@@ -49,7 +49,7 @@ def log_files(fs: FileSystem, folder: Path, log_bytes: int, findings: Findings) 
             problem = f"its name is no multiple of {log_bytes}: no broker starts with it"
             findings.add(Finding(kind=Kind.LOG_FILE, path=path, problem=problem, remedy="move it elsewhere"))
         else:
-            files.append(LogFile(int(name), path, fs.size_of(path)))
+            files.append(FileOfLog(int(name), path, fs.size_of(path)))
     for number, file in enumerate(files):
         if file.size == log_bytes:
             continue
@@ -76,11 +76,11 @@ class LogWalk:
     fs: FileSystem
     folder: Path
     log_bytes: int
-    files: list[LogFile]
+    files: list[FileOfLog]
     findings: Findings
     tell: Callable[[int], None] = lambda count: None
     """Told of bytes that were passed."""
-    damaged: list[Span] = field(default_factory=list)
+    damaged: list[Stretch] = field(default_factory=list)
     """Stretches between records, or where a file's last record or its blank one should be."""
     times: list[tuple[int, int]] = field(default_factory=list)
     """For each of them a log offset, and the store time of the records around it."""
@@ -88,27 +88,27 @@ class LogWalk:
     records: int = 0
     end: int = 0
     """Behind the last record, or the blank one that follows it."""
-    tail: Span | None = None
+    tail: Stretch | None = None
     """What follows the end and is not zero, in the end."""
 
     def __iter__(self) -> Iterator[Record]:
         expected = self.files[0].start if self.files else 0
         for file in self.files:
             if file.start > expected:
-                self._hurt(Span(expected, file.start))
+                self._hurt(Stretch(expected, file.start))
             yield from self._walk_file(file)
             expected = file.start + self.log_bytes
 
-    def reader(self, file: LogFile) -> CommitLog:
+    def reader(self, file: FileOfLog) -> CommitLog:
         """A log of this file alone. Close it."""
         log = CommitLog(self.fs, self.folder, self.log_bytes)
         log.segments.starts = [file.start]
         log.end = file.start + min(file.size, self.log_bytes)
         return log
 
-    def _walk_file(self, file: LogFile) -> Iterator[Record]:
+    def _walk_file(self, file: FileOfLog) -> Iterator[Record]:
         if not file.size:
-            self._hurt(Span(file.start, file.start + self.log_bytes))
+            self._hurt(Stretch(file.start, file.start + self.log_bytes))
             return
         log = self.reader(file)
         try:
@@ -137,23 +137,23 @@ class LogWalk:
                 break
             found = self._next(log, position, end)
             if found is None:
-                self._hurt(Span(position, start + self.log_bytes))
+                self._hurt(Stretch(position, start + self.log_bytes))
                 break
-            self._hurt(Span(position, found))
+            self._hurt(Stretch(position, found))
             position = found
         self.tell(end - told)
 
     def _next(self, log: CommitLog, position: int, end: int) -> int | None:
         return next_record(log, position, end, check_crc=True, after=self.last)
 
-    def _hurt(self, span: Span) -> None:
+    def _hurt(self, span: Stretch) -> None:
         """No record is here. Whether that is damage or the log's end shows once a record follows, or none."""
-        self.tail = Span(self.tail.begin, span.end) if self.tail is not None else span
+        self.tail = Stretch(self.tail.begin, span.end) if self.tail is not None else span
 
     def _settle(self, record: Record) -> None:
         """A record follows: what was the end was none."""
         assert self.tail is not None
-        self.damaged.append(Span(self.tail.begin, record.log_offset))
+        self.damaged.append(Stretch(self.tail.begin, record.log_offset))
         self.times.append((self.tail.begin, self.last.store_ms if self.last is not None else record.store_ms))
         self.tail = None
 

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rocketline.model.delay_levels import DelayLevels
-from rocketline.model.names import SCHEDULE_TOPIC
+from rocketline.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rocketline.store.batch_consume_queue import BATCH_UNIT_BYTES
-from rocketline.store.consume_queue import UNIT, UNIT_BYTES
+from rocketline.store.files.segments import OpenFiles
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind, counted
 from rocketline.store.inspection.log_walk import LogWalk, QueueKey
 from rocketline.store.inspection.queue_files import QueueFiles
 from rocketline.store.inspection.stand_in import Lost
-from rocketline.store.record_scan import Record, TagsCodes, messages_in
-from rocketline.store.segments import OpenFiles
+from rocketline.store.log.record_scan import Record, TagsCodes, messages_in
+from rocketline.store.queues.batch_consume_queue import BATCH_UNIT_BYTES
+from rocketline.store.queues.consume_queue import UNIT, UNIT_BYTES
 from rocketline.wire.message_codec import RECORD_BYTES_MIN
 
 FOLDERS: Final = {False: "consumequeue", True: "batchconsumequeue"}
@@ -34,7 +34,6 @@ _PRE_BLANK = UNIT.pack(0, _NO_SIZE, 0)
 _EXT_ADDRESS_MAX: Final = -0x80000001
 _BATCH_SEARCH: Final = 256
 _LOST_MAX: Final = 1_000_000
-_LMQ_PREFIX: Final = "%LMQ%"
 _OPEN_FILES: Final = 128
 _NO_UNIT: Final = f"a start makes it anew; or: {REPAIR}"
 
@@ -326,7 +325,7 @@ class QueueCheck:
     def _tell_missing(self, queue: _Queue, missing: Missing, derived_from: int | None, *, is_known: bool) -> None:
         offset, count, log_offset = missing
         path, is_new = queue.files.path(0), not queue.files.sizes
-        if queue.topic.startswith(_LMQ_PREFIX):
+        if queue.topic.startswith(LMQ_PREFIX):
             return
         if not is_known and is_new:
             problem, remedy = (
@@ -364,7 +363,7 @@ class QueueCheck:
 
     def _look_at_rest(self, queue: _Queue) -> None:
         """Units that no record has asked for."""
-        if queue.topic.startswith(_LMQ_PREFIX):
+        if queue.topic.startswith(LMQ_PREFIX):
             return
         ranges = sorted(queue.confirmed + self._told_ranges(queue))
         strays, beyond = list[tuple[int, int, int]](), 0

@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from rocketline.store.files.segments import OpenFiles
 from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind
-from rocketline.store.segments import OpenFiles
 
 _NAME_DIGITS: Final = 20
 _READ_UNITS: Final = 4096

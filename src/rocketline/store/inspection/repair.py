@@ -12,20 +12,20 @@ from rocketline.clock import Clock
 from rocketline.errors import RemoteProtocolError, StoreError
 from rocketline.model.ids import HostAddress
 from rocketline.model.topic_config import TopicConfig
-from rocketline.store.commit_log import CommitLog
 from rocketline.store.config import StoreConfig
-from rocketline.store.damage import Aside
+from rocketline.store.files.json_files import save_json
 from rocketline.store.filesystem import File, FileSystem
-from rocketline.store.inspection.check import Report, Tell, check_store, locked, look, place_in
+from rocketline.store.inspection.check import CheckReport, Tell, check_store, locked, look, place_in
 from rocketline.store.inspection.findings import Kind, counted
-from rocketline.store.inspection.log_walk import Span
+from rocketline.store.inspection.log_walk import Stretch
 from rocketline.store.inspection.queue_check import FOLDERS
 from rocketline.store.inspection.stand_in import Filler, Lost, fill, spread
-from rocketline.store.json_files import save_json
+from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.damage import Aside
+from rocketline.store.log.record_scan import Record, scan
 from rocketline.store.message_store import MessageStore
-from rocketline.store.queue_ends import UNDERIVED, KnownQueue, QueueEnds
-from rocketline.store.queue_table import QueueTable
-from rocketline.store.record_scan import Record, scan
+from rocketline.store.queues.queue_ends import UNDERIVED, KnownQueue, QueueEnds
+from rocketline.store.queues.queue_table import QueueTable
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.message_codec import decode_record
 
@@ -44,7 +44,7 @@ _DERIVED: Final = ("checkpoint", "damage.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairStep:
     """Something that was changed, and where what was there before is now."""
 
     what: str
@@ -56,9 +56,9 @@ class Step:
 class Repaired:
     """What a repair has done."""
 
-    before: Report
-    after: Report
-    steps: list[Step] = field(default_factory=list)
+    before: CheckReport
+    after: CheckReport
+    steps: list[RepairStep] = field(default_factory=list)
 
 
 def repair_store(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell = lambda done, total: None) -> Repaired:
@@ -95,11 +95,11 @@ class _Repair:
         self._root = config.store_path_root_dir
         self._aside = Aside(fs, self._root)
         self._log, self._log_bytes = config.commit_log_path, config.mapped_file_size_commit_log
-        self.steps: list[Step] = []
+        self.steps: list[RepairStep] = []
 
     def _put_aside(self, what: str, path: Path) -> None:
         if (copy := self._aside.move(path)) is not None:
-            self.steps.append(Step(what, path, copy))
+            self.steps.append(RepairStep(what, path, copy))
 
     def _copy(self, file: File, begin: int, end: int, path: Path) -> Path | None:
         return self._aside.copy(file, begin, self._aside.name_of(path), end=end)
@@ -129,7 +129,7 @@ class _Repair:
             self._put_aside("moved a file whose place another one has", target)
             fs.rename(self._half_name(place), target)
             fs.sync_folder(folder)
-            self.steps.append(Step(f"was {path.name}; its records say that it belongs here", target))
+            self.steps.append(RepairStep(f"was {path.name}; its records say that it belongs here", target))
         before = len(self.steps)
         self._make_whole()
         return bool(wanted) or len(self.steps) > before
@@ -167,12 +167,12 @@ class _Repair:
                 file.close()
             fs.sync_folder(self._log)
             self.steps.append(
-                Step(f"had {size} bytes and has {self._log_bytes} now" if size else "made anew", path, copy)
+                RepairStep(f"had {size} bytes and has {self._log_bytes} now" if size else "made anew", path, copy)
             )
 
     # --- records
 
-    def correct_places(self, report: Report) -> bool:
+    def correct_places(self, report: CheckReport) -> bool:
         """Give whole records their topic, queue or queue offset back, which no check sum covers: their queue's unit
         points at them, as its neighbours do at theirs, and nobody else does. Whether any was wrong."""
         corrected = 0
@@ -207,9 +207,9 @@ class _Repair:
         file.sync()
         was = f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id} offset {record.queue_offset}"
         now = f"{wanted.topic}/{wanted.queue_id} offset {wanted.queue_offset}"
-        self.steps.append(Step(f"the message at {wanted.log_offset} was {was}, is {now} again", path, copy))
+        self.steps.append(RepairStep(f"the message at {wanted.log_offset} was {was}, is {now} again", path, copy))
 
-    def mend_log(self, report: Report) -> None:
+    def mend_log(self, report: CheckReport) -> None:
         """Let everybody get past what is no record."""
         lost = spread(report.lost)
         for span in report.damaged:
@@ -217,13 +217,13 @@ class _Repair:
                 self._mend(begin, end, [one for one in lost if begin <= one.log_offset < end], report)
         self._extend(spread(report.beyond), report)
 
-    def _extend(self, beyond: list[Lost], report: Report) -> None:
+    def _extend(self, beyond: list[Lost], report: CheckReport) -> None:
         """Let the log go as far as queues know it, so that no queue offset is given out again."""
         if not beyond:
             return
         end = beyond[-1].log_offset + beyond[-1].size
         self._make_files(end)
-        for begin, until in self._parts(Span(report.log_end, end)):
+        for begin, until in self._parts(Stretch(report.log_end, end)):
             self._mend(begin, until, [one for one in beyond if begin <= one.log_offset < until], report)
 
     def _make_files(self, end: int) -> None:
@@ -233,20 +233,20 @@ class _Repair:
             path = self._log / f"{start:0{_NAME_DIGITS}}"
             if not self._fs.exists(path) or not self._fs.size_of(path):
                 self._fs.open(path, size=self._log_bytes).close()
-                self.steps.append(Step("made anew", path))
+                self.steps.append(RepairStep("made anew", path))
             start += self._log_bytes
         self._fs.sync_folder(self._log)
 
-    def _parts(self, span: Span) -> list[Span]:
+    def _parts(self, span: Stretch) -> list[Stretch]:
         """The same by files."""
-        size, parts, begin = self._log_bytes, list[Span](), span.begin
+        size, parts, begin = self._log_bytes, list[Stretch](), span.begin
         while begin < span.end:
             end = min(begin - begin % size + size, span.end)
-            parts.append(Span(begin, end))
+            parts.append(Stretch(begin, end))
             begin = end
         return parts
 
-    def _mend(self, begin: int, end: int, lost: list[Lost], report: Report) -> None:
+    def _mend(self, begin: int, end: int, lost: list[Lost], report: CheckReport) -> None:
         start = begin - begin % self._log_bytes
         path = self._log / f"{start:0{_NAME_DIGITS}}"
         file = self._fs.open(path)
@@ -260,7 +260,7 @@ class _Repair:
             file.sync()
         finally:
             file.close()
-        self.steps.append(Step(f"{end - begin} bytes at {begin} replaced: {self._told(lost)}", path, copy))
+        self.steps.append(RepairStep(f"{end - begin} bytes at {begin} replaced: {self._told(lost)}", path, copy))
 
     def _fillers(self, begin: int, end: int, here: list[Lost], store_ms: int) -> list[Filler]:
         is_to_file_end = not end % self._log_bytes
@@ -290,7 +290,7 @@ class _Repair:
 
     # --- tables
 
-    def mend_tables(self, report: Report) -> None:
+    def mend_tables(self, report: CheckReport) -> None:
         """What cannot be read goes aside. Without any table of topics, one is made of what the queues say."""
         for finding in report.findings.kept:
             if finding.kind is Kind.TABLE and finding.is_damage:
@@ -303,11 +303,11 @@ class _Repair:
                 for name, (count, is_batched) in report.topics.items()
             }
             save_json(self._fs, path, TopicConfigTable(topic_config_table=table))
-            self.steps.append(Step(f"made anew, with the {len(table)} topics that have messages", path))
+            self.steps.append(RepairStep(f"made anew, with the {len(table)} topics that have messages", path))
 
     # --- what is derived
 
-    def move_derived(self, report: Report) -> None:
+    def move_derived(self, report: CheckReport) -> None:
         """Queues and index that are wrong go aside, and so does what would keep a start from reading the whole log."""
         for finding in report.findings.kept:
             if finding.kind is Kind.QUEUE_FILE and finding.queue_id is None:
@@ -325,7 +325,7 @@ class _Repair:
         self._fs.write_file(self._root / "abort", b"0")
         self._fs.sync_folder(self._root)
 
-    def _note_ends(self, report: Report) -> None:
+    def _note_ends(self, report: CheckReport) -> None:
         """Write down how far queues went, of which the log may have nothing any more: their files are about to go.
 
         Of the others nothing is said but that they exist, so that they are looked at.
@@ -350,9 +350,9 @@ class _Repair:
         """Copy a file that is about to be replaced."""
         if (data := self._fs.read_file(path)) is not None:
             copy = self._aside.keep(data, self._aside.name_of(path))
-            self.steps.append(Step("replaced: all is derived anew", path, copy))
+            self.steps.append(RepairStep("replaced: all is derived anew", path, copy))
 
-    def derive(self, clock: Clock, report: Report) -> None:
+    def derive(self, clock: Clock, report: CheckReport) -> None:
         """Let the store itself derive queues and index from the log, and end cleanly."""
 
         def is_batched(topic: str) -> bool | None:
@@ -372,4 +372,4 @@ class _Repair:
             store.delete_topics(gone)
         finally:
             store.close()
-        self.steps.append(Step("queues and index derived from the log", self._root))
+        self.steps.append(RepairStep("queues and index derived from the log", self._root))

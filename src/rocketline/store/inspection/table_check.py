@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.topic_config import TopicConfig
-from rocketline.store.checkpoint import FILE_BYTES, Checkpoint
-from rocketline.store.damage import FILE_NAME as DAMAGE_FILE_NAME
-from rocketline.store.damage import Span, read_spans
+from rocketline.store.files.checkpoint import FILE_BYTES, Checkpoint
+from rocketline.store.files.json_files import decode_json
+from rocketline.store.files.table_journal import Change, chain, journal_lines
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.inspection.findings import REPAIR, Finding, Findings, Kind, counted
 from rocketline.store.inspection.log_walk import LogWalk
-from rocketline.store.json_files import decode_json
-from rocketline.store.queue_ends import FILE_NAME, EndsFile, QueueEnds
-from rocketline.store.table_journal import Change, chain, journal_lines
+from rocketline.store.log.damage import FILE_NAME as DAMAGE_FILE_NAME
+from rocketline.store.log.damage import DamagedSpan, read_spans
+from rocketline.store.queues.queue_ends import FILE_NAME, EndsFile, QueueEnds
 from rocketline.wire.bodies import codec
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
@@ -158,7 +158,7 @@ class DamageCheck:
 
     def __init__(self, fs: FileSystem, root: Path, findings: Findings) -> None:
         self._path, self._findings = root / DAMAGE_FILE_NAME, findings
-        self._spans: list[Span] = []
+        self._spans: list[DamagedSpan] = []
         try:
             self._spans = read_spans(fs, self._path)
         except ValueError as error:
@@ -169,7 +169,7 @@ class DamageCheck:
 
     def compare(self, walk: LogWalk) -> None:
         for span in self._spans:
-            damaged = [*walk.damaged, Span(walk.end, span.end)]
+            damaged = [*walk.damaged, DamagedSpan(walk.end, span.end)]
             left = sum(max(min(end, span.end) - max(begin, span.begin), 0) for begin, end in damaged)
             if left < span.end - span.begin:
                 problem = (

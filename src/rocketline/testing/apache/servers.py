@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from rocketline.settings.properties import format_properties
 from rocketline.testing.apache.release import Release
@@ -73,6 +74,11 @@ class ApacheNameServer(_ApacheServer):
         )
 
 
+_QUIET: Final = {"timerFlushIntervalMs": "60000"}
+"""An idle broker compares every byte of its timer wheel with the file, 38.7 MB of them, each second: three quarters of
+all that it does, and a fifth of a core, for as long as it runs. A clean stop does it anyway."""
+
+
 class ApacheBroker(_ApacheServer):
     """Apache's broker. `settings` are lines of its `broker.conf`, `properties` are Java system properties.
 
@@ -97,7 +103,7 @@ class ApacheBroker(_ApacheServer):
     ) -> None:
         self.name_servers, self.broker_name = tuple(name_servers), broker_name
         own = broker_settings(home, port or free_port(), name_servers, broker_name)
-        own |= {"brokerId": str(broker_id), **(settings or {})}
+        own |= {"brokerId": str(broker_id), **_QUIET, **(settings or {})}
         main_class = "org.apache.rocketmq.broker.BrokerStartup"
         super().__init__(
             f"Apache's broker {broker_name}", release, main_class, home, own, properties=properties, heap=heap, jvm=jvm

@@ -52,7 +52,7 @@ class Sent(NamedTuple):
     problem: str
 
 
-class Delivery(NamedTuple):
+class Delivered(NamedTuple):
     """One call of a consumer's listener."""
 
     number: int
@@ -92,11 +92,11 @@ class ClientProgram:
         mode: str = "concurrent",
         expression: str = "*",
         timeout_s: int = 120,
-    ) -> list[Delivery]:
+    ) -> list[Delivered]:
         """Consume until `count` deliveries came and a moment passed, or until the time is up; in order of arrival."""
         arguments = (name_servers, topic, group, mode, expression, str(count), str(timeout_s))
         result = self._call("consume", *arguments, timeout_s=timeout_s)
-        return [Delivery(*values) for values in result["deliveries"]]
+        return [Delivered(*values) for values in result["deliveries"]]
 
     def _call(self, *arguments: str, timeout_s: float) -> Any:
         environment = {**os.environ, "HOME": str(self.home)}

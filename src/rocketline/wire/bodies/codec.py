@@ -12,22 +12,22 @@ from collections.abc import Generator, Iterator
 from typing import Any, TypeVar, get_args
 
 from rocketline.errors import RemoteProtocolError
-from rocketline.wire import dialect
-from rocketline.wire.bodies.parts import parts
-from rocketline.wire.bodies.reading import reader
-from rocketline.wire.bodies.reading_in_steps import read_in_steps
-from rocketline.wire.bodies.writing import writer
+from rocketline.wire import fastjson
+from rocketline.wire.bodies.coding.parts import parts
+from rocketline.wire.bodies.coding.reading import reader
+from rocketline.wire.bodies.coding.reading_in_steps import read_in_steps
+from rocketline.wire.bodies.coding.writing import writer
 
 Body = TypeVar("Body")
 
 
-def decode(cls: type[Body], data: bytes, *, tolerated_max: int | None = dialect.TOLERATED_CHARACTERS_MAX) -> Body:
+def decode(cls: type[Body], data: bytes, *, tolerated_max: int | None = fastjson.TOLERATED_CHARACTERS_MAX) -> Body:
     """The body in `data`: a dataclass, or `list[…]` of one. Raises `RemoteProtocolError` that names class and field.
 
-    What only Python can read is read up to `tolerated_max` characters; see `dialect.parse`.
+    What only Python can read is read up to `tolerated_max` characters; see `fastjson.parse`.
     """
     try:
-        return from_value(cls, dialect.parse(data, tolerated_max=tolerated_max))
+        return from_value(cls, fastjson.parse(data, tolerated_max=tolerated_max))
     except RemoteProtocolError as error:
         raise _unreadable(cls, data, error) from None
 
@@ -36,7 +36,7 @@ def decode_in_steps(cls: type[Body], data: bytes, *, tolerated_max: int) -> Gene
     """The same for a stranger's large body, with rests in between. Beyond `tolerated_max` it must be standard JSON."""
     hint: Any = cls
     try:
-        body: Body = yield from read_in_steps(hint, dialect.parse_quickly(data, tolerated_max=tolerated_max))
+        body: Body = yield from read_in_steps(hint, fastjson.parse_quickly(data, tolerated_max=tolerated_max))
     except RemoteProtocolError as error:
         raise _unreadable(cls, data, error) from None
     return body
@@ -61,7 +61,7 @@ def from_value(cls: type[Body], value: Any) -> Body:
 
 def encode(body: object) -> bytes:
     """A dataclass, or a list of them, as Java writes it."""
-    return dialect.write(to_value(body))
+    return fastjson.write(to_value(body))
 
 
 def encode_in_parts(body: object) -> Iterator[bytes]:
@@ -71,11 +71,11 @@ def encode_in_parts(body: object) -> Iterator[bytes]:
 
 def encode_strict(body: object) -> bytes:
     """The same in standard JSON, for peers that read nothing else."""
-    return dialect.write_strict(to_value(body))
+    return fastjson.write_strict(to_value(body))
 
 
 def to_value(body: object) -> Any:
-    """What the JSON text of `body` says, in the terms of `dialect`."""
+    """What the JSON text of `body` says, in the terms of `fastjson`."""
     if isinstance(body, list):
         return [to_value(entry) for entry in body]
     hint: Any = type(body)

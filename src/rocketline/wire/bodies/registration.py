@@ -17,9 +17,9 @@ from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.route import TopicQueueMappingInfo
 from rocketline.model.topic_config import DataVersion, TopicConfig
 from rocketline.record import record
-from rocketline.wire import dialect
+from rocketline.wire import fastjson
 from rocketline.wire.bodies.codec import decode, encode, from_value
-from rocketline.wire.bodies.json_tables import (
+from rocketline.wire.bodies.coding.json_tables import (
     ENTRY_CHARACTERS_MAX,
     NotStandardError,
     Tables,
@@ -48,7 +48,7 @@ LINE_BYTES_MAX = 4 * 1024
 """A topic with its attributes, or a data version, of the compressed form; what they have is a few hundred."""
 _PIECE_BYTES = 256 * 1024
 TOLERATED_MAX = 32 * 1024
-"""Characters of the dialect, which Python itself reads. Brokers write standard JSON, but for bare integer keys."""
+"""Characters of the fastjson, which Python itself reads. Brokers write standard JSON, but for bare integer keys."""
 _LINE_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 _INT32 = struct.Struct(">i")
 _TOPICS_A_PIECE = 100
@@ -224,7 +224,7 @@ def _plain_pieces(body: RegisterBrokerBody, version: int) -> Iterator[bytes]:
     yield _sized(encode(table.data_version)) + _INT32.pack(len(topics))
     for at in range(0, len(topics), _TOPICS_A_PIECE):
         yield b"".join([_sized(_format_topic(topic)) for topic in topics[at : at + _TOPICS_A_PIECE]])
-    yield _sized(dialect.write(body.filter_server_list))
+    yield _sized(fastjson.write(body.filter_server_list))
     if version >= _WITH_MAPPINGS:
         yield b"".join([_INT32.pack(len(mappings)), *(_sized(encode(mapping)) for mapping in mappings)])
 
@@ -292,12 +292,12 @@ def _parse_topic(line: bytes) -> TopicConfig:
         raise RemoteProtocolError(f"compressed registration: topic {line[:80]!r} has {len(words)} fields, not 5 or 6")
     value: dict[str, object] = dict(zip(_LINE_FIELDS, words, strict=False))
     if len(words) == 6:
-        value["attributes"] = dialect.parse(words[5].encode(), tolerated_max=LINE_BYTES_MAX)
+        value["attributes"] = fastjson.parse(words[5].encode(), tolerated_max=LINE_BYTES_MAX)
     return from_value(TopicConfig, value)
 
 
 def _format_topic(topic: TopicConfig) -> bytes:
-    attributes = dialect.write(topic.attributes).decode()
+    attributes = fastjson.write(topic.attributes).decode()
     words = (topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_filter_type)
     if " " in topic.topic_name or " " in attributes:
         raise LocalProtocolError(f"topic {topic.topic_name!r}: blanks in its name or attributes cannot be compressed")

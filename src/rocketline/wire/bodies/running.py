@@ -65,7 +65,7 @@ class ConsumerRunningInfo:
     jstack: str | None = None
 
 
-class ConsumeResult(Enum):
+class CMResult(Enum):
     """What became of a message that was consumed on demand, in Java's order. Java: CMResult."""
 
     CR_SUCCESS = 0
@@ -82,6 +82,6 @@ class ConsumeMessageDirectlyResult:
 
     order: bool = False
     auto_commit: bool = True
-    consume_result: ConsumeResult | None = None
+    consume_result: CMResult | None = None
     remark: str | None = None
     spent_time_mills: int = 0

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_clients import channel
-from broker_tables import Tables, tables
-from long_steps import one_step
 from rocketline.broker.handlers.cleaning import CleaningHandlers
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from support.brokers.connections import channel
+from support.brokers.tables import Tables, tables
+from support.long_steps import one_step
 
 
 @pytest.fixture

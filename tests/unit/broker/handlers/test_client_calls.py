@@ -8,10 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_clients import channel, client_on, consumer
-from broker_tables import Tables, tables
-from net_doubles import MemoryTransport, turn
-from rocketline.broker.client_calls import ClientCalls
+from rocketline.broker.clients.client_calls import ClientCalls
 from rocketline.broker.handlers.client_calls import ClientCallHandlers
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -21,6 +18,9 @@ from rocketline.net.channel import LATER, Outcome
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import CURRENT_VERSION, RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import channel, client_on, consumer
+from support.brokers.tables import Tables, tables
+from support.net.doubles import MemoryTransport, turn
 
 STATUS, RUNNING_INFO = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, RequestCode.GET_CONSUMER_RUNNING_INFO
 CONSUME = RequestCode.CONSUME_MESSAGE_DIRECTLY
@@ -82,7 +82,7 @@ async def test_running_info_is_asked_with_the_very_fields(clock: FakeClock) -> N
 
 
 async def test_client_that_is_not_online_cannot_be_asked(clock: FakeClock) -> None:
-    """H.15 217"""
+    """S217."""
     async with serving(clock) as scene:
         scene.join("c")
         message_id = str(OffsetMessageId(HERE, scene.tables.append().log_offset))

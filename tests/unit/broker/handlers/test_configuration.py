@@ -1,14 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from broker_clients import broker_settings, channel
-from broker_tables import tables
-from effort import calls_of
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.handlers.configuration import ConfigurationHandlers
 from rocketline.errors import ConfigError
@@ -22,6 +20,9 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from support.brokers.connections import broker_settings, channel
+from support.brokers.tables import tables
+from support.effort import calls_of
 
 
 class Administrator:
@@ -37,8 +38,9 @@ class Administrator:
             self.settings, self.clock, self._permission_changed, Throttle(self.clock)
         ).by_code()
 
-    def _permission_changed(self) -> None:
+    def _permission_changed(self, told: Callable[[], None]) -> None:
         self.permission_changes += 1
+        told()
 
     def ask(self, code: int, body: bytes = b"") -> Command:
         answer = self._handlers[code](self._channel, Command(code, body=body))
@@ -62,7 +64,7 @@ def admin(tmp_path: Path) -> Administrator:
 
 
 def test_update_is_in_force_told_and_saved(admin: Administrator) -> None:
-    """H.15 212: a later send sees it, and so does who asks for the settings."""
+    """S212: a later send sees it, and so does who asks for the settings."""
     assert admin.update("maxMessageSize=1000\n").code == 0
     assert admin.settings.value.store.max_message_size == 1000
     assert admin.get()["maxMessageSize"] == "1000"
@@ -71,7 +73,7 @@ def test_update_is_in_force_told_and_saved(admin: Administrator) -> None:
 
 @pytest.mark.parametrize("key", ["brokerConfigPath", "rocketmqHome", "configBlackList"])
 def test_protected_key_is_refused_and_nothing_applied(admin: Administrator, key: str) -> None:
-    """H.15 213."""
+    """S213."""
     before = admin.get(), admin.version()
     answer = admin.update(f"maxMessageSize=1000\n{key}=x\n")
     assert (answer.code, key in (answer.remark or "")) == (16, True)
@@ -80,7 +82,7 @@ def test_protected_key_is_refused_and_nothing_applied(admin: Administrator, key:
 
 
 def test_permission_is_told_to_those_who_register(admin: Administrator) -> None:
-    """H.15 214: the other half, that name servers see it, is tested with a name server."""
+    """S214: the other half, that name servers see it, is tested with a name server."""
     admin.update("maxMessageSize=1000\n")
     assert admin.permission_changes == 0
     admin.update("brokerPermission=4\n")
@@ -88,7 +90,7 @@ def test_permission_is_told_to_those_who_register(admin: Administrator) -> None:
 
 
 def test_value_that_does_not_parse_and_unknown_key_change_nothing(admin: Administrator) -> None:
-    """apache-5.5: both are answered with success."""
+    """As at Apache 5.5.0, both are answered with success."""
     answer = admin.update("waitTimeMillsInSendQueue=soon\nnoSuchKey=1\nbrokerPermission=all\n")
     assert answer.code == 0
     assert admin.settings.value.wait_time_mills_in_send_queue == 200

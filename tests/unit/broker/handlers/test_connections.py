@@ -7,12 +7,10 @@ import unittest.mock
 
 import pytest
 
-from broker_clients import PULL, channel, client_on, consumer
-from long_steps import AtOnce
-from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.handlers import connections
 from rocketline.broker.handlers.connections import ConnectionHandlers
-from rocketline.broker.producers import ProducerRegistry
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model.subscription import ConsumeFromWhere, MessageModel, SubscriptionData
 from rocketline.testing.fake_clock import FakeClock
@@ -21,6 +19,8 @@ from rocketline.wire.bodies.connections import ClientConnection, ConsumerConnect
 from rocketline.wire.bodies.lists import ConsumerList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import PULL, channel, client_on, consumer
+from support.long_steps import AtOnce
 
 
 class Scene:
@@ -46,7 +46,7 @@ async def test_client_ids_of_a_group_are_listed_one_for_each_connection(clock: F
 
 
 async def test_groups_that_are_not_online_are_refused_with_the_codes_of_apache(clock: FakeClock) -> None:
-    """H.6 85, 86"""
+    """S85, S86."""
     scene = Scene(clock)
     codes = [
         scene.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g").code,

@@ -8,29 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from broker_clients import (
-    BROADCASTING,
-    PULL,
-    broker_settings,
-    channel,
-    client_on,
-    consumer,
-    heartbeat,
-    producers_by_group,
-)
-from long_steps import AtOnce
-from net_doubles import MemoryTransport, turn
-from rocketline.broker import groups as groups_module
-from rocketline.broker.consumers import ConsumerRegistry
-from rocketline.broker.groups import GroupTable
+from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.clients.memberships import Client
+from rocketline.broker.clients.notifications import Notifications
+from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.handlers import heartbeats
 from rocketline.broker.handlers.heartbeats import CONSUMER_GROUPS_MAX, HeartbeatHandlers
-from rocketline.broker.members import Client
-from rocketline.broker.notifications import Notifications
-from rocketline.broker.producers import ProducerRegistry
+from rocketline.broker.metadata import groups as groups_module
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.request_body import BODY_BYTES_MAX
-from rocketline.broker.stats import BrokerStats
-from rocketline.broker.topics import TopicTable
+from rocketline.broker.stats.counters import BrokerStats
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Throttle
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -44,6 +32,18 @@ from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.heartbeat import CheckClientRequestBody, heartbeat_fingerprint
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import (
+    BROADCASTING,
+    PULL,
+    broker_settings,
+    channel,
+    client_on,
+    consumer,
+    heartbeat,
+    producers_by_group,
+)
+from support.long_steps import AtOnce
+from support.net.doubles import MemoryTransport, turn
 
 
 class Scene:
@@ -114,7 +114,7 @@ def told(line: MemoryTransport) -> list[str]:
 
 
 async def test_new_group_is_made_with_its_retry_topic(scene: Scene) -> None:
-    """H.6 75, 77"""
+    """S75, S77."""
     member, _ = scene.channel()
     answer = scene.ask(member, heartbeat("c", consumer("g", "T")))
     assert (answer.code, answer.ext) == (0, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})
@@ -140,7 +140,7 @@ async def test_member_of_a_new_group_is_one_though_the_disk_is_full(scene: Scene
 
 
 async def test_group_that_may_not_be_made_is_skipped_without_a_word(clock: FakeClock) -> None:
-    """H.6 76"""
+    """S76."""
     scene = Scene(clock, **QUIET, autoCreateSubscriptionGroup="false")
     scene.groups.update(SubscriptionGroupConfig("known"))
     member, _ = scene.channel()
@@ -190,7 +190,7 @@ async def test_unit_mode_shows_in_the_retry_topic(scene: Scene) -> None:
 
 
 async def test_members_are_told_of_a_new_one_and_not_of_a_repeated_heartbeat(telling: Scene) -> None:
-    """H.6 78, 79"""
+    """S78, S79."""
     (a, a_line), (b, b_line) = telling.channel(), telling.channel()
     async with telling.notifications:
         telling.ask(a, heartbeat("a", consumer("g", "T")))
@@ -205,7 +205,7 @@ async def test_members_are_told_of_a_new_one_and_not_of_a_repeated_heartbeat(tel
 
 @pytest.mark.parametrize("case", ["broadcasting", "group says no", "group says yes"])
 async def test_members_are_told_unless_they_broadcast_or_the_group_wants_none(telling: Scene, case: str) -> None:
-    """H.6 83, 84"""
+    """S83, S84."""
     telling.groups.update(SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=case != "group says no"))
     member, line = telling.channel()
     data = consumer("g", "T", model=BROADCASTING) if case == "broadcasting" else consumer("g", "T")
@@ -390,7 +390,7 @@ async def test_names_that_no_client_has_are_not_kept(scene: Scene, client_id: st
 async def test_topics_of_retries_have_room_or_are_not_made_and_the_group_is_taken_in(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketline.broker.topics.TOPICS_MAX", len(scene.topics.all()) + 1)
+    monkeypatch.setattr("rocketline.broker.metadata.topics.TOPICS_MAX", len(scene.topics.all()) + 1)
     member, _ = scene.channel()
     for name in ("first", "second"):
         assert scene.ask(member, heartbeat("c", consumer(name, "T"))).code == 0
@@ -423,7 +423,7 @@ def _farewell(client_id: str, **ext: str) -> Command:
 
 
 async def test_farewell_leaves_the_groups_that_it_names_and_the_others_are_told(telling: Scene) -> None:
-    """H.6 81"""
+    """S81."""
     (a, a_line), (b, b_line) = telling.channel(), telling.channel()
     async with telling.notifications:
         for member in (a, b):
@@ -439,7 +439,7 @@ async def test_farewell_leaves_the_groups_that_it_names_and_the_others_are_told(
 
 
 async def test_farewell_to_unknown_groups_succeeds_and_makes_none(scene: Scene) -> None:
-    """H.6 87"""
+    """S87."""
     member, _ = scene.channel()
     assert scene.ask(member, _farewell("c", consumerGroup="g", producerGroup="p")).code == 0
     assert scene.groups.get("g") is None
@@ -454,7 +454,7 @@ async def test_farewell_to_unknown_groups_succeeds_and_makes_none(scene: Scene) 
 async def test_subscription_by_tags_is_accepted_and_any_other_is_not(
     scene: Scene, expression_type: str, code: int
 ) -> None:
-    """H.6 88, without the part that a later release of ours answers"""
+    """S88, without the part that a later release of ours answers"""
     member, _ = scene.channel()
     asked = CheckClientRequestBody("c", "g", None, SubscriptionData("T", "a > 1", expression_type=expression_type))
     answer = scene.ask(member, Command(RequestCode.CHECK_CLIENT_CONFIG, body=encode(asked)))

@@ -7,23 +7,23 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from broker_clients import channel
-from broker_tables import Tables, tables
-from effort import Effort, calls_by_step
-from long_steps import AtOnce
+from rocketline.broker.clients.locks import LockTable
+from rocketline.broker.clients.notifications import Notifications
+from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.handlers.groups import GroupHandlers
 from rocketline.broker.handlers.heartbeats import HeartbeatHandlers
 from rocketline.broker.handlers.locks import LockHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
-from rocketline.broker.locks import QueueLocks
-from rocketline.broker.notifications import Notifications
-from rocketline.broker.producers import ProducerRegistry
 from rocketline.broker.request_body import BODY_BYTES_MAX, LISTED_MAX
 from rocketline.errors import RemoteProtocolError
 from rocketline.net.channel import Channel, Outcome
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import channel
+from support.brokers.tables import Tables, tables
+from support.effort import Effort, calls_by_step
+from support.long_steps import AtOnce, at_once
 
 READ_A_STEP = 25_000
 """Calls that a step makes while a body is read: two or three milliseconds."""
@@ -52,7 +52,7 @@ class Measured(AtOnce):
 
 class Scene:
     def __init__(self, kept: Tables) -> None:
-        self.kept, self.work = kept, Measured(kept.clock)
+        self.storage, self.work = kept, Measured(kept.clock)
         notifications = Notifications(kept.consumers, kept.settings, kept.log)
         families = (
             HeartbeatHandlers(
@@ -67,9 +67,11 @@ class Scene:
                 self.work,
                 kept.log,
             ),
-            TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, kept.settings, self.work, kept.log),
+            TopicHandlers(
+                kept.topics, kept.offsets, kept.store, kept.stats, kept.settings, self.work, kept.log, at_once
+            ),
             GroupHandlers(kept.groups, kept.offsets, kept.stats, kept.settings, self.work, kept.log),
-            LockHandlers(QueueLocks(kept.clock), self.work),
+            LockHandlers(LockTable(kept.clock), self.work),
         )
         self._handlers = {code: handler for family in families for code, handler in family.by_code().items()}
         self._channel = channel(kept.clock)[0]
@@ -99,7 +101,7 @@ def test_heartbeat_with_thousands_of_groups_subscriptions_and_tags_is_read_in_st
     of_many = [{"groupName": f"G{n}", "subscriptionDataSet": [{"topic": "T"}]} for n in range(500)]
     last = {"groupName": "H", "subscriptionDataSet": [tags]}
     assert scene.ask(34, {"clientID": "c", "consumerDataSet": [of_one, *of_many, last]}).code == 0
-    *_, info = (scene.kept.consumers.info(group) for group in ("G", "G499", "H"))
+    *_, info = (scene.storage.consumers.info(group) for group in ("G", "G499", "H"))
     assert info is not None
     assert len(info.subscriptions["tagged"].tags_set) == 50_000
     reading = scene.work.efforts[: len(scene.work.efforts) // 2]
@@ -110,7 +112,7 @@ def test_heartbeat_with_thousands_of_groups_subscriptions_and_tags_is_read_in_st
 @pytest.mark.parametrize("code", [18, 225])
 def test_list_at_its_bound_is_made_as_a_whole(scene: Scene, code: int) -> None:
     assert scene.ask(code, listed(code, LISTED_MAX)).code == 0
-    assert scene.kept.topics.get("t999") if code == 18 else scene.kept.groups.get("g999")
+    assert scene.storage.topics.get("t999") if code == 18 else scene.storage.groups.get("g999")
     assert max(scene.work.efforts[:-1]) <= READ_A_STEP
     assert scene.work.efforts[-1] <= APPLIED_A_STEP
 
@@ -122,7 +124,7 @@ def test_longer_list_is_read_in_steps_and_refused(scene: Scene, code: int) -> No
         ResponseCode.INVALID_PARAMETER,
         f"40000 {'topics' if code == 18 else 'groups'} at once: at most 1000",
     )
-    assert (scene.kept.topics.get("t0"), scene.kept.groups.get("g0")) == (None, None)
+    assert (scene.storage.topics.get("t0"), scene.storage.groups.get("g0")) == (None, None)
     assert max(scene.work.efforts) <= READ_A_STEP
 
 

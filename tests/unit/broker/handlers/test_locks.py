@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker_clients import channel
-from long_steps import AtOnce
+from rocketline.broker.clients.locks import LockTable
 from rocketline.broker.handlers.locks import LockHandlers
-from rocketline.broker.locks import QueueLocks
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.fake_clock import FakeClock
@@ -15,13 +13,15 @@ from rocketline.wire.bodies import decode, encode
 from rocketline.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from support.brokers.connections import channel
+from support.long_steps import AtOnce
 
 CODE = RequestCode.LOCK_BATCH_MQ
 
 
 @pytest.mark.parametrize(("group", "client"), [("g" * 256, "c"), ("g", "c" * 256)], ids=["group", "client"])
 async def test_names_that_no_client_has_hold_no_locks(clock: FakeClock, group: str, client: str) -> None:
-    locks = QueueLocks(clock)
+    locks = LockTable(clock)
     handler = LockHandlers(locks, AtOnce(clock)).by_code()[CODE]
     body = LockBatchRequestBody(consumer_group=group, client_id=client, mq_set=[MessageQueue("T", "B", 0)])
     with pytest.raises(RemoteProtocolError, match="at most 255 characters"):
@@ -30,8 +30,8 @@ async def test_names_that_no_client_has_hold_no_locks(clock: FakeClock, group: s
 
 
 async def test_one_connection_leaves_locks_to_others(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketline.broker.locks.LOCKS_OF_ONE_MAX", 2)
-    handler = LockHandlers(QueueLocks(clock), AtOnce(clock)).by_code()[CODE]
+    monkeypatch.setattr("rocketline.broker.clients.locks.LOCKS_OF_ONE_MAX", 2)
+    handler = LockHandlers(LockTable(clock), AtOnce(clock)).by_code()[CODE]
     greedy, modest = channel(clock)[0], channel(clock)[0]
     counts = []
     for connection, group in ((greedy, "g"), (greedy, "h"), (modest, "h")):

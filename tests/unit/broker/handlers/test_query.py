@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker_tables import Tables, tables
-from long_steps import one_step
 from rocketline.broker.handlers.query import QueryHandlers
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.frame import FRAME_BYTES_MAX
 from rocketline.wire.message_codec import decode_records
+from support.brokers.tables import Tables, tables
+from support.long_steps import one_step
 
 
 class Scene:
@@ -48,7 +48,7 @@ def scene(clock: FakeClock) -> Iterator[Scene]:
 
 
 def test_key_finds_its_messages_in_log_order(scene: Scene) -> None:
-    """H.15 209."""
+    """S209."""
     scene.tables.append(b"one", KEYS="k other")
     scene.tables.append(b"two", KEYS="else")
     scene.tables.append(b"three", KEYS="k", queue_id=1)
@@ -57,7 +57,7 @@ def test_key_finds_its_messages_in_log_order(scene: Scene) -> None:
 
 
 def test_unknown_key_and_wrong_time_find_nothing(scene: Scene) -> None:
-    """H.15 209."""
+    """S209."""
     scene.tables.append(KEYS="k")
     assert scene.query("unknown").code == 22
     assert scene.query("k", topic="U").code == 22
@@ -68,7 +68,7 @@ def test_unknown_key_and_wrong_time_find_nothing(scene: Scene) -> None:
 
 
 def test_unique_key_is_found_whatever_number_is_asked_for(scene: Scene) -> None:
-    """H.15 210."""
+    """S210."""
     scene.tables.append(b"one", UNIQ_KEY="AC11")
     assert scene.found("AC11", _UNIQUE_KEY_QUERY="true", maxNum="0") == [b"one"]
     assert scene.found("AC11", indexType="U") == [b"one"]
@@ -110,7 +110,7 @@ def test_query_without_an_index_says_so(clock: FakeClock) -> None:
 
 
 def test_message_is_found_by_its_place_in_the_log(scene: Scene) -> None:
-    """H.15 211."""
+    """S211."""
     scene.tables.append(b"one")
     second = scene.tables.append(b"two")
     answer = scene.ask(RequestCode.VIEW_MESSAGE_BY_ID, offset=str(second.log_offset))
@@ -120,7 +120,7 @@ def test_message_is_found_by_its_place_in_the_log(scene: Scene) -> None:
 
 @pytest.mark.parametrize("place", ["1", "-1", "99999999", "9223372036854775807"])
 def test_place_where_no_message_begins_finds_none(scene: Scene, place: str) -> None:
-    """H.15 211."""
+    """S211."""
     scene.tables.append(b"one")
     answer = scene.ask(RequestCode.VIEW_MESSAGE_BY_ID, offset=place)
     assert (answer.code, answer.remark) == (1, f"there is no message at the log offset {place}")

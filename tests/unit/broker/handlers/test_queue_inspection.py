@@ -4,9 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_clients import channel
-from broker_tables import Tables, tables
-from long_steps import one_step
 from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
 from rocketline.model.java_hash import tags_code
 from rocketline.testing.fake_clock import FakeClock
@@ -14,6 +11,9 @@ from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.offsets import ConsumeQueueDump
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
+from support.brokers.connections import channel
+from support.brokers.tables import Tables, tables
+from support.long_steps import one_step
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_count_may_be_any_number(kept: Tables, count: int, told: int) -> None:
 
 @pytest.mark.parametrize("index", [-1, 5, 2**40])
 def test_index_outside_of_the_queue_is_a_success_without_a_body(kept: Tables, index: int) -> None:
-    """apache-5.5: so it is, though mqadmin cannot cope with it."""
+    """So it is at Apache 5.5.0, though mqadmin cannot cope with it."""
     answer = ask(kept, topic="T", queueId=0, index=index, count=1)
     assert (answer.code, answer.remark, answer.body) == (0, f"Index {index} of 0@T is not exist!", b"")
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from broker_clients import channel
-from long_steps import AtOnce
-from rocketline.broker.consumers import ConsumerRegistry
+from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.handlers.subscriptions import SubscriptionHandlers
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.lists import GroupList, TopicList
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
-from saved_tables import SavedTables
+from support.brokers.connections import channel
+from support.brokers.saved_tables import SavedTables
+from support.long_steps import AtOnce
 
 
 async def test_thousands_are_listed_in_steps(clock: FakeClock) -> None:

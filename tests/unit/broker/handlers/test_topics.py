@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_clients import channel
-from broker_tables import Tables, tables
-from long_steps import AtOnce
 from rocketline.broker.handlers.groups import GroupHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
 from rocketline.model.topic_config import TopicConfig
@@ -17,6 +14,9 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from support.brokers.connections import channel
+from support.brokers.tables import Tables, tables
+from support.long_steps import AtOnce, at_once
 
 GROUPS = 40
 
@@ -25,10 +25,10 @@ class Scene:
     """The topic T, which groups read by POP: each has two topics of retries."""
 
     def __init__(self, kept: Tables, files: FaultyFileSystem) -> None:
-        self.kept, self.files, self.work = kept, files, AtOnce(kept.clock)
+        self.storage, self.files, self.work = kept, files, AtOnce(kept.clock)
         common = kept.settings, self.work, kept.log
         self._by_code = {
-            **TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, *common).by_code(),
+            **TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, *common, at_once).by_code(),
             **GroupHandlers(kept.groups, kept.offsets, kept.stats, *common).by_code(),
         }
         self.retries = [f"%RETRY%g{number}{sign}T" for number in range(GROUPS) for sign in "+_"]
@@ -40,12 +40,12 @@ class Scene:
                 kept.offsets.commit(f"g{group}", topic, 0, 1)
 
     def ask(self, code: int, **ext: str) -> Command:
-        answer = self._by_code[code](channel(self.kept.clock)[0], Command(code, ext))
+        answer = self._by_code[code](channel(self.storage.clock)[0], Command(code, ext))
         assert isinstance(answer, Command)
         return answer
 
     def traces_of(self, topic: str) -> list[object]:
-        kept = self.kept
+        kept = self.storage
         found = kept.topics.get(topic), kept.store.queue(topic, 0), kept.stats.data("TOPIC_PUT_NUMS", topic)
         return [each for each in (*found, kept.offsets.groups_of(topic)) if each]
 
@@ -84,7 +84,7 @@ async def test_topic_that_cannot_be_deleted_stays_as_it_is(scene: Scene) -> None
 
 
 async def test_deleted_group_takes_its_offsets_and_figures_along_in_steps(scene: Scene) -> None:
-    kept = scene.kept
+    kept = scene.storage
     kept.groups.find("g0")
     for number in range(3_000):
         kept.stats.get("g0", f"T{number}", 0, 1, 1)
@@ -97,16 +97,16 @@ async def test_deleted_group_takes_its_offsets_and_figures_along_in_steps(scene:
 
 
 async def test_group_is_kept_from_topics_within_bounds(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketline.broker.groups.FORBIDDEN_MAX", 2)
+    monkeypatch.setattr("rocketline.broker.metadata.groups.FORBIDDEN_MAX", 2)
 
     def forbid(group: str, topic: str, readable: str = "false") -> int:
         code = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
         return scene.ask(code, group=group, topic=topic, readable=readable).code
 
     assert [forbid("g", "T"), forbid("not-yet", "not-yet"), forbid("g", "T")] == [0, 0, 0]
-    assert scene.kept.groups.get("not-yet") is not None
+    assert scene.storage.groups.get("not-yet") is not None
     assert forbid("g", "U") == ResponseCode.INVALID_PARAMETER
     assert [forbid("g", "T", "true"), forbid("made up", "T", "true"), forbid("g", "U")] == [0, 0, 0]
     assert forbid("g", "U" * 300) == ResponseCode.INVALID_PARAMETER
     assert forbid("made up", "T") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    assert scene.kept.groups.forbidden == {"not-yet": {"not-yet": 4}, "g": {"U": 4}}
+    assert scene.storage.groups.forbidden == {"not-yet": {"not-yet": 4}, "g": {"U": 4}}

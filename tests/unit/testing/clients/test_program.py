@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.testing.clients import ClientFailedError, ClientProgram, Delivery, Portion, Sent
+from rocketline.testing.clients import ClientFailedError, ClientProgram, Delivered, Portion, Sent
 from rocketline.testing.clients import program as program_module
 
 
@@ -28,7 +28,7 @@ def test_consume_gives_the_deliveries_in_their_order(tmp_path: Path) -> None:
         tmp_path, """echo "$HOME $@" > called; echo '{"deliveries": [[7, 1, 4, 0, 12], [5, 0, 2, 1, 30]]}'"""
     )
     deliveries = client.consume("ns:1", "T", "G", 2, mode="orderly", expression="a || b", timeout_s=9)
-    assert deliveries == [Delivery(7, 1, 4, 0, 12), Delivery(5, 0, 2, 1, 30)]
+    assert deliveries == [Delivered(7, 1, 4, 0, 12), Delivered(5, 0, 2, 1, 30)]
     assert (tmp_path / "called").read_text() == f"{tmp_path} consume ns:1 T G orderly a || b 2 9\n"
 
 

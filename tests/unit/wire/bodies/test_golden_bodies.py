@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from golden import GoldenFrame, golden_frames
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.route import TopicRouteData
@@ -41,6 +40,7 @@ from rocketline.wire.bodies.stats import (
     TopicStatsTable,
 )
 from rocketline.wire.bodies.topics import TopicConfigList
+from support.golden import GoldenFrame, golden_frames
 
 REQUEST_BODIES: dict[int, type] = {
     18: TopicConfigList,

@@ -42,7 +42,7 @@ from rocketline.wire.bodies.pop import (
 )
 from rocketline.wire.bodies.replication import EpochEntryCache, SyncStateSet
 from rocketline.wire.bodies.routes import BrokerMemberGroupBody, ClusterInfo
-from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumeResult, ConsumerRunningInfo
+from rocketline.wire.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from rocketline.wire.bodies.stats import ConsumeStats, ConsumeStatsList, RocksdbQueueCheck, TopicStatsTable
 from rocketline.wire.bodies.topics import TopicConfigList, TopicConfigTable
 
@@ -204,7 +204,7 @@ def test_sample_when_read_and_written_is_the_same_text(cls: Any, text: str) -> N
 
 
 def test_strict_route_when_written_has_quoted_sorted_keys() -> None:
-    """H.3 38: broker ids are quoted for those who read standard JSON only."""
+    """S38: broker ids are quoted for those who read standard JSON only."""
     text = ROUTE.replace('0:"10.0.0.1:10911",1:', '10:"10.0.0.1:10911",2:').replace("DefaultCluster", "Größe")
     strict = encode_route(decode(TopicRouteData, text.encode()), strict=True)
     assert b'"brokerAddrs":{"2":"10.0.0.2:10911","10":"10.0.0.1:10911"}' in strict
@@ -240,7 +240,7 @@ def test_running_info_from_go_when_read_knows_a_dropped_queue_by_its_right_spell
 
 def test_consume_result_from_go_when_read_is_known_by_its_position() -> None:
     result = decode(ConsumeMessageDirectlyResult, b'{"consumeResult":4}')
-    assert result.consume_result is ConsumeResult.CR_THROW_EXCEPTION
+    assert result.consume_result is CMResult.CR_THROW_EXCEPTION
 
 
 def test_batch_ack_when_read_takes_long_names_too() -> None:

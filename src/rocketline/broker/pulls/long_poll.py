@@ -1,0 +1,293 @@
+"""Pulls that found nothing and wait for a message, each at its queue. Java: PullRequestHoldService.
+
+What wakes a pull: a message that it wants, at once and within the append that brought it; a look every five seconds,
+because a message with another tag moves the queue on too; and the end of its time. A pull that was woken is answered,
+whatever it finds, and never waits again.
+
+A message costs what it wakes, not what waits: pulls are found by the tags that they want. Those at one queue that want
+the same share what is known of it, and are taken from it at once, however many they are. Then some are answered in each
+turn of the loop, one of each connection after the other: whoever waits a hundred thousand times delays nobody else.
+What all of them take, and what those of one connection take, is counted in bytes and bounded; beyond that a pull is
+refused.
+
+Differs: Apache sees the end of a pull's time up to five seconds late, here it is seen at the next check.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias, cast
+
+from rocketline.broker.filters import Wanted
+from rocketline.clock import Clock
+from rocketline.net.channel import Channel
+from rocketline.store.queues.queue_table import Queue
+from rocketline.wire.command import Command
+
+LOOK_S: Final = 5.0
+_WOKEN_PER_TURN: Final = 64
+"""One message may wake thousands: what one turn of the loop answers of them takes a few milliseconds."""
+_LOOKS_PER_TURN: Final = 4096
+"""So many pulls, or tags of them, are looked at in one turn."""
+PULL_BYTES: Final = 1280
+"""What a pull takes while it waits, but for its fields and the tags that it wants."""
+TAG_BYTES: Final = 160
+"""For each tag of pulls at one queue that want the same."""
+HELD_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Of all pulls: a quarter of a million that want a few tags each."""
+HELD_BYTES_OF_ONE_MAX: Final = 64 * 1024 * 1024
+"""Of one connection."""
+
+_TEXT: Final = "subscription"
+"""The field of a pull that says what it wants, and may be long."""
+_Queue: TypeAlias = tuple[str, int]
+
+
+@dataclass(slots=True, eq=False)
+class HeldPull:
+    """A pull that waits at `offset`, the end of its queue."""
+
+    channel: Channel
+    request: Command
+    offset: int
+    wanted: Wanted
+    deadline_s: float
+    answer: Callable[[HeldPull], None]
+    """Called when it is woken; must not raise, because it runs within somebody else's request."""
+    look_s: float = 0.0
+    """When to see whether the queue has grown without a message that it wants."""
+    alike: _Alike | None = None
+    """Where it waits, while it does."""
+    bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    """The pulls at one queue that want the same tags."""
+
+    queue: _Queue
+    wanted: Wanted
+    text: str | None
+    """What the first of them said it wants; the others have it from there."""
+    pulls: dict[HeldPull, None] = field(default_factory=dict)
+    is_ripe: bool = False
+    """A message has come that they want: they are at the queue no more, and woken some at a time."""
+
+
+class _AtQueue:
+    """The pulls at one queue, by what they want."""
+
+    __slots__ = ("alike", "by_code")
+
+    def __init__(self) -> None:
+        self.alike: dict[Wanted, _Alike] = {}
+        self.by_code: dict[int, dict[_Alike, None]] = {}
+
+    def interested(self, tags_codes: Collection[int]) -> list[_Alike]:
+        """Those who want a message with one of the tags, each once."""
+        everything = self.alike.get(None)
+        found: dict[_Alike, None] = {} if everything is None else {everything: None}
+        for code in tags_codes:
+            found.update(self.by_code.get(code, {}))
+        return list(found)
+
+    def add(self, alike: _Alike) -> None:
+        self.alike[alike.wanted] = alike
+        for code in alike.wanted or ():
+            self.by_code.setdefault(code, {})[alike] = None
+
+    def remove(self, alike: _Alike) -> int:
+        """How many tags that took."""
+        del self.alike[alike.wanted]
+        for code in alike.wanted or ():
+            del self.by_code[code][alike]
+            if not self.by_code[code]:
+                del self.by_code[code]
+        return len(alike.wanted or ())
+
+
+class WatchedQueues(Protocol):
+    """What is asked of the store."""
+
+    def max_offset(self, topic: str, queue_id: int, /) -> int: ...
+
+
+class HeldPulls:
+    """All pulls that wait, and the lines of those that were woken and wait for their answer."""
+
+    def __init__(self, store: WatchedQueues, clock: Clock, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._store, self._clock, self._call_soon = store, clock, call_soon
+        self._queues: dict[_Queue, _AtQueue] = {}
+        self._held: dict[HeldPull, None] = {}
+        self._ripe: deque[_Alike] = deque()
+        self._woken: dict[Channel, deque[HeldPull]] = {}
+        """By connection; the first goes to the end with every answer."""
+        self._woken_count = 0
+        self._is_turn_due = False
+        self._to_check: deque[HeldPull] = deque()
+        self._bytes_of: Counter[Channel] = Counter()
+        self.bytes = 0
+        """What all of them take."""
+
+    def __len__(self) -> int:
+        return len(self._held) + self._woken_count
+
+    def hold(self, topic: str, queue_id: int, held: HeldPull) -> str | None:
+        """Keep a pull until there is something to tell it; or why it is not kept: there are too many already."""
+        place = topic, queue_id
+        at_queue = self._queues.get(place)
+        alike = at_queue.alike.get(held.wanted) if at_queue is not None else None
+        text = held.request.ext.get(_TEXT)
+        cost = PULL_BYTES + _size(held.request)
+        if alike is None:
+            cost += TAG_BYTES * len(held.wanted or ())
+        elif alike.text == text and text is not None:
+            cost -= sys.getsizeof(text)
+        of_one = self._bytes_of[held.channel] + cost
+        if of_one > HELD_BYTES_OF_ONE_MAX or self.bytes + cost > HELD_BYTES_MAX:
+            return (
+                f"pulls that wait take {self.bytes} bytes, those of this connection {of_one - cost}: no room for more"
+            )
+        if alike is not None and alike.text == text and text is not None:
+            held.wanted, held.request.ext[_TEXT] = alike.wanted, cast("str", alike.text)
+        self._wait(place, held)
+        self._held[held] = None
+        held.look_s, held.bytes = self._clock.monotonic() + LOOK_S, cost
+        self._bytes_of[held.channel] = of_one
+        self.bytes += cost
+        return None
+
+    def _wait(self, place: _Queue, held: HeldPull) -> None:
+        """Put a pull among those at its queue."""
+        at_queue = self._queues.get(place)
+        if at_queue is None:
+            at_queue = self._queues[place] = _AtQueue()
+        alike = at_queue.alike.get(held.wanted)
+        if alike is None:
+            alike = _Alike(place, held.wanted, held.request.ext.get(_TEXT))
+            at_queue.add(alike)
+        held.alike = alike
+        alike.pulls[held] = None
+
+    def on_arrival(self, arrivals: Mapping[Queue, Collection[int]]) -> None:
+        """Messages with these tags codes can be read from now on."""
+        if self._queues:
+            for queue, tags_codes in arrivals.items():
+                place = queue.topic, queue.queue_id
+                at_queue = self._queues.get(place)
+                if at_queue is not None:
+                    for alike in at_queue.interested(tags_codes):
+                        self._leave_queue(alike)
+                        alike.is_ripe = True
+                        self._ripe.append(alike)
+            self._answer_soon()
+
+    def check(self) -> None:
+        """Wake those whose time is over or whose queue has grown, and drop those whose connection is gone.
+
+        Called every second; a turn of the loop looks at some thousands of them.
+        """
+        if not self._to_check:
+            self._to_check.extend(self._held)
+            self._check_some()
+
+    def _check_some(self) -> None:
+        now_s, looks = self._clock.monotonic(), 0
+        while self._to_check and looks < _LOOKS_PER_TURN:
+            held, looks = self._to_check.popleft(), looks + 1
+            if held.alike is not None and self._is_due(held, held.alike, now_s):
+                looks += self._wake(held)
+        if self._to_check:
+            self._call_soon(self._check_some)
+        self._answer_soon()
+
+    def _is_due(self, held: HeldPull, alike: _Alike, now_s: float) -> bool:
+        if held.channel.is_closed or now_s >= held.deadline_s:
+            return True
+        if now_s < held.look_s:
+            return False
+        held.look_s = now_s + LOOK_S
+        return held.offset < self._store.max_offset(*alike.queue)
+
+    def _leave_queue(self, alike: _Alike) -> int:
+        """How many tags that took."""
+        at_queue = self._queues[alike.queue]
+        looks = at_queue.remove(alike)
+        if not at_queue.alike:
+            del self._queues[alike.queue]
+        return looks
+
+    def _wake(self, held: HeldPull) -> int:
+        """Let a pull stand in line for its answer; how many tags were looked at for it."""
+        alike = held.alike
+        assert alike is not None
+        held.alike = None
+        del alike.pulls[held], self._held[held]
+        line = self._woken.get(held.channel)
+        if line is None:
+            line = self._woken[held.channel] = deque()
+        line.append(held)
+        self._woken_count += 1
+        return 0 if alike.pulls or alike.is_ripe else self._leave_queue(alike)
+
+    def _wake_ripe(self, looks: int) -> int:
+        """Wake pulls for which a message came; how many looks are left. One that waits for a later message, because its
+        topic was made anew, goes back to its queue."""
+        while self._ripe and looks > 0:
+            alike = self._ripe[0]
+            if not alike.pulls:
+                self._ripe.popleft()
+                continue
+            held, looks = next(iter(alike.pulls)), looks - 1
+            if held.offset < self._store.max_offset(*alike.queue):
+                self._wake(held)
+            else:
+                del alike.pulls[held]
+                self._wait(alike.queue, held)
+        return looks
+
+    def _answer_soon(self) -> None:
+        """Never at once: an answer may let the next requests of its connection in, which append and wake others, and we
+        are told of arrivals in the midst of an append."""
+        if (self._woken or self._ripe) and not self._is_turn_due:
+            self._is_turn_due = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Answer some of those that were woken."""
+        self._is_turn_due = False
+        try:
+            looks = self._wake_ripe(_LOOKS_PER_TURN)
+            for _ in range(_WOKEN_PER_TURN):
+                if not self._woken:
+                    looks = self._wake_ripe(looks)
+                if not self._woken:
+                    break
+                self._answer(self._next_woken())
+        finally:
+            self._answer_soon()
+
+    def _next_woken(self) -> HeldPull:
+        channel = next(iter(self._woken))
+        line = self._woken.pop(channel)
+        held = line.popleft()
+        if line:
+            self._woken[channel] = line
+        self._woken_count -= 1
+        return held
+
+    def _answer(self, held: HeldPull) -> None:
+        self.bytes -= held.bytes
+        self._bytes_of[held.channel] -= held.bytes
+        if not self._bytes_of[held.channel]:
+            del self._bytes_of[held.channel]
+        if not held.channel.is_closed:
+            held.answer(held)
+
+
+def _size(request: Command) -> int:
+    """The bytes that its fields take, as they are kept."""
+    return len(request.body) + sum(map(sys.getsizeof, request.ext.values())) + sum(map(len, request.ext))

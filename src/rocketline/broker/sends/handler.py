@@ -1,0 +1,312 @@
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320): a producer's messages.
+
+Whether it is a batch is told by the header's field and not by the code. Plain ones rarely come here: the hot path
+(`rocketline.broker.sends.hot_path`) takes them, and gives the same answers.
+
+In topics with `queue.type=BatchCQ` a batch with a unique key of its own stays one record, which consumers take apart.
+
+Differs: a batch whose body cannot be taken apart, and a delay level that is no number, are told so; an oversize record
+is refused (13) where Apache answers 0 and loses it; transactional messages are refused (16) for now, and so are those
+with timer properties (1).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from rocketline.broker.clients.locks import LockTable
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.metadata.attributes import CLEANUP_POLICY
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.topics import TopicTable, is_batched, no_room
+from rocketline.broker.sends.batch_members import NOT_IN_A_BATCH, ended, may_be_special, stored_as_they_came
+from rocketline.broker.stats.counters import DLQ_PUT_NUMS, BrokerStats
+from rocketline.broker.storing.put import MessagePut, PutResult
+from rocketline.clock import Clock
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.model import names, property_names
+from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
+from rocketline.model.message import StoredMessage
+from rocketline.model.route import PERM_WRITE
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, is_inner_batch
+from rocketline.model.topic_config import TopicConfig
+from rocketline.net.channel import Channel, Outcome
+from rocketline.net.dispatch import Handler
+from rocketline.net.later_answer import LaterAnswer
+from rocketline.settings import Settings
+from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
+from rocketline.wire import headers
+from rocketline.wire.batch import BatchEntry, split_batch
+from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+from rocketline.wire.headers import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+    send_header_v1,
+)
+from rocketline.wire.properties import decode_properties, parse_properties
+from rocketline.wire.unique_id import UniqueIdGenerator
+
+
+class _RefusalError(Exception):
+    """A message that is not stored, with what its sender is told."""
+
+    def __init__(self, code: ResponseCode, remark: str) -> None:
+        super().__init__(remark)
+        self.answer = response(code, remark)
+
+
+class SendHandlers:
+    """Checks a message, completes its properties, and stores it."""
+
+    def __init__(
+        self,
+        put: MessagePut,
+        topics: TopicTable,
+        groups: GroupTable,
+        locks: LockTable,
+        stats: BrokerStats,
+        settings: Settings[BrokerConfig],
+        store_host: HostAddress,
+        clock: Clock,
+        *,
+        choose_queue: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._put, self._topics, self._groups, self._locks = put, topics, groups, locks
+        self._stats, self._settings, self._store_host, self._clock = stats, settings, store_host, clock
+        self._choose_queue = choose_queue
+        self._id_prefix = (store_host.ip + store_host.port.to_bytes(4, "big")).hex().upper()
+        self._unique_ids = UniqueIdGenerator(store_host.ip, os.getpid(), id(self), clock)
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.SEND_MESSAGE: self._send,
+            RequestCode.SEND_MESSAGE_V2: self._send,
+            RequestCode.SEND_BATCH_MESSAGE: self._send,
+        }
+
+    def _send(self, channel: Channel, request: Command) -> Outcome:
+        asked = (
+            headers.read(SendMessageRequestHeader, request.ext)
+            if request.code == RequestCode.SEND_MESSAGE
+            else send_header_v1(headers.read(SendMessageRequestHeaderV2, request.ext))
+        )
+        try:
+            topic = self._checked(asked)
+            if not request.body:
+                raise _RefusalError(ResponseCode.SYSTEM_ERROR, "the message has no body; one byte at least is needed")
+            message = self._message(channel, request, asked, topic)
+            members = self._complete_batch(message, topic) if asked.batch else None
+            if not asked.batch:
+                self._complete(message, topic)
+        except _RefusalError as refusal:
+            return self._with_region(refusal.answer)
+        later = LaterAnswer(channel, request)
+        queue_id, begin_s = message.queue_id, self._clock.monotonic()
+
+        def stored(result: PutResult) -> None:
+            later.give(self._answer(result, message, asked, queue_id, begin_s))
+
+        if asked.batch:
+            self._put.put_batch(message, members, stored)
+        else:
+            self._put.put(message, stored)
+        return later.outcome()
+
+    # --- checks, in Apache's order
+
+    def _checked(self, asked: SendMessageRequestHeader) -> TopicConfig:
+        """The topic to send to, made if need be. Java: msgCheck."""
+        config = self._settings.value
+        if self._clock.wall_ms() < config.start_accept_send_request_time_stamp:
+            raise _RefusalError(ResponseCode.SYSTEM_ERROR, f"broker {config.broker_name} takes no messages yet")
+        topic = self._topics.get(asked.topic)
+        if not config.broker_permission & PERM_WRITE and topic is not None and topic.order:
+            raise _RefusalError(
+                ResponseCode.NO_PERMISSION, f"broker {config.broker_name} may not be written to: brokerPermission"
+            )
+        try:
+            names.check_topic(asked.topic)
+        except LocalProtocolError as error:
+            raise _RefusalError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        if not names.is_sendable_topic(asked.topic):
+            raise _RefusalError(ResponseCode.NO_PERMISSION, f"no client may send to the topic {asked.topic}")
+        if topic is None:
+            topic = self._topics.create_on_send(
+                asked.topic,
+                default_topic=asked.default_topic,
+                default_topic_queue_nums=asked.default_topic_queue_nums,
+                unit_mode=bool(asked.unit_mode),
+            )
+        if topic is None:
+            raise _RefusalError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"the topic {asked.topic} does not exist and may not be created by sending: create it first",
+            )
+        queues = max(topic.write_queue_nums, topic.read_queue_nums)
+        if asked.queue_id >= queues:
+            raise _RefusalError(
+                ResponseCode.INVALID_PARAMETER, f"queue {asked.queue_id} of {asked.topic}, which has {queues} queues"
+            )
+        return topic
+
+    # --- messages
+
+    def _message(
+        self, channel: Channel, request: Command, asked: SendMessageRequestHeader, topic: TopicConfig
+    ) -> StoredMessage:
+        """The message, or the batch as one."""
+        queue_id = asked.queue_id
+        if queue_id < 0:
+            if topic.write_queue_nums <= 0:
+                raise _RefusalError(ResponseCode.INVALID_PARAMETER, f"the topic {asked.topic} has no queue to write to")
+            queue_id = self._choose_queue(topic.write_queue_nums)
+        message = StoredMessage(
+            asked.topic,
+            request.body,
+            parse_properties(asked.properties or ""),
+            asked.flag,
+            queue_id,
+            QueueOffset(0),
+            LogOffset(0),
+            asked.sys_flag,
+            asked.born_timestamp,
+            HostAddress.parse(channel.peer),
+            0,
+            self._store_host,
+            asked.reconsume_times or 0,
+        )
+        if not asked.batch and names.is_retry_topic(asked.topic):
+            self._redirect_dead(message, asked, request.version)
+        return message
+
+    def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> Sequence[BatchEntry] | None:
+        """Its members, each with only its own properties; None if it stays one message, which consumers take apart."""
+        if len(batch.topic) > names.TOPIC_LENGTH_MAX:
+            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
+        if names.is_retry_topic(batch.topic):
+            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
+        _refuse_special(batch.properties)
+        try:
+            members = split_batch(batch.body, BATCH_MESSAGES_MAX + 1)
+        except RemoteProtocolError as error:
+            raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        if len(members) > BATCH_MESSAGES_MAX:
+            raise _RefusalError(
+                ResponseCode.MESSAGE_ILLEGAL, f"a batch has at most {BATCH_MESSAGES_MAX} messages; this one has more"
+            )
+        if is_batched(topic) and property_names.UNIQ_KEY in batch.properties:
+            batch.properties[property_names.INNER_NUM] = str(len(members))
+            batch.sys_flag |= NEED_UNWRAP | INNER_BATCH
+            batch.properties.pop(property_names.POP_CK, None)
+            self._add_origin(batch.properties)
+            return None
+        plain = stored_as_they_came(members)
+        if plain is not None:
+            return plain
+        return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
+
+    def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
+        """A message that was retried too often, or whose group consumes in order, goes to the dead letters."""
+        group_name = message.topic.removeprefix(names.RETRY_PREFIX)
+        group = self._groups.find(group_name)
+        if group is None:
+            raise _RefusalError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"the group {group_name} does not exist: create it"
+            )
+        times_max = group.retry_max_times
+        if version >= V3_4_9 and asked.max_reconsume_times is not None:
+            times_max = asked.max_reconsume_times
+        if message.reconsume_times > times_max or self._locks.holds_any(group_name):
+            dead_letters = self._topics.ensure_dlq(group_name)
+            if dead_letters is None:
+                raise _RefusalError(ResponseCode.SYSTEM_ERROR, no_room(names.dlq_topic(group_name)))
+            message.topic, message.queue_id = dead_letters.topic_name, 0
+            message.properties[property_names.DELAY] = "0"
+            self._stats.add(DLQ_PUT_NUMS, f"{group_name}@{message.topic}", 1)
+
+    def _complete(self, message: StoredMessage, topic: TopicConfig) -> None:
+        """Add what the broker knows, after a look at what only some topics take."""
+        config, properties = self._settings.value, message.properties
+        if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not properties.get(property_names.KEYS, "").strip():
+            raise _RefusalError(
+                ResponseCode.MESSAGE_ILLEGAL, f"{topic.topic_name} is compacted: its messages need KEYS"
+            )
+        if properties.get(property_names.TRAN_MSG, "").lower() == "true":
+            raise _RefusalError(
+                ResponseCode.NO_PERMISSION, f"broker {config.broker_name} takes no transactional messages yet"
+            )
+        level = properties.get(property_names.DELAY, "0")
+        if not _is_int32(level):
+            raise _RefusalError(ResponseCode.SYSTEM_ERROR, f"the delay level {level[:40]!r} is no number")
+        properties.pop(property_names.POP_CK, None)
+        properties.pop(property_names.CRC32, None)
+        if not properties.get(property_names.UNIQ_KEY):
+            properties[property_names.UNIQ_KEY] = self._unique_ids.make()
+        self._add_origin(properties)
+
+    def _add_origin(self, properties: dict[str, str]) -> None:
+        config = self._settings.value
+        properties[property_names.MSG_REGION] = config.region_id
+        properties[property_names.TRACE_ON] = "true" if config.trace_on else "false"
+        properties[property_names.CLUSTER] = config.broker_cluster_name
+
+    # --- answers
+
+    def _answer(
+        self, result: PutResult, first: StoredMessage, asked: SendMessageRequestHeader, queue_id: int, begin_s: float
+    ) -> Command:
+        if not result.status.is_stored:
+            self._stats.put_failed()
+            return self._with_region(response(result.status.code, f"{result.status.name}: {result.problem}"))
+        config, took_ms = self._settings.value, int((self._clock.monotonic() - begin_s) * 1000)
+        inner = is_inner_batch(first.sys_flag)
+        count = int(first.properties[property_names.INNER_NUM]) if inner else len(result.places)
+        self._stats.put(first.topic, first.queue_id, count, result.size, took_ms=took_ms)
+        header = SendMessageResponseHeader(
+            msg_id=",".join([f"{self._id_prefix}{place:016X}" for place in result.places]),
+            queue_id=queue_id,
+            queue_offset=first.queue_offset,
+            transaction_id=self._transaction_id(asked, first),
+            batch_uniq_id=first.properties.get(property_names.UNIQ_KEY) if inner else None,
+            msg_region=config.region_id,
+            trace_on=config.trace_on,
+        )
+        remark = f"{result.status.name}: {result.problem}" if result.problem else None
+        return response(result.status.code, remark, ext=headers.encode(header))
+
+    def _transaction_id(self, asked: SendMessageRequestHeader, first: StoredMessage) -> str | None:
+        if asked.batch:
+            return parse_properties(asked.properties or "").get(property_names.UNIQ_KEY)
+        return first.properties.get(property_names.UNIQ_KEY)
+
+    def _with_region(self, answer: Command) -> Command:
+        config = self._settings.value
+        answer.ext |= {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        return answer
+
+
+def _refuse_special(properties: Mapping[str, str]) -> None:
+    """Neither a batch nor a message in it is delayed or part of a transaction."""
+    for name in NOT_IN_A_BATCH:
+        if properties.get(name, "0") not in ("0", "false"):
+            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
+
+
+def _member_properties(properties: bytes) -> bytes:
+    """Those of a message in a batch, ended as they should be. Raises `_RefusalError` if it is one for itself only."""
+    if may_be_special(properties):
+        named = decode_properties(properties)
+        _refuse_special(named)
+        if property_names.INNER_NUM in named:
+            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold a message that is one itself")
+    return ended(properties)
+
+
+def _is_int32(text: str) -> bool:
+    """Java's `Integer.parseInt` takes the text."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isdecimal() and len(digits) <= 10 and -(2**31) <= int(text) < 2**31

@@ -1,0 +1,95 @@
+"""What a broker keeps in its folder: messages, topics, groups, offsets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.metadata.request_modes import RequestModes
+from rocketline.broker.metadata.topics import TopicTable, is_batched
+from rocketline.broker.retries.delay_levels import DelayedDelivery
+from rocketline.broker.stats.counters import BrokerStats
+from rocketline.clock import Clock
+from rocketline.logs import Throttle
+from rocketline.model.ids import HostAddress
+from rocketline.model.topic_config import TopicConfig
+from rocketline.settings import Settings
+from rocketline.store.filesystem import FileSystem, told
+from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.queue_table import IsBatched
+
+
+class BrokerStorage:
+    """All of it, loaded. Opening raises `StoreLockedError`, `CorruptStoreError` and `OSError`; close it in the end."""
+
+    topics: TopicTable
+
+    def __init__(
+        self, settings: Settings[BrokerConfig], files: FileSystem, clock: Clock, store_host: HostAddress, log: Throttle
+    ) -> None:
+        self._log = log
+        folder = settings.value.store.store_path_root_dir / "config"
+        self.stats = BrokerStats(settings, clock)
+
+        def load_topics() -> IsBatched:
+            files.make_folder(folder)
+            self.topics = TopicTable.load(files, folder / "topics.json", settings, clock)
+            return self.topics.is_batched
+
+        self.store = MessageStore.open(
+            lambda: settings.value.store, files, clock, store_host, _memory_bytes(), load_topics
+        )
+        self.topics.before_create = self._make_way
+        try:
+            self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock, log)
+            self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
+            self.request_modes = RequestModes.load(files, folder / "messageRequestMode.json")
+            self.schedule = DelayedDelivery(
+                self.store, files, folder / "delayOffset.json", self.stats, settings, clock, log
+            )
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _make_way(self, topics: Sequence[TopicConfig]) -> None:
+        for topic in topics:
+            self.store.queues.make_way(topic.topic_name, is_batched=is_batched(topic))
+
+    def close(self) -> None:
+        """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""
+        self._flush_log()
+        for save, what in (
+            (self.schedule.save, "delays"),
+            (self.topics.table.save, "topics"),
+            (self.groups.table.save, "groups"),
+            (self.offsets.save, "offsets"),
+        ):
+            self._try(save, what)
+        self.topics.table.close()
+        self.groups.table.close()
+        self.store.close()
+
+    def _flush_log(self) -> None:
+        job = self.store.begin_flush()
+        if job is not None:
+            try:
+                job.run()
+            except OSError as error:
+                self.store.finish_flush(job, error)
+            else:
+                self.store.finish_flush(job)
+
+    def _try(self, save: Callable[[], None], what: str) -> None:
+        """A disk that takes nothing now may do so later; the old file stays as it was."""
+        try:
+            save()
+        except OSError as error:
+            self._log.warning(f"{what} not saved", told(error))
+
+
+def _memory_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

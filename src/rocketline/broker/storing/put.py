@@ -1,0 +1,192 @@
+"""The one way by which a message gets into the store: checked, rewritten if it is to be delayed, appended, flushed.
+
+Java: the put-message hooks and DefaultMessageStore.asyncPutMessage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.storing.flusher import Flushed, Flusher
+from rocketline.errors import IllegalMessageError, LocalProtocolError, RemoteProtocolError, StoreError
+from rocketline.model import property_names
+from rocketline.model.ids import LogOffset
+from rocketline.model.message import StoredMessage
+from rocketline.model.names import SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
+from rocketline.model.sys_flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK, is_inner_batch
+from rocketline.settings import Settings
+from rocketline.store.message_store import Appended, MessageStore
+from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
+from rocketline.wire.batch import BatchEntry, count_batch
+from rocketline.wire.codes import ResponseCode
+from rocketline.wire.properties import encode_properties
+
+_RECORD_BYTES_OVER_BODY_MAX: Final = 64 * 1024
+NOT_YET_ON_DISK: Final = "the message is stored and not yet on disk"
+_RETRY_TOPIC_BYTES_MAX: Final = 255
+_FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
+TIMER_PROPERTIES: Final = (
+    property_names.TIMER_DELAY_SEC,
+    property_names.TIMER_DELAY_MS,
+    property_names.TIMER_DELIVER_MS,
+)
+
+
+class PutStatus(Enum):
+    """How storing a message ended. Java: PutMessageStatus."""
+
+    PUT_OK = auto()
+    FLUSH_DISK_TIMEOUT = auto()
+    MESSAGE_ILLEGAL = auto()
+    PROPERTIES_SIZE_EXCEEDED = auto()
+    SERVICE_NOT_AVAILABLE = auto()
+    WHEEL_TIMER_NOT_ENABLE = auto()
+
+    @property
+    def code(self) -> ResponseCode:
+        """What a producer is told."""
+        return _CODES[self]
+
+    @property
+    def is_stored(self) -> bool:
+        return self in (PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT)
+
+
+_CODES = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: ResponseCode.SYSTEM_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """The status; where the messages are if they are stored; else what was wrong."""
+
+    status: PutStatus
+    places: Sequence[LogOffset] = ()
+    """In the log: one, or one for each message of a batch."""
+    problem: str | None = None
+    size: int = 0
+    """Bytes of the stored messages in the log."""
+
+
+Done = Callable[[PutResult], None]
+
+
+class MessagePut:
+    """Stores messages and tells when, and whether, they are as safe as the settings promise."""
+
+    def __init__(self, store: MessageStore, flusher: Flusher, settings: Settings[BrokerConfig]) -> None:
+        self._store, self._flusher, self._settings = store, flusher, settings
+
+    def put(self, message: StoredMessage, done: Done) -> None:
+        """Store one message. `done` is called before this returns, or after the flush that the message waits for.
+
+        A delayed message comes back with the place where it is parked, and its own topic in its properties.
+        """
+        problem = self._problem(message) or self._delay(message)
+        if problem is not None:
+            done(problem)
+        else:
+            self._append(message, None, done)
+
+    def put_batch(self, batch: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
+        """Store a batch: its members next to each other, all or none, with what they share; or None, as one message."""
+        problem = self._problem(batch)
+        if problem is not None:
+            done(problem)
+        else:
+            self._append(batch, members, done)
+
+    def _problem(self, message: StoredMessage) -> PutResult | None:
+        """What forbids storing the message, whatever its kind."""
+        body_bytes_max = self._settings.value.store.max_message_size
+        topic_bytes = len(message.topic.encode("utf-8", "replace"))
+        if topic_bytes > (_RETRY_TOPIC_BYTES_MAX if is_retry_topic(message.topic) else TOPIC_LENGTH_MAX):
+            return _illegal(f"the topic has {topic_bytes} bytes")
+        if len(message.body) > body_bytes_max:
+            return _illegal(f"the body has {len(message.body)} bytes; maxMessageSize allows {body_bytes_max}")
+        if message.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+            # Recovery, and Apache's broker, give such a record no place in its queue: the next one would be a gap away.
+            return _illegal(f"the sysFlag {message.sys_flag} is that of half a transaction, which has no queue")
+        if message.sys_flag & INNER_BATCH or property_names.INNER_NUM in message.properties:
+            problem = self._inner_batch_problem(message)
+            if problem is not None:
+                return _illegal(problem)
+        try:
+            properties_bytes = len(encode_properties(message.properties))
+        except LocalProtocolError as error:
+            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, problem=str(error))
+        record_bytes = _FIXED_BYTES_MAX + len(message.body) + topic_bytes + properties_bytes
+        if record_bytes > body_bytes_max + _RECORD_BYTES_OVER_BODY_MAX:
+            return _illegal(f"the message has {record_bytes} bytes in all")
+        return None
+
+    def _inner_batch_problem(self, message: StoredMessage) -> str | None:
+        """What is wrong with a batch that is to stay one record: its queue would count, and clients read, otherwise."""
+        if not self._store.queues.is_batched(message.topic):
+            return f"it is marked as a batch within one record, which {message.topic} does not keep: no BatchCQ queues"
+        if not is_inner_batch(message.sys_flag):
+            return f"the sysFlag {message.sys_flag} and the property INNER_NUM contradict each other"
+        try:
+            count = count_batch(message.body)
+        except RemoteProtocolError as error:
+            return str(error)
+        if count > BATCH_MESSAGES_MAX:
+            return f"{count} messages; a batch has at most {BATCH_MESSAGES_MAX}"
+        if message.properties.get(property_names.INNER_NUM) != str(count) or not count:
+            return f"{count} messages, but INNER_NUM={message.properties.get(property_names.INNER_NUM)}"
+        return None
+
+    def _delay(self, message: StoredMessage) -> PutResult | None:
+        """Send a message that is to be delayed to the topic where such ones wait. Java: handleScheduleMessage."""
+        properties = message.properties
+        level = int(properties.get(property_names.DELAY, "0"))
+        if level > 0:
+            for name in TIMER_PROPERTIES:
+                properties.pop(name, None)
+            level = self._store.levels.capped(level)
+            properties[property_names.DELAY] = str(level)
+            properties[property_names.REAL_TOPIC] = message.topic
+            properties[property_names.REAL_QID] = str(message.queue_id)
+            message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+            return None
+        if property_names.TIMER_OUT_MS in properties:
+            return None  # a timer let it go already
+        if any(name in properties for name in TIMER_PROPERTIES):
+            problem = "messages for any time are not supported by this broker yet: use a delay level"
+            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
+        return None
+
+    def _append(self, message: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
+        store = self._store
+        try:
+            put = store.append_whole(message) if members is None else store.append_members(message, members)
+        except IllegalMessageError as error:
+            done(_illegal(str(error)))
+        except StoreError as error:
+            done(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=str(error)))
+        else:
+            if store.is_sync and message.properties.get(property_names.WAIT, "true").lower() == "true":
+                self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, put)))
+            else:
+                done(PutResult(PutStatus.PUT_OK, put.places, size=put.size))
+
+    def _after_flush(self, flushed: Flushed, put: Appended) -> PutResult:
+        if flushed is Flushed.OK:
+            return PutResult(PutStatus.PUT_OK, put.places, size=put.size)
+        if flushed is Flushed.TIMEOUT:
+            return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, put.places, NOT_YET_ON_DISK, put.size)
+        return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=f"the store is read-only: {self._store.problem}")
+
+
+def _illegal(problem: str) -> PutResult:
+    return PutResult(PutStatus.MESSAGE_ILLEGAL, problem=problem)

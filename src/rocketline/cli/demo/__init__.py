@@ -1,0 +1,1 @@
+"""`rocketline demo`: servers, messages through them, and a pipeline on Spark, in about a minute."""

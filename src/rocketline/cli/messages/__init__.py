@@ -1,0 +1,1 @@
+"""Commands for single messages: send, consume, tail, message."""

@@ -1,0 +1,1 @@
+"""`rocketline pipeline`: run, check, verify, replay, report."""

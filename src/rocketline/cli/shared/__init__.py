@@ -1,0 +1,1 @@
+"""What commands share: connections, arguments, tables and JSON, signals. Imports no command."""

@@ -1,0 +1,88 @@
+"""Arguments and options as people write them, and the examples under a command's help."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from rocketline.clock import Clock, SystemClock
+from rocketline.model.queue import MessageQueue
+
+_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MILLISECONDS: Final = re.compile(r"\d{10,16}")
+
+
+def examples(*pairs: tuple[str, str]) -> str:
+    r"""The text for Click's `epilog`: commands, each under what it does.
+
+    >>> print(examples(("rocketline topic list", "all topics")).removeprefix("\b\n"))
+    Examples:
+      # all topics
+      rocketline topic list
+    """
+    lines = [
+        line for command, meaning in pairs for line in ((f"  # {meaning}",) if meaning else ()) + (f"  {command}",)
+    ]
+    return "\b\n" + "\n".join(["Examples:", *lines])
+
+
+def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """The pairs in order. Raises `click.UsageError` for a text without a sign of equality.
+
+    >>> parse_pairs("--property", ["color=red", "formula=a=b"])
+    {'color': 'red', 'formula': 'a=b'}
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise click.UsageError(f"{option} {text!r}: write it as name=value")
+        pairs[name] = value
+    return pairs
+
+
+def parse_queue(topic: str, text: str) -> MessageQueue:
+    """The queue that `broker-a:3` means of a topic. Raises `click.UsageError`.
+
+    >>> parse_queue("orders", "broker-a:3")
+    MessageQueue(topic='orders', broker_name='broker-a', queue_id=3)
+    """
+    broker, _, number = text.rpartition(":")
+    if not (broker and number.isascii() and number.isdigit()):
+        raise click.UsageError(f"{text!r} is no queue: write it as broker-a:3, the broker's name and the number")
+    return MessageQueue(topic, broker, int(number))
+
+
+def parse_time(text: str, clock: Clock) -> int:
+    """Milliseconds since 1970 of `now`, of `10m` (ago), of `2026-11-16 08:30` (here), or as they are.
+
+    Raises `ValueError`.
+
+    >>> from rocketline.testing.fake_clock import FakeClock
+    >>> parse_time("1.5h", FakeClock()), parse_time("2023-11-14T22:13:20Z", FakeClock())
+    (1699994600000, 1700000000000)
+    """
+    if text == "now":
+        return clock.wall_ms()
+    if match := _AGO.fullmatch(text):
+        return clock.wall_ms() - round(float(match[1]) * _UNIT_MS[match[2]])
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    # Apache's tools write 2026-11-16#08:30:00:000.
+    iso = re.sub(r"#(\d\d:\d\d:\d\d):(\d{3})$", r"T\1.\2", text)
+    return round(dt.datetime.fromisoformat(iso).astimezone().timestamp() * 1000)
+
+
+def time_argument(text: str) -> int:
+    """The type of an argument or option that is a point in time, in milliseconds since 1970."""
+    try:
+        return parse_time(text, SystemClock())
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is no time: write now, 10m (ago; ms s m h d), 2026-11-16T08:30, or milliseconds since 1970"
+        ) from None

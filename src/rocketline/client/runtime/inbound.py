@@ -1,0 +1,120 @@
+"""What brokers ask of a client. Java: ClientRemotingProcessor.
+
+NOTIFY_CONSUMER_IDS_CHANGED (40), RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
+GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309); the first two get no answer. Any other code is answered
+"not supported", and a failure "system error".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from rocketline.client.received_message import decode_messages
+from rocketline.client.runtime.members import ConsumerMember, Members
+from rocketline.errors import RemoteProtocolError
+from rocketline.logs import Log, Throttle
+from rocketline.model.queue import MessageQueue
+from rocketline.net.channel import LATER, Channel, Outcome
+from rocketline.net.dispatch import Dispatcher
+from rocketline.wire import bodies, headers
+from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetBody, ResetOffsetList
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+
+_log = Log(__name__)
+
+
+class SpawnTask(Protocol):
+    """`OwnedTasks.spawn`."""
+
+    def __call__(self, work: Coroutine[Any, Any, None], *, name: str) -> object: ...
+
+
+class Inbound:
+    """Finds the member that a request is about, has it do its part, and answers."""
+
+    def __init__(
+        self,
+        members: Members,
+        *,
+        spawn: SpawnTask,
+        wake_rebalance: Callable[[], None],
+        log: Throttle,
+        namespace: str = "",
+    ) -> None:
+        self._members, self._spawn, self._wake_rebalance = members, spawn, wake_rebalance
+        self._namespace = namespace
+        self.dispatch = Dispatcher(
+            {
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offsets,
+                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
+                RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+                RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+            },
+            log,
+        )
+
+    def _members_changed(self, channel: Channel, request: Command) -> Outcome:
+        # Whichever group it names: a rebalance looks at all of them, as Java's does.
+        self._wake_rebalance()
+        return None
+
+    def _reset_offsets(self, channel: Channel, request: Command) -> Outcome:
+        header = headers.decode(headers.ResetOffsetRequestHeader, request.ext)
+        offsets = decode_reset(request.body)
+        consumer = self._members.consumers.get(header.group)
+        if consumer is None:
+            _log.warning("offsets of a group that is not here were to be reset", group=header.group)
+        else:
+            self._spawn(consumer.reset_offsets(header.topic, offsets), name=f"reset offsets of {header.group}")
+        return None
+
+    def _consumer_status(self, channel: Channel, request: Command) -> Outcome:
+        header = headers.decode(headers.GetConsumerStatusRequestHeader, request.ext)
+        consumer = self._members.consumers.get(header.group)
+        offsets = {} if consumer is None else dict(consumer.consumer_status(header.topic))
+        return response(ResponseCode.SUCCESS, body=bodies.encode(ConsumerStatus(offsets)))
+
+    def _running_info(self, channel: Channel, request: Command) -> Outcome:
+        header = headers.decode(headers.GetConsumerRunningInfoRequestHeader, request.ext)
+        consumer = self._members.consumers.get(header.consumer_group)
+        if consumer is None:
+            return _not_here(header.consumer_group)
+        return response(ResponseCode.SUCCESS, body=bodies.encode(consumer.running_info(header.jstack_enable)))
+
+    def _consume_directly(self, channel: Channel, request: Command) -> Outcome:
+        header = headers.decode(headers.ConsumeMessageDirectlyResultRequestHeader, request.ext)
+        consumer = self._members.consumers.get(header.consumer_group)
+        if consumer is None:
+            return _not_here(header.consumer_group)
+        consuming = self._consume(consumer, channel, request, header.broker_name or "")
+        self._spawn(consuming, name=f"consume directly in {header.consumer_group}")
+        return LATER
+
+    async def _consume(self, consumer: ConsumerMember, channel: Channel, request: Command, broker_name: str) -> None:
+        answer = response(ResponseCode.SYSTEM_ERROR, "the client closed meanwhile")
+        try:
+            messages = decode_messages(request.body, broker_name=broker_name, namespace=self._namespace)
+            if len(messages) != 1:
+                raise RemoteProtocolError(f"one message to consume was expected, not {len(messages)}")
+            result = await consumer.consume_directly(messages[0])
+            answer = response(ResponseCode.SUCCESS, body=bodies.encode(result))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the administrator who asked is told
+            answer = response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        finally:
+            channel.reply(request, answer)
+
+
+def decode_reset(body: bytes) -> Mapping[MessageQueue, int]:
+    """The new offsets. Brokers send a table, or a list if a C++ program asked for the reset."""
+    try:
+        return bodies.decode(ResetOffsetBody, body).offset_table
+    except RemoteProtocolError:
+        items = bodies.decode(ResetOffsetList, body).offset_table
+        return {MessageQueue(item.topic, item.broker_name, item.queue_id): item.offset for item in items}
+
+
+def _not_here(group: str) -> Command:
+    return response(ResponseCode.SYSTEM_ERROR, f"the consumer group {group} is not in this client")

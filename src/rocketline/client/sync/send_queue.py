@@ -1,0 +1,106 @@
+"""Messages handed over to the background loop, many at a time: waking a loop costs more than sending a message."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import NamedTuple
+
+from rocketline.client.producer.async_sends import AsyncSends
+from rocketline.client.producer.back_pressure import SendRoom
+from rocketline.client.producer.queue_choice import QueueSelector
+from rocketline.client.producer.receipts import SendReceipt
+from rocketline.client.producer.send_request import SendRequest
+from rocketline.client.sync.portal import Portal
+from rocketline.clock import Clock
+from rocketline.errors import CallTimeoutError, ClosedError, RocketlineError
+from rocketline.model.queue import MessageQueue
+
+
+class _Handed(NamedTuple):
+    request: SendRequest
+    queue: MessageQueue | None
+    selector: QueueSelector | None
+    started_s: float
+    timeout_s: float
+    receipt: Future[SendReceipt]
+
+
+class SendQueue:
+    """Takes messages from any thread and sends them on the loop. At most as many wait as `AsyncSends` allows."""
+
+    def __init__(self, portal: Portal, soon: AsyncSends, room: BlockingRoom | None, clock: Clock) -> None:
+        """With `room`, callers wait for it."""
+        self._portal, self._soon, self._room, self._clock = portal, soon, room, clock
+        self._waiting: deque[_Handed] = deque()
+        self._is_posted = self._is_closed = False
+
+    def send(
+        self,
+        request: SendRequest,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        timeout_s: float,
+    ) -> Future[SendReceipt]:
+        """Raises `OverloadedError` and `ForkedError`; whatever else goes wrong, the future tells."""
+        self._portal.check_process()
+        self._soon.take_permit()
+        started_s = self._clock.monotonic()
+        receipt: Future[SendReceipt] = Future()
+        receipt.set_running_or_notify_cancel()  # from here on it cannot be called back
+        room = self._room
+        if room is not None:
+            size = len(request.body)
+            if not room.take(size, timeout_s):
+                self._soon.give_permit()
+                receipt.set_exception(CallTimeoutError("waiting for room to send (back_pressure)", timeout_s))
+                return receipt
+            receipt.add_done_callback(lambda _: room.give(size))
+        self._waiting.append(_Handed(request, queue, selector, started_s, timeout_s, receipt))
+        if not self._is_posted:
+            self._is_posted = True
+            self._portal.post(self._take)
+        if self._is_closed:  # maybe only just now, when this one was not to be seen
+            self.close()
+        return receipt
+
+    def close(self) -> None:
+        """The loop takes nothing any more: whoever handed something over since is told so."""
+        self._is_closed = True
+        with suppress(IndexError):
+            while True:
+                self._refuse(self._waiting.popleft(), ClosedError("the producer is closed"))
+
+    def _refuse(self, handed: _Handed, error: RocketlineError) -> None:
+        self._soon.give_permit()
+        handed.receipt.set_exception(error)
+
+    def _take(self) -> None:
+        """On the loop: send all that was handed over."""
+        self._is_posted = False  # before looking: what comes from now on is posted for anew
+        while self._waiting:
+            handed = self._waiting.popleft()
+            try:
+                self._soon.begin(*handed)
+            except RocketlineError as error:
+                self._refuse(handed, error)
+
+
+class BlockingRoom:
+    """`SendRoom` for threads: they wait for it."""
+
+    def __init__(self, room: SendRoom) -> None:
+        self._room = room
+        self._changed = threading.Condition()
+
+    def take(self, size: int, timeout_s: float) -> bool:
+        """Wait for room for `size` bytes; whether there was any in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._room.take(size), timeout_s)
+
+    def give(self, size: int) -> None:
+        with self._changed:
+            self._room.give(size)
+            self._changed.notify_all()

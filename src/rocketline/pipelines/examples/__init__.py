@@ -1,0 +1,1 @@
+"""Pipelines to learn from; `rocketline demo` runs one of them."""

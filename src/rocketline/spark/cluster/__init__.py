@@ -1,0 +1,4 @@
+"""What a driver asks a RocketMQ cluster before it plans: which queues there are, where they begin and end.
+
+`cluster` is the way to ask, `queries` what is asked and how answers become a survey, `view` the survey itself.
+"""

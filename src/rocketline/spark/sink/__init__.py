@@ -1,0 +1,3 @@
+"""Rows of Spark into messages: `writers` is what Spark calls, `rows` and `properties` make messages of columns, and
+`task_sender` sends those of a task through `client`. `schema` says which columns there may be.
+"""

@@ -1,0 +1,3 @@
+"""Topics read from the files of a store, without a broker: queue units and log files, planned on the driver and scanned
+by tasks. Reads what a running broker of ours or Apache's has written, and tells damage and torn ends from the end.
+"""

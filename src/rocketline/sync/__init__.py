@@ -1,1 +1,0 @@
-"""The blocking clients: the same behaviour as `rocketline.aio`, for threads."""

@@ -1,0 +1,56 @@
+"""DESIGN.md tells the truth about where things are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support.markdown_pages import ROOT
+
+SOURCE: Final = ROOT / "src" / "rocketline"
+TEXT: Final = (ROOT / "DESIGN.md").read_text("utf-8")
+MODULES_MAX: Final = 18
+"""In a folder: more of them want a room of their own."""
+
+
+def chapter(title: str) -> str:
+    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+PLACES: Final = re.findall(r"^\| .+\? \| `(\S+)` `(\w+)` \|$", chapter("Where to look"), re.MULTILINE)
+
+
+def packages() -> list[Path]:
+    return sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
+
+
+def test_twenty_questions_are_answered() -> None:
+    assert len(PLACES) >= 20
+
+
+@pytest.mark.parametrize(("file", "name"), PLACES)
+def test_answer_is_where_it_is_said_to_be(file: str, name: str) -> None:
+    defined = ast.parse((SOURCE / file).read_text("utf-8")).body
+    assert name in {each.name for each in defined if isinstance(each, ast.ClassDef | ast.FunctionDef)}
+
+
+def test_map_shows_every_package_once() -> None:
+    shown = re.findall(r"^(\S+)/ ", chapter("Where things are"), re.MULTILINE)
+    tree = {str(path.relative_to(SOURCE)) for path in packages()} | {"testing/apache/java"}
+    assert sorted(shown) == sorted(tree)
+
+
+@pytest.mark.parametrize("package", packages(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_package_says_what_it_is_for_and_is_not_crowded(package: Path) -> None:
+    assert ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
+    modules = [path.name for path in package.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= MODULES_MAX
+
+
+@pytest.mark.parametrize("path", re.findall(r"`(\w+(?:/\w+)+\.py)`", TEXT))
+def test_files_that_are_named_exist(path: str) -> None:
+    assert any((base / path).exists() for base in (ROOT, SOURCE, ROOT / "src"))

@@ -1,0 +1,136 @@
+"""Messages handed over to a loop that takes them late, or never."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, cast
+
+import pytest
+
+from rocketline.client.producer.async_sends import AsyncSends
+from rocketline.client.producer.back_pressure import Permits, SendRoom
+from rocketline.client.sync.portal import Portal
+from rocketline.client.sync.send_queue import BlockingRoom, SendQueue
+from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, SelectorError
+from rocketline.testing.fake_clock import FakeClock
+
+
+class Loop:
+    """Stands for the portal and for what sends on its loop."""
+
+    def __init__(self, count_max: int = 100) -> None:
+        self.posted: list[Callable[[], None]] = []
+        self.sent: list[Any] = []
+        self.refuses = False
+        self.permits = Permits(count_max)
+
+    def check_process(self) -> None:
+        """It was not forked."""
+
+    def post(self, action: Callable[[], None]) -> None:
+        self.posted.append(action)
+
+    def take_permit(self) -> None:
+        if not self.permits.take():
+            raise OverloadedError("producer", "too many")
+
+    def give_permit(self) -> None:
+        self.permits.give()
+
+    def begin(self, *handed: Any) -> None:
+        if self.refuses:
+            raise SelectorError("no such queue")
+        self.sent.append(handed)
+
+    def turn(self) -> None:
+        posted, self.posted = self.posted, []
+        for action in posted:
+            action()
+
+
+class Request:
+    body = b"12345"
+
+
+def handover(loop: Loop, room: BlockingRoom | None = None) -> SendQueue:
+    return SendQueue(cast("Portal", loop), cast("AsyncSends", loop), room, FakeClock())
+
+
+def hand(over: SendQueue, timeout_s: float = 3.0) -> Future[Any]:
+    return over.send(cast("Any", Request()), None, None, timeout_s)
+
+
+def test_loop_is_woken_once_for_many() -> None:
+    loop = Loop()
+    over = handover(loop)
+    for _ in range(5):
+        hand(over)
+    assert len(loop.posted) == 1
+    loop.turn()
+    assert len(loop.sent) == 5
+    hand(over)
+    assert len(loop.posted) == 1
+
+
+def test_what_waits_counts() -> None:
+    over = handover(Loop(count_max=3))
+    for _ in range(3):
+        hand(over)
+    with pytest.raises(OverloadedError):
+        hand(over)
+
+
+def test_what_nobody_takes_any_more_is_told_so() -> None:
+    loop = Loop()
+    over = handover(loop)
+    before = hand(over)
+    over.close()
+    after = hand(over)
+    for receipt in (before, after):
+        with pytest.raises(ClosedError):
+            receipt.result(0)
+    loop.turn()
+    assert not loop.sent
+
+
+def test_caller_waits_for_room_in_its_time() -> None:
+    loop = Loop()
+    over = handover(loop, BlockingRoom(SendRoom(1, 1000)))
+    first = hand(over)
+    with pytest.raises(CallTimeoutError):
+        hand(over, timeout_s=0.01).result(0)
+    later: list[Future[Any]] = []
+    waiting = threading.Thread(target=lambda: later.append(hand(over, timeout_s=30)))
+    waiting.start()
+    first.set_result(None)
+    waiting.join()
+    assert not later[0].done()
+
+
+def test_receipt_cannot_be_called_back() -> None:
+    assert not hand(handover(Loop())).cancel()
+
+
+def test_bound_is_exact_whatever_becomes_of_the_messages() -> None:
+    """Those that the loop refuses, that found no room and that came too late give their places back, once each."""
+    loop = Loop(count_max=3)
+    over = handover(loop)
+    for _ in range(2):
+        for _ in range(3):
+            hand(over)
+        with pytest.raises(OverloadedError):
+            hand(over)
+        loop.refuses = True
+        loop.turn()
+        loop.refuses = False
+    full = BlockingRoom(SendRoom(1, 1))
+    assert full.take(9, 0)
+    waiting = SendQueue(cast("Portal", loop), cast("AsyncSends", loop), full, FakeClock())
+    for _ in range(5):
+        assert isinstance(hand(waiting, 0).exception(), CallTimeoutError)
+    receipts = [hand(over) for _ in range(3)]
+    over.close()
+    assert {type(receipt.exception()) for receipt in receipts} == {ClosedError}
+    assert [loop.permits.take() for _ in range(4)] == [True, True, True, False]

@@ -1,0 +1,83 @@
+"""What users import stays where it is."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import rocketline
+from rocketline import aio
+
+CLIENTS = {
+    "Admin", "ClientRuntime", "CompressionType", "ConsumeContext", "ConsumeFromWhere", "ConsumeResult", "Credentials",
+    "LitePullConsumer", "Message", "MessageModel", "MessageQueue", "Producer", "PullConsumer", "PullResult",
+    "PullStatus", "PushConsumer", "RawPull", "ReceivedMessage", "RpcHook", "SendReceipt", "SendStatus", "Tls",
+    "by_hash", "by_sql",
+}  # fmt: skip
+
+DOCUMENTED = {
+    "rocketline.broker.config": "load_settings",
+    "rocketline.broker.server": "Broker",
+    "rocketline.cli": "main",
+    "rocketline.client.received_message": "decode_messages",
+    "rocketline.client.send_hooks": "SendContext SendHook",
+    "rocketline.clock": "Clock SystemClock",
+    "rocketline.errors": "ConfigError InvalidMessageError RemoteProtocolError RocketlineError TransportError",
+    "rocketline.logs": "Throttle",
+    "rocketline.model.ids": "HostAddress LogOffset OffsetMessageId QueueOffset",
+    "rocketline.model.message": "Message StoredMessage",
+    "rocketline.model.queue": "MessageQueue",
+    "rocketline.model.sys_flags": "PULL_SUBSCRIPTION",
+    "rocketline.model.topic_config": "TopicConfig",
+    "rocketline.nameserver.config": "load_settings",
+    "rocketline.nameserver.server": "NameServer",
+    "rocketline.net.channel": "LATER Channel Later",
+    "rocketline.net.config": "NetworkConfig TlsConfig",
+    "rocketline.net.dispatch": "Dispatcher",
+    "rocketline.net.remote": "Remote",
+    "rocketline.net.server": "Server",
+    "rocketline.net.tls": "client_context",
+    "rocketline.pipelines.definition_file": "load",
+    "rocketline.pipelines.tables.reading": "read_table",
+    "rocketline.settings": "Flag",
+    "rocketline.spark.session": "spark_session",
+    "rocketline.store.config": "StoreConfig",
+    "rocketline.store.filesystem": "DiskFileSystem FileSystem",
+    "rocketline.store.inspection.check": "check_store",
+    "rocketline.store.inspection.repair": "repair_store",
+    "rocketline.store.memory_filesystem": "MemoryFileSystem",
+    "rocketline.store.message_store": "MessageStore",
+    "rocketline.testing": "Server",
+    "rocketline.testing.apache": "ApacheBroker ApacheNameServer ClientJvm Release fetch running",
+    "rocketline.testing.exchange": "ask",
+    "rocketline.testing.fake_clock": "FakeClock",
+    "rocketline.testing.fault_proxy": "FaultProxy",
+    "rocketline.testing.faulty_filesystem": "FaultyFileSystem Survival",
+    "rocketline.testing.name_server": "NameServerProcess",
+    "rocketline.testing.pytest_plugin": "RocketMQ",
+    "rocketline.testing.scripted_peer": "ScriptedPeer",
+    "rocketline.wire": "acl bodies frame headers",
+    "rocketline.wire.batch": "decode_batch encode_batch",
+    "rocketline.wire.bodies.stats": "TopicStatsTable",
+    "rocketline.wire.bodies.topics": "TopicConfigTable",
+    "rocketline.wire.codes": "RequestCode ResponseCode SerializeType",
+    "rocketline.wire.command": "Command response",
+    "rocketline.wire.connection": "Connection",
+    "rocketline.wire.message_codec": "decode_messages decode_records encode_record",
+    "rocketline.wire.properties": "format_properties",
+}
+"""Module by module, what the documentation imports."""
+
+
+def test_clients_have_the_same_names_with_and_without_asyncio() -> None:
+    assert set(rocketline.__all__) == CLIENTS
+    assert {name for name in vars(aio) if not name.startswith("_")} >= CLIENTS
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_documented_names_are_there(module: str) -> None:
+    found = importlib.import_module(module)
+    for name in DOCUMENTED[module].split():
+        if not hasattr(found, name):
+            importlib.import_module(f"{module}.{name}")
