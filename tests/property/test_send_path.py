@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketline.broker.sends import hot_header
+from rocketline.hot.pure import send_request
 from rocketline.model.message import Message
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
@@ -194,7 +194,7 @@ class _Channel:
 
 @given(st.binary() | sends().map(lambda request: frame.encode(request)[8:-1] if _is_text(request) else b""))
 def test_both_ways_to_read_a_header_agree(header: bytes) -> None:
-    assert _fields(hot_header.read(header)) == _fields(hot_header.read_plain(header))
+    assert _fields(send_request.read(header)) == _fields(send_request.read_plain(header))
 
 
 def _fields(header: Any) -> tuple[Any, ...] | None:

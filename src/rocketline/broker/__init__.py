@@ -4,5 +4,5 @@
 what), two ports. Bytes come in by `net.channel` and go first to `hot_path`, then to the handler of their code. Each
 subject that has a hot path has a room with both (`sends`, `pulls`); so will `timers`, `transactions`, `pop`, `access`
 and `replication`, each with its handlers inside. `handlers` has the requests of administrators and of a client's life.
-`long_work`, `chores`, `request_body`, `hot_header` and `filters` are the floor, which every room may import.
+`long_work`, `chores`, `request_body` and `filters` are the floor, which every room may import.
 """

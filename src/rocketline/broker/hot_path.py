@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Final, Protocol
 
-from rocketline.broker.pulls import hot_header
-from rocketline.broker.pulls.hot_header import PullHeader
 from rocketline.broker.storing.admission import Admission
 from rocketline.hot import HotPath, HotPeer
-from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
+from rocketline.hot.pure.pull_request import PULL_START, PullHeader, parse_pull
 
-_PREFIX: Final = struct.Struct(">II")
-_PULL_START: Final = b'{"code":11,'
 _POOR_BYTES: Final = 512
 """An answer as short as this brings no message; but thousands may have been looked at that were not wanted."""
 _POOR_MAX: Final = 8
 """Such answers in one call: a read brings hundreds of pulls."""
-_PULL_BYTES_MAX: Final = 4 * 1024
-"""Of a whole frame: a pull has no body. What is longer takes so long to read that it had better wait for its turn."""
 
 
 class PlainPulls(Protocol):
@@ -38,7 +31,7 @@ class BrokerHotPath:
         size, later, poor = len(data), 0, 0
         replies: list[bytes] = []
         while start < size and reply_bytes_max > 0:
-            if data.startswith(_PULL_START, start + 8):
+            if data.startswith(PULL_START, start + 8):
                 if poor == _POOR_MAX:  # the channel looks at the clock, and perhaps lets others have their turn
                     break
                 end, reply = self._pull(peer, data, start)
@@ -56,13 +49,9 @@ class BrokerHotPath:
 
     def _pull(self, peer: HotPeer, data: bytes, start: int) -> tuple[int, bytes]:
         """Where the next frame begins and the answer, if this one is a pull that can be answered here."""
-        size, word = _PREFIX.unpack_from(data, start)
-        end = start + 4 + size
-        # A pull has no body; a word of more than the header's length says that the header is not JSON.
-        if end > len(data) or size > _PULL_BYTES_MAX or word + 4 != size:
+        parsed = parse_pull(data, start)
+        if parsed is None or self._admission.is_pull_late(peer.read_s):
             return start, b""
-        asked = hot_header.read(data[start + 8 : end])
-        if asked is None or asked.flag & (ONEWAY_FLAG | RESPONSE_FLAG) or self._admission.is_pull_late(peer.read_s):
-            return start, b""
+        end, asked = parsed
         answer = self._pulls.answer(peer, asked)
         return (start, b"") if answer is None else (end, answer)

@@ -4,8 +4,9 @@ Flow control, so that no peer can make us hold more than a bounded amount for it
 
 - What we write waits in the transport up to its high-water mark. Above it we handle no further request of the peer.
 - Requests whose answers come later (`LATER`) are counted; at the bound we handle no further one until one is answered.
-- A request that must not be handled yet stops the reading. Until one comes we read on, because the peer may be stuck
-  with its answers to our own requests: if both ends waited for the other to read, neither ever would.
+- A request that must not be handled yet stops the reading (`ReadGate` has the states). Until one comes we read on,
+  because the peer may be stuck with its answers to our own requests: if both ends waited for the other to read, neither
+  ever would.
 - One turn of the loop handles frames until 256 KiB of answers are made or 10 ms are over; the rest waits for the next
   turn, so that the transport can tell us that it is full, and so that other connections get theirs. Whoever needed
   10 ms stands in line with others who did before it is served again (`LongTurns`).
@@ -33,6 +34,7 @@ from rocketline.errors import (
 )
 from rocketline.hot import HotPath
 from rocketline.net.preamble import Preamble
+from rocketline.net.read_gate import ReadGate
 from rocketline.net.tls import TlsLayer
 from rocketline.net.turns import LONG_S, LongTurns
 from rocketline.wire import frame, header_json
@@ -145,14 +147,11 @@ class Channel(asyncio.BufferedProtocol):
         "_entry",
         "_expiry",
         "_expiry_due_s",
+        "_gate",
         "_has_long_turn",
         "_is_flush_due",
         "_is_handling",
-        "_is_holding",
         "_is_slow",
-        "_is_stopped",
-        "_is_turn_over",
-        "_is_write_paused",
         "_out",
         "_out_bytes",
         "_owner",
@@ -160,7 +159,6 @@ class Channel(asyncio.BufferedProtocol):
         "_reason",
         "_tls",
         "_transport",
-        "_unanswered",
         "established",
         "is_leaving",
         "last_active",
@@ -178,13 +176,10 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._unanswered = 0
+        self._gate = ReadGate(owner.limits.unanswered_max)
         self._is_flush_due = self._is_handling = False
-        self._is_write_paused = self._is_turn_over = False
-        self._is_holding = False  # the next frame is a request that must not be handled yet
         self._is_slow = False  # what it asked for last took long: it stands in line with others of its kind
         self._has_long_turn = False
-        self._is_stopped = False  # no frame is handled and nothing is read: one of the bounds above was reached
         self._drained: asyncio.Future[None] | None = None
         self._deadlines: dict[int, _Deadline] = {}
         self._expiry: asyncio.TimerHandle | None = None
@@ -211,7 +206,7 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def is_congested(self) -> bool:
         """The peer does not take what was written to it: whoever answers later had better make it short."""
-        return self._is_write_paused and not self.is_closed
+        return self._gate.is_write_paused and not self.is_closed
 
     @property
     def in_flight(self) -> int:
@@ -221,7 +216,9 @@ class Channel(asyncio.BufferedProtocol):
     # --- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._is_stopped:  # whoever dialled gave up just before: uvloop has closed its end, and would not tell us
+        if (
+            self._gate.is_closed
+        ):  # whoever dialled gave up just before: uvloop has closed its end, and would not tell us
             cast("asyncio.Transport", transport).abort()
             return
         self._transport = cast("asyncio.Transport", transport)
@@ -242,7 +239,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is None:
             return  # it was given up before it was made
-        self._is_stopped = True
+        self._gate.close()
         self._out.clear()
         self._deadlines.clear()
         if self._expiry is not None:
@@ -264,21 +261,21 @@ class Channel(asyncio.BufferedProtocol):
         data = bytes(owner.read_buffer[:nbytes])
         if self._entry is not None or self._tls is not None:
             self._receive(data)
-        elif owner.hot_path is None or self._reader.waiting_bytes or self._is_full or self._is_slow:
+        elif owner.hot_path is None or self._reader.waiting_bytes or self._gate.is_full or self._is_slow:
             self._reader.feed(data)
             self._handle_frames()
         else:
             self._take(owner.hot_path, data)
 
     def pause_writing(self) -> None:
-        self._is_write_paused = True
+        self._gate.is_write_paused = True
 
     def resume_writing(self) -> None:
-        self._is_write_paused = False
+        self._gate.is_write_paused = False
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
-        self._go_on()
+        self._look_for_room()
 
     # --- receiving
 
@@ -320,7 +317,7 @@ class Channel(asyncio.BufferedProtocol):
             at, replies, later = hot_path(self, data, 0, _TURN_BYTES_MAX)
         finally:
             self._is_handling = False
-        self._unanswered += later
+        self._gate.unanswered += later
         if len(data) >= _TIMED_BYTES_MIN and self._owner.clock.monotonic() >= self.read_s + LONG_S:
             self._is_slow = True
         if at == len(data) and not self._out:
@@ -344,21 +341,21 @@ class Channel(asyncio.BufferedProtocol):
         if self._must_stand_in_line:
             self._end_turn(is_long=True)
             return
-        reader, hot_path, clock = self._reader, self._owner.hot_path, self._owner.clock
+        gate, reader, hot_path, clock = self._gate, self._reader, self._owner.hot_path, self._owner.clock
         end_s, is_long = clock.monotonic() + LONG_S, self._is_slow
         self._is_handling = True
         try:
             if hot_path is None:
                 self._take_answers()
-            while not self._is_stopped:
-                if hot_path is not None and not is_cold and not self._is_full:
+            while gate.is_open:
+                if hot_path is not None and not is_cold and not gate.is_full:
                     room = _TURN_BYTES_MAX - self._out_bytes
                     at = reader.at
                     reader.at, replies, later = hot_path(self, reader.data, at, room)
                     if replies:
                         self._out.append(replies)
                         self._out_bytes += len(replies)
-                    self._unanswered += later
+                    gate.unanswered += later
                     is_long = clock.monotonic() >= end_s if reader.at > at else is_long
                 is_cold = False
                 if self._out_bytes < _TURN_BYTES_MAX:
@@ -404,10 +401,10 @@ class Channel(asyncio.BufferedProtocol):
         command = frame.decode(whole)
         if command.flag & RESPONSE_FLAG:
             self._handle_answer(command)
-        elif self._is_full:
+        elif self._gate.is_full:
             self._reader.put_back(whole)
-            self._is_holding = True
-            self._stop()
+            self._gate.hold()
+            self._pause_reading()
         else:
             self._handle_request(command)
 
@@ -426,16 +423,11 @@ class Channel(asyncio.BufferedProtocol):
     def _handle_request(self, request: Command) -> None:
         outcome = self._owner.dispatch(self, request)
         if outcome is LATER:
-            self._unanswered += 1
+            self._gate.unanswered += 1
         elif isinstance(outcome, Command) and not request.is_oneway:
             self._send(self._encode_reply(request, outcome))
 
     # --- flow control
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether the peer's requests have to wait: it does not take our answers, or too many are still due."""
-        return self._is_write_paused or self._unanswered >= self._owner.limits.unanswered_max
 
     @property
     def _must_stand_in_line(self) -> bool:
@@ -443,18 +435,17 @@ class Channel(asyncio.BufferedProtocol):
         return may_be_long and not self._has_long_turn and self._owner.long_turns is not None
 
     def _end_turn(self, *, is_long: bool) -> None:
-        if self._is_turn_over:
+        if not self._gate.end_turn():
             return
-        self._is_turn_over = True
-        self._stop()
+        self._pause_reading()
         if is_long and self._owner.long_turns is not None:
             self._owner.long_turns.wait(self._begin_long_turn)
         else:
             asyncio.get_running_loop().call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        self._is_turn_over = False
-        self._go_on()
+        if self._gate.begin_turn():
+            self._go_on()
 
     def _begin_long_turn(self) -> None:
         self._has_long_turn = True
@@ -463,44 +454,46 @@ class Channel(asyncio.BufferedProtocol):
         finally:
             self._has_long_turn = False
 
-    def _stop(self) -> None:
-        self._is_stopped = True
-        if not self.is_closed:
-            cast("asyncio.Transport", self._transport).pause_reading()
+    def _look_for_room(self) -> None:
+        """An answer has left, or the peer takes bytes again: let the request in that was held for want of room."""
+        if self._gate.let_in():
+            self.read_s = self._owner.clock.monotonic()
+            self._go_on()
 
     def _go_on(self) -> None:
-        """One reason to stop is gone. If it was the last, handle what was read already, then read on."""
-        if not self._is_stopped or self._is_turn_over or (self._is_holding and self._is_full) or self.is_closed:
+        """The gate is open again: handle what was read already, then read on."""
+        if self.is_closed:
             return
-        if self._is_holding:
-            self.read_s = self._owner.clock.monotonic()
-        self._is_stopped = self._is_holding = False
         if not self._is_handling:
             self._handle_frames()
-        if not self._is_stopped and not self.is_closed:
+        if self._gate.is_open and not self.is_closed:
             cast("asyncio.Transport", self._transport).resume_reading()
+
+    def _pause_reading(self) -> None:
+        if not self.is_closed:
+            cast("asyncio.Transport", self._transport).pause_reading()
 
     # --- sending
 
     def reply(self, request: Command, answer: Command) -> None:
         """Answer a request for which the handler returned `LATER`. On a closed connection this does nothing."""
-        self._unanswered -= 1
+        self._gate.unanswered -= 1
         if not self.is_closed:
             if not request.is_oneway:
                 self._send(self._encode_reply(request, answer))
-            self._go_on()
+            self._look_for_room()
 
     def reply_bytes(self, replies: bytes, count: int) -> None:
         """Send the encoded answers to `count` requests for which the hot path promised them."""
-        self._unanswered -= count
+        self._gate.unanswered -= count
         if self.is_closed:
             return
         if self._is_handling or self._out_bytes or self._tls is not None:
             self._send(replies)
         else:  # they come once a turn for each connection, so there is nothing to wait for
             cast("asyncio.Transport", self._transport).write(replies)
-        if self._is_stopped:
-            self._go_on()
+        if not self._gate.is_open:
+            self._look_for_room()
 
     def _encode_reply(self, request: Command, answer: Command) -> bytes:
         try:
@@ -513,7 +506,7 @@ class Channel(asyncio.BufferedProtocol):
 
         Raises `RequestTimeoutError`, `ConnectionLostError` or `OverloadedError`.
         """
-        if self._is_write_paused:
+        if self._gate.is_write_paused:
             deadline_s = self._owner.clock.monotonic() + timeout_s
             await self.wait_writable(timeout_s)
             timeout_s = max(deadline_s - self._owner.clock.monotonic(), 0.0)
@@ -614,7 +607,7 @@ class Channel(asyncio.BufferedProtocol):
             raise RequestTimeoutError(self.peer, f"the peer took no bytes for {max(timeout_s, 0.0):g} s") from None
 
     async def _writable(self) -> None:
-        while self._is_write_paused and not self.is_closed:
+        while self._gate.is_write_paused and not self.is_closed:
             if self._drained is None:
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
@@ -655,13 +648,13 @@ class Channel(asyncio.BufferedProtocol):
         self._flush()
         if self._tls is not None:
             self._write(self._tls.close())
-        self._is_stopped = True
+        self._gate.close()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close at once; what the peer has not taken is dropped."""
-        self._is_stopped = True
+        self._gate.close()
         if self._transport is not None:
             self._transport.abort()
 

@@ -1,47 +1,34 @@
 """Writes records into the log, many at once: laid out one by one, handed to the file system together.
 
-`wire.record_layout` tells the layout, `wire.message_codec` reads and writes single records; this is the same for the
-hot path, where nothing is made for a message but its bytes and one entry for the dispatch.
+`hot.pure.record` makes their bytes; here it is decided where they go. Nothing is made for a message but its bytes and
+one entry for the dispatch.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from itertools import repeat
+from typing import Final, TypeAlias, cast
 
 from rocketline.errors import IllegalMessageError
+from rocketline.hot.pure.record import lay_members, lay_record
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.java_hash import tags_code
-from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.store.index.index_keys import Indexed, indexed
 from rocketline.store.log.commit_log import CommitLog
 from rocketline.store.log.record_scan import SECTOR_BYTES, property_of
 from rocketline.store.queues.queue_table import Queue
-from rocketline.wire.append_crc import APPEND_CRC_BYTES, format_append_crc
+from rocketline.wire.append_crc import APPEND_CRC_BYTES
 from rocketline.wire.batch import BatchEntry
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 from rocketline.wire.properties import NAME_END
-from rocketline.wire.record_layout import HOSTS, Hosts, field_format, struct_between
+from rocketline.wire.record_layout import Hosts, fixed_bytes
 
 FIXED_BYTES_MAX: Final = 136
 """Of a record beside body, topic and properties, whatever its hosts and options."""
-_SHORT = struct.Struct(">h")
 _PROPERTIES_BYTES_MAX: Final = 32767
 _EMPTY_SECTOR: Final = bytes(SECTOR_BYTES)
-# By the length of the born host; the store host's length is that of the broker's own address.
-_FIXED = {hosts: struct_between("size", "body_bytes", hosts) for hosts in HOSTS}
-
-# The same for the messages of a batch: what they have in common, from the system flag to the prepared offset, is one
-# piece.
-_SHARED = {hosts: struct_between("sys_flag", "prepared_log_offset", hosts) for hosts in HOSTS}
-_MEMBER = {
-    hosts: struct.Struct(f"{struct_between('size', 'log_offset').format}{shared.size}s{field_format('body_bytes')}")
-    for hosts, shared in _SHARED.items()
-}
-
 
 DispatchEntry: TypeAlias = "tuple[Queue, int, int, int, int, Indexed, int]"
 """A written record that waits to be dispatched: queue, log offset, size, tags code, store time, keys, messages."""
@@ -59,10 +46,9 @@ class LogWriter:
     """
 
     def __init__(self, log: CommitLog, store_host: bytes, *, now_ms: Callable[[], int], has_crc: bool) -> None:
-        self._log, self._now_ms, self._has_crc = log, now_ms, has_crc
-        self._store_host = store_host
-        self._structs: Final = {born: _FIXED[Hosts(born, len(store_host))] for born in (8, 20)}
-        self._store_flag = STORE_HOST_IS_IPV6 if len(store_host) == 20 else 0
+        self._log, self._now_ms, self._store_host = log, now_ms, store_host
+        self._crc_bytes = APPEND_CRC_BYTES if has_crc else 0
+        self._fixed_bytes: Final = {born: fixed_bytes(Hosts(born, len(store_host))) for born in (8, 20)}
         self._chunks: list[bytes] = []
         self._entries: list[DispatchEntry] = []  # of what is laid out
         self._written: list[DispatchEntry] = []
@@ -110,22 +96,17 @@ class LogWriter:
         Every number must fit its field, which callers check where they read it. Raises `IllegalMessageError`,
         `StoreFullError`, `OSError`.
         """
-        fixed = self._structs[len(born_host)]
-        crc_bytes = APPEND_CRC_BYTES if self._has_crc else 0
         if len(properties) >= SECTOR_BYTES:
             self.check_properties(properties)
-        topic_field = queue.topic_field
-        size = fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
+        topic_field, crc_bytes = queue.topic_field, self._crc_bytes
+        size = self._fixed_bytes[len(born_host)] + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
         if self.position + size > self._room_end:
             self._roll(size)
         position = self.position
-        sys_flag = sys_flag & ~0x30 | self._store_flag
-        if len(born_host) == 20:
-            sys_flag |= BORN_HOST_IS_IPV6
-        head = fixed.pack(
+        lay_record(
+            self._chunks,
             size,
             queue.magic,
-            zlib.crc32(body) & 0x7FFFFFFF,
             queue.queue_id,
             flag,
             queue.next_offset,
@@ -137,13 +118,11 @@ class LogWriter:
             self._store_host,
             reconsume_times,
             prepared_log_offset,
-            len(body),
+            body,
+            topic_field,
+            properties,
+            crc_bytes,
         )
-        parts = (head, body, topic_field, _SHORT.pack(len(properties) + crc_bytes), properties)
-        if crc_bytes:
-            self._chunks.append(_with_crc(b"".join(parts)))
-        else:
-            self._chunks += parts
         self._entries.append((queue, position, size, tags_code, self.store_ms, keys, count))
         queue.next_offset += count
         self.position = position + size
@@ -158,39 +137,45 @@ class LogWriter:
         born_ms: int,
         reconsume_times: int,
     ) -> list[LogOffset]:
-        """Lay out the messages of a batch, for which there is room in the file, as neighbours; their log offsets.
-
-        The bytes are those that `add` makes of each.
-        """
-        codes, entries = _TagsCodes(), self._entries
-        begin = len(entries)
-        if self._has_crc:
-            for flag, body, properties in members:
-                code, origin = codes[_tag_in(properties)], (born_host, sys_flag, born_ms)
-                self.add(queue, body, properties, code, indexed(properties), *origin, flag, reconsume_times)
-            return [LogOffset(entry[1]) for entry in entries[begin:]]
-        hosts = Hosts(len(born_host), len(self._store_host))
-        sys_flag = sys_flag & ~0x30 | self._store_flag | (BORN_HOST_IS_IPV6 if hosts[0] == 20 else 0)
-        store_ms, store_host = self.store_ms, self._store_host
-        shared = _SHARED[hosts].pack(sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, 0)
-        topic_field, member, crc32, chunks = queue.topic_field, _MEMBER[hosts], zlib.crc32, self._chunks
-        magic, queue_id, queue_offset, position = queue.magic, queue.queue_id, queue.next_offset, self.position
-        fixed_bytes, pack, short = member.size + len(topic_field) + 2, member.pack, _SHORT.pack
-        for flag, body, properties in members:
-            body_bytes, properties_bytes = len(body), len(properties)
-            size, crc = fixed_bytes + body_bytes + properties_bytes, crc32(body) & 0x7FFFFFFF
-            head = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes)
-            chunks += (head, body, topic_field, short(properties_bytes), properties)
-            code = codes[_tag_in(properties)] if _TAGS in properties else 0
-            entries.append((queue, position, size, code, store_ms, indexed(properties), 1))
-            queue_offset += 1
-            position += size
-        queue.next_offset, self.position = queue_offset, position
-        return [LogOffset(entry[1]) for entry in entries[begin:]]
+        """Lay out the messages of a batch, for which there is room in the file, as neighbours; their log offsets."""
+        codes = _TagsCodes()
+        origin = born_host, sys_flag, born_ms
+        if self._crc_bytes:
+            return [
+                LogOffset(
+                    self.add(
+                        queue, body, stored, codes[_tag_in(stored)], indexed(stored), *origin, flag, reconsume_times
+                    )
+                )
+                for flag, body, stored in members
+            ]
+        places, sizes = lay_members(
+            self._chunks,
+            members,
+            queue.magic,
+            queue.queue_id,
+            queue.next_offset,
+            self.position,
+            sys_flag,
+            born_ms,
+            born_host,
+            self.store_ms,
+            self._store_host,
+            reconsume_times,
+            queue.topic_field,
+        )
+        every = [properties for _, _, properties in members]
+        tags_codes = [codes[_tag_in(properties)] if _TAGS in properties else 0 for properties in every]
+        self._entries += zip(
+            repeat(queue), places, sizes, tags_codes, repeat(self.store_ms), map(indexed, every), repeat(1)
+        )
+        queue.next_offset += len(members)
+        self.position = places[-1] + sizes[-1]
+        return cast("list[LogOffset]", places)
 
     def check_properties(self, properties: bytes) -> None:
         """Raises `IllegalMessageError` for what `add` refuses."""
-        size = len(properties) + (APPEND_CRC_BYTES if self._has_crc else 0)
+        size = len(properties) + self._crc_bytes
         if size > _PROPERTIES_BYTES_MAX:
             raise IllegalMessageError(f"the properties have {size} bytes, the checksum included")
         if _EMPTY_SECTOR in properties:  # recovery would take it for torn
@@ -240,7 +225,3 @@ class _TagsCodes(dict[str, int]):
     def __missing__(self, tag: str) -> int:
         code = self[tag] = tags_code(tag)
         return code
-
-
-def _with_crc(record: bytes) -> bytes:
-    return record + format_append_crc(zlib.crc32(record) & 0x7FFFFFFF)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketline.broker.long_work import LongWork
-from rocketline.broker.pulls import hot_header
 from rocketline.broker.pulls.checks import PullChecks
 from rocketline.broker.pulls.handler import PullHandlers
 from rocketline.broker.pulls.hot_path import PullPath
 from rocketline.broker.pulls.long_poll import HeldPulls
 from rocketline.broker.pulls.reading import PullReading
+from rocketline.hot.pure import pull_request
 from rocketline.net.channel import Channel, Outcome
 from rocketline.store.store_hooks import StoreHooks
 from rocketline.wire import header_json
@@ -63,7 +63,7 @@ class Pulls:
 
     def answer(self, channel: object, ext: dict[str, str], opaque: int) -> bytes | None:
         """What the fast way makes of a pull; None if it leaves it to the handler."""
-        header = hot_header.read(header_json.encode(Command(RequestCode.PULL_MESSAGE, ext, opaque=opaque)))
+        header = pull_request.read(header_json.encode(Command(RequestCode.PULL_MESSAGE, ext, opaque=opaque)))
         return None if header is None else self.path.answer(channel, header)
 
     def handle(self, channel: Channel, request: Command) -> Outcome:

@@ -17,9 +17,9 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.pulls.checks import Admitted, PullChecks
-from rocketline.broker.pulls.hot_header import PullFields, PullHeader, present
 from rocketline.broker.pulls.reading import PullReading, pull_code
 from rocketline.errors import RemoteProtocolError
+from rocketline.hot.pure.pull_request import PullFields, PullHeader, present
 from rocketline.model.route import MASTER_ID
 from rocketline.model.subscription import SubscriptionData
 from rocketline.model.sys_flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND

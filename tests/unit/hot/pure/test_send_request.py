@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rocketline.broker.sends import hot_header
+from rocketline.hot.pure import send_request
 from rocketline.wire import header_json
 from support.brokers.sends import send_v2
 
 USUAL = header_json.encode(send_v2(opaque=7))
-BOTH = pytest.mark.parametrize("read", [hot_header.read, hot_header.read_plain])
+BOTH = pytest.mark.parametrize("read", [send_request.read, send_request.read_plain])
 
 
 @BOTH

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from rocketline.broker.pulls import hot_header
+from rocketline.hot.pure import pull_request
 from rocketline.wire import header_json
 from support.brokers.pulls import pull
 
 USUAL = header_json.encode(pull(5))
-BOTH = pytest.mark.parametrize("read", [hot_header.read, hot_header.read_plain])
+BOTH = pytest.mark.parametrize("read", [pull_request.read, pull_request.read_plain])
 
 
 @BOTH
@@ -20,7 +20,7 @@ def test_usual_header_gives_its_fields(read: object) -> None:
     header = read(USUAL)
     assert header is not None
     assert (header.flag, header.opaque) == (0, 0)
-    assert hot_header.present(header.extFields) == pull(5).ext
+    assert pull_request.present(header.extFields) == pull(5).ext
 
 
 @BOTH
