@@ -31,11 +31,13 @@ _OPEN: Final = GateState.OPEN
 class ReadGate:
     """The gate of one connection. It decides; the channel pauses and resumes its transport."""
 
-    __slots__ = ("_state", "_unanswered_max", "is_write_paused", "unanswered")
+    __slots__ = ("_state", "_unanswered_max", "is_open", "is_write_paused", "unanswered")
 
     def __init__(self, unanswered_max: int) -> None:
         self._unanswered_max = unanswered_max
         self._state = _OPEN
+        self.is_open = True
+        """The state is OPEN. An attribute, because it is asked for with each answer."""
         self.unanswered = 0
         """Requests of the peer whose answers come later."""
         self.is_write_paused = False
@@ -44,10 +46,6 @@ class ReadGate:
     @property
     def state(self) -> GateState:
         return self._state
-
-    @property
-    def is_open(self) -> bool:
-        return self._state is _OPEN
 
     @property
     def is_closed(self) -> bool:
@@ -75,10 +73,10 @@ class ReadGate:
         return self._go(GateState.YIELDED, _OPEN)
 
     def close(self) -> None:
-        self._state = GateState.CLOSED
+        self._state, self.is_open = GateState.CLOSED, False
 
     def _go(self, before: GateState, after: GateState) -> bool:
         if self._state is not before:
             return False
-        self._state = after
+        self._state, self.is_open = after, after is _OPEN
         return True

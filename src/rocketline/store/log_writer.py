@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Final, TypeAlias, cast
 
 from rocketline.errors import IllegalMessageError
-from rocketline.hot.pure.record import lay_members, lay_record
+from rocketline.hot.pure.record import FORMATS, lay_members, lay_record
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.java_hash import tags_code
@@ -23,7 +23,6 @@ from rocketline.wire.append_crc import APPEND_CRC_BYTES
 from rocketline.wire.batch import BatchEntry
 from rocketline.wire.message_codec import BLANK_BYTES_MIN
 from rocketline.wire.properties import NAME_END
-from rocketline.wire.record_layout import Hosts, fixed_bytes
 
 FIXED_BYTES_MAX: Final = 136
 """Of a record beside body, topic and properties, whatever its hosts and options."""
@@ -48,7 +47,7 @@ class LogWriter:
     def __init__(self, log: CommitLog, store_host: bytes, *, now_ms: Callable[[], int], has_crc: bool) -> None:
         self._log, self._now_ms, self._store_host = log, now_ms, store_host
         self._crc_bytes = APPEND_CRC_BYTES if has_crc else 0
-        self._fixed_bytes: Final = {born: fixed_bytes(Hosts(born, len(store_host))) for born in (8, 20)}
+        self._formats: Final = {born: FORMATS[born, len(store_host)] for born in (8, 20)}
         self._chunks: list[bytes] = []
         self._entries: list[DispatchEntry] = []  # of what is laid out
         self._written: list[DispatchEntry] = []
@@ -98,13 +97,14 @@ class LogWriter:
         """
         if len(properties) >= SECTOR_BYTES:
             self.check_properties(properties)
-        topic_field, crc_bytes = queue.topic_field, self._crc_bytes
-        size = self._fixed_bytes[len(born_host)] + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
+        record_format, topic_field, crc_bytes = self._formats[len(born_host)], queue.topic_field, self._crc_bytes
+        size = record_format.fixed.size + len(body) + len(topic_field) + 2 + len(properties) + crc_bytes
         if self.position + size > self._room_end:
             self._roll(size)
         position = self.position
         lay_record(
             self._chunks,
+            record_format,
             size,
             queue.magic,
             queue.queue_id,
@@ -151,6 +151,7 @@ class LogWriter:
             ]
         places, sizes = lay_members(
             self._chunks,
+            self._formats[len(born_host)],
             members,
             queue.magic,
             queue.queue_id,

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.attributes import CLEANUP_POLICY
 from rocketline.broker.metadata.topics import TopicTable
+from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError
 from rocketline.hot.pure.send_reply import ReplyTexts, reply_texts
 from rocketline.model import names, property_names
@@ -34,8 +35,8 @@ Numbers: TypeAlias = "tuple[int, int, int]"
 class SendDecisions:
     """Asked for each message: tables that are filled on demand, and settings as the hot path needs them."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, settings: Settings[BrokerConfig]) -> None:
-        self._store, self._topics, self._settings = store, topics, settings
+    def __init__(self, store: MessageStore, topics: TopicTable, settings: Settings[BrokerConfig], clock: Clock) -> None:
+        self._store, self._topics, self._settings, self._clock = store, topics, settings, clock
         self._topics_version = self._settings_version = -1
         self.queues: dict[tuple[str, str], Queue | None] = {}
         """By topic and queue id, as a header has them; None if plain messages must not go there."""
@@ -45,14 +46,22 @@ class SendDecisions:
         """By a connection's other end."""
         self.added_properties = b""
         """What the broker adds to those of each message that is sent by itself."""
-        self.replies: ReplyTexts | None = None
-        """None if answers are unusual."""
-        self.body_bytes_max = self.accept_ms = 0
+        self.body_bytes_max = 0
+        self._replies: ReplyTexts | None = None
+        self._accept_ms = 0
 
-    def look(self) -> None:
-        """Forget what was worked out from topics and settings if one of them has changed."""
-        if self._topics_version == self._topics.version and self._settings_version == self._settings.version:
-            return
+    def replies_now(self) -> ReplyTexts | None:
+        """How messages are answered that are sent now; None if the hot path must not take any.
+
+        Ask this before anything else: if topics or settings have changed, what was worked out from them is forgotten.
+        """
+        if self._topics_version != self._topics.version or self._settings_version != self._settings.version:
+            self._refresh()
+        if self._accept_ms and self._clock.wall_ms() < self._accept_ms:
+            return None
+        return self._replies
+
+    def _refresh(self) -> None:
         config = self._settings.value
         self._topics_version, self._settings_version = self._topics.version, self._settings.version
         self.queues.clear()
@@ -63,9 +72,9 @@ class SendDecisions:
             property_names.CLUSTER: config.broker_cluster_name,
         }
         self.added_properties = format_properties(added).encode()
-        self.replies = reply_texts(_packed(self._store.store_host), config.region_id, trace_on)
+        self._replies = reply_texts(_packed(self._store.store_host), config.region_id, trace_on)
         self.body_bytes_max = config.store.max_message_size
-        self.accept_ms = config.start_accept_send_request_time_stamp
+        self._accept_ms = config.start_accept_send_request_time_stamp
 
     def queue_of(self, topic: str, queue_id: str) -> Queue | None:
         """Fill `queues` with this one."""

@@ -28,7 +28,7 @@ from rocketline.clock import Clock
 from rocketline.errors import StoreError
 from rocketline.hot import HotPeer
 from rocketline.hot.pure.send_properties import read_properties
-from rocketline.hot.pure.send_reply import ReplyTexts, StoredSend, refusals, stored_replies, transaction_field
+from rocketline.hot.pure.send_reply import ReplyTexts, StoredSend, encoded, refusals, stored_replies
 from rocketline.hot.pure.send_request import SEND_STARTS, parse_send
 from rocketline.model import property_names
 from rocketline.settings import Settings
@@ -38,7 +38,7 @@ from rocketline.store.queues.queue_table import Queue
 from rocketline.wire.command import ONEWAY_FLAG
 from rocketline.wire.properties import PROPERTIES_BYTES_MAX, parse_properties
 
-_MESSAGES_MAX: Final = 512
+_REQUESTS_MAX: Final = 512
 _TURN_BYTES_MAX: Final = 1024 * 1024
 """A turn that has laid out more is over at once: whoever comes next should not pay for it."""
 _BATCH_PROPERTIES: Final = frozenset({property_names.WAIT, property_names.UNIQ_KEY})
@@ -47,37 +47,41 @@ _Origin: TypeAlias = tuple[bytes, int, int, int, int]
 """Born host and time, system flag, flag, reconsume times."""
 
 
-class _Run:
-    """Requests of one read whose messages are laid out in the log."""
-
-    __slots__ = ("awaited", "count", "peer")
-
-    def __init__(self, peer: HotPeer) -> None:
-        self.peer = peer
-        self.count = 0
-        self.awaited: list[StoredSend] = []
-        """Those of them that are to be answered."""
-
-    def cut(self, end: int) -> list[int]:
-        """Keep the requests whose messages lie before the log offset `end`; the opaques of the others."""
-        lost = [send[1] for send in self.awaited if send[0][0] >= end]
-        self.awaited = [send for send in self.awaited if send[0][0] < end]
-        return lost
-
-
 class _Turn:
-    """What one turn of the loop laid out: a batch that is still open, the runs in it, and what is to be counted."""
+    """What one turn of the loop laid out: a batch that is still open, who is to be answered, what is to be counted."""
 
-    __slots__ = ("batch", "begin", "begin_s", "problem", "replies", "runs", "tally", "writer")
+    __slots__ = ("batch", "begin", "begin_s", "problem", "replies", "requests", "runs", "sends", "tally", "writer")
 
     def __init__(self, batch: AppendBatch, begin_s: float, replies: ReplyTexts) -> None:
         self.batch, self.writer, self.begin_s, self.replies = batch, batch.open(), begin_s, replies
         self.begin = self.writer.position
-        self.runs: list[_Run] = []
+        self.requests = 0
+        """Whose messages are laid out, whether or not they are to be answered."""
+        self.sends: list[StoredSend] = []
+        """Those that are to be answered, in the order of their messages in the log."""
+        self.runs: list[tuple[HotPeer, int, int]] = []
+        """Who sent them, and where in `sends` theirs begin and end: a run for each read."""
         self.problem: StoreError | OSError | None = None
         """Why no more could be laid out."""
         self.tally: dict[Queue, list[int]] = {}
         """Messages, bytes and requests by queue."""
+
+    def cut(self, end: int) -> list[tuple[HotPeer, list[int]]]:
+        """Keep the sends whose messages lie before the log offset `end`; the opaques of the others, by their peers."""
+        kept = sum(places[0] < end for places, *_ in self.sends)
+        lost = [
+            (peer, [opaque for _, opaque, *_ in self.sends[max(first, kept) : last]])
+            for peer, first, last in self.runs
+            if last > kept
+        ]
+        self.runs = [(peer, first, min(last, kept)) for peer, first, last in self.runs if first < kept]
+        del self.sends[kept:]
+        return lost
+
+    def answer(self, frames: list[str]) -> None:
+        """Send the answers to `sends`, one frame each, to whom they belong."""
+        for peer, first, last in self.runs:
+            peer.reply_bytes(encoded(frames[first:last]), last - first)
 
 
 class SendPath:
@@ -96,44 +100,39 @@ class SendPath:
     ) -> None:
         self._store, self._flusher, self._topics, self._stats = store, flusher, topics, stats
         self._admission, self._clock, self._call_soon = admission, clock, call_soon
-        self._decisions = SendDecisions(store, topics, settings)
+        self._decisions = SendDecisions(store, topics, settings, clock)
         self._turn: _Turn | None = None
         self._layers: Final = {"": self._lay_message, "false": self._lay_message, "true": self._lay_batch}
         """By the mark of a batch."""
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """Lay out the plain sends from `start` on. Their answers come at the end of the turn. See `HotPath`."""
-        if not data.startswith(SEND_STARTS, start + 8) or (replies := self._open(peer)) is None:
+        if not data.startswith(SEND_STARTS, start + 8):
             return start, b"", 0
-        born_host = self._decisions.born_hosts.get(peer.peer) or self._decisions.born_host_of(peer.peer)
-        turn, run = self._turn, _Run(peer)
+        decisions = self._decisions
+        replies = decisions.replies_now()
+        if replies is None or not self._store.is_writable or not self._admission.takes_sends(peer.read_s):
+            return start, b"", 0  # the ordinary way tells why not
+        born_host = decisions.born_hosts.get(peer.peer) or decisions.born_host_of(peer.peer)
+        turn = self._turn
         if turn is None:
             turn = self._begin_turn(replies)
         else:
             turn.writer.look_at_clock()
+        size, first, requests = len(data), len(turn.sends), 0
         try:
-            size = len(data)
-            while start < size and (end := self._add(turn, data, start, born_host, run)):
+            while start < size and requests < _REQUESTS_MAX and (end := self._add(turn, data, start, born_host)):
                 start = end
-                if run.count >= _MESSAGES_MAX:
-                    break
+                requests += 1
         except (StoreError, OSError) as error:
             turn.problem = error
-        if run.count:
-            turn.runs.append(run)
-        awaited = len(run.awaited)
+        turn.requests += requests
+        awaited = len(turn.sends) - first
+        if awaited:
+            turn.runs.append((peer, first, first + awaited))
         if turn.problem is not None or turn.writer.position - turn.begin > _TURN_BYTES_MAX:
             self.settle()
         return start, b"", awaited
-
-    def _open(self, peer: HotPeer) -> ReplyTexts | None:
-        """How answers read now; None if no messages are taken. The ordinary way tells why not."""
-        decisions = self._decisions
-        decisions.look()
-        if decisions.accept_ms and self._clock.wall_ms() < decisions.accept_ms:
-            return None
-        is_open = self._store.is_writable and self._admission.takes_sends(peer.read_s)
-        return decisions.replies if is_open else None
 
     def _begin_turn(self, replies: ReplyTexts) -> _Turn:
         turn = self._turn = _Turn(self._store.batch(), self._clock.monotonic(), replies)
@@ -151,19 +150,17 @@ class SendPath:
         except StoreError as error:
             problem = error
         if problem is not None:
-            self._refuse(turn, str(problem))
+            turn.tally.clear()  # which of them the log holds nobody knows
+            self._refuse(turn, turn.batch.end, str(problem))
         if self._store.is_sync:
-            requests = sum(run.count for run in turn.runs)
-            self._flusher.wait(turn.batch.end, partial(self._flushed, turn), requests)
+            self._flusher.wait(turn.batch.end, partial(self._flushed, turn), turn.requests)
         else:
             self._count(turn)
-            for run in turn.runs:
-                if run.awaited:
-                    run.peer.reply_bytes(stored_replies(turn.replies, run.awaited), len(run.awaited))
+            turn.answer(stored_replies(turn.replies, turn.sends))
 
     # --- taking messages
 
-    def _add(self, turn: _Turn, data: bytes, start: int, born_host: bytes, run: _Run) -> int:
+    def _add(self, turn: _Turn, data: bytes, start: int, born_host: bytes) -> int:
         """Lay out what one frame brings; where the frame ends, 0 if it is not taken."""
         decisions = self._decisions
         parsed = parse_send(data, start, decisions.body_bytes_max)
@@ -182,9 +179,8 @@ class SendPath:
         if laid is None:
             return 0
         places, unique_key = laid
-        run.count += 1
         if not header.flag & ONEWAY_FLAG:
-            run.awaited.append((places, header.opaque, queue.queue_id, queue_offset, transaction_field(unique_key)))
+            turn.sends.append((places, header.opaque, queue.queue_id, queue_offset, unique_key))
         counts = turn.tally.get(queue)
         if counts is None:
             counts = turn.tally[queue] = [0, 0, 0]
@@ -241,30 +237,17 @@ class SendPath:
         """Answer messages that waited for their flush."""
         if flushed is not Flushed.FAILED:
             self._count(turn)
-        late = PutStatus.FLUSH_DISK_TIMEOUT
-        for run in turn.runs:
-            awaited = len(run.awaited)
-            if flushed is Flushed.OK:
-                replies = stored_replies(turn.replies, run.awaited)
-            elif flushed is Flushed.TIMEOUT:
-                replies = stored_replies(turn.replies, run.awaited, late.code, f"{late.name}: {NOT_YET_ON_DISK}")
-            else:
-                replies = self._refusals(turn, run.cut(0), f"the store is read-only: {self._store.problem}")
-            if awaited:
-                run.peer.reply_bytes(replies, awaited)
+            late = PutStatus.FLUSH_DISK_TIMEOUT
+            how = () if flushed is Flushed.OK else (late.code, f"{late.name}: {NOT_YET_ON_DISK}")
+            turn.answer(stored_replies(turn.replies, turn.sends, *how))
+        else:
+            self._refuse(turn, 0, f"the store is read-only: {self._store.problem}")
 
-    def _refuse(self, turn: _Turn, problem: str) -> None:
+    def _refuse(self, turn: _Turn, end: int, problem: str) -> None:
         """Answer the messages that the log did not take: those at or beyond its end."""
-        turn.tally.clear()  # which of them it holds nobody knows
-        for run in turn.runs:
-            lost = run.cut(turn.batch.end)
-            if lost:
-                run.peer.reply_bytes(self._refusals(turn, lost, problem), len(lost))
-        turn.runs = [run for run in turn.runs if run.awaited]
-
-    def _refusals(self, turn: _Turn, opaques: list[int], problem: str) -> bytes:
-        """The answers to messages that the store did not take."""
         status = PutStatus.SERVICE_NOT_AVAILABLE
-        for _ in opaques:
-            self._stats.put_failed()
-        return refusals(turn.replies, opaques, status.code, f"{status.name}: {problem}")
+        for peer, opaques in turn.cut(end):
+            for _ in opaques:
+                self._stats.put_failed()
+            frames = refusals(turn.replies, opaques, status.code, f"{status.name}: {problem}")
+            peer.reply_bytes(encoded(frames), len(opaques))

@@ -5,33 +5,44 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketline.model.sys_flags import BORN_HOST_IS_IPV6, STORE_HOST_IS_IPV6
 from rocketline.wire.append_crc import format_append_crc
 from rocketline.wire.batch import BatchEntry
-from rocketline.wire.record_layout import HOSTS, field_format, struct_between
+from rocketline.wire.record_layout import HOSTS, Hosts, field_format, struct_between
 
 _SHORT: Final = struct.Struct(">h")
 _HOST_FLAGS: Final = BORN_HOST_IS_IPV6 | STORE_HOST_IS_IPV6
-_FLAGS: Final[dict[tuple[int, int], int]] = {hosts: bits << 4 for bits, hosts in enumerate(HOSTS)}
-_FIXED: Final[dict[tuple[int, int], struct.Struct]] = {
-    hosts: struct_between("size", "body_bytes", hosts) for hosts in HOSTS
-}
 
-# The same for the messages of a batch: what they have in common, from the system flag to the prepared offset, is one
-# piece.
-_SHARED: Final[dict[tuple[int, int], struct.Struct]] = {
-    hosts: struct_between("sys_flag", "prepared_log_offset", hosts) for hosts in HOSTS
-}
-_MEMBER: Final[dict[tuple[int, int], struct.Struct]] = {
-    hosts: struct.Struct(f"{struct_between('size', 'log_offset').format}{shared.size}s{field_format('body_bytes')}")
-    for hosts, shared in _SHARED.items()
-}
+
+class RecordFormat(NamedTuple):
+    """For records whose hosts have certain lengths."""
+
+    fixed: struct.Struct
+    """All fields before the body."""
+    host_flags: int
+    """The bits of the system flag that tell the lengths."""
+    shared: struct.Struct
+    """What messages of a batch have in common, which is one piece: from the system flag to the prepared offset."""
+    member: struct.Struct
+    """All fields before the body, that piece being one of them."""
+
+
+def _format(bits: int, hosts: Hosts) -> RecordFormat:
+    shared = struct_between("sys_flag", "prepared_log_offset", hosts)
+    before = struct_between("size", "log_offset").format
+    member = struct.Struct(f"{before}{shared.size}s{field_format('body_bytes')}")
+    return RecordFormat(struct_between("size", "body_bytes", hosts), bits << 4, shared, member)
+
+
+FORMATS: Final[dict[tuple[int, int], RecordFormat]] = {hosts: _format(bits, hosts) for bits, hosts in enumerate(HOSTS)}
+"""By the bytes that born host and store host have, with their ports."""
 
 
 def lay_record(
     chunks: list[bytes],
+    record_format: RecordFormat,
     size: int,
     magic: int,
     queue_id: int,
@@ -55,7 +66,7 @@ def lay_record(
     Whatever `sys_flag` says of hosts, it is made to say what they are. `crc_bytes`: as many as a check sum has that is
     to be added to the properties, or 0. Every number must fit its field.
     """
-    head = _FIXED[len(born_host), len(store_host)].pack(
+    head = record_format.fixed.pack(
         size,
         magic,
         zlib.crc32(body) & 0x7FFFFFFF,
@@ -63,7 +74,7 @@ def lay_record(
         flag,
         queue_offset,
         log_offset,
-        sys_flag & ~_HOST_FLAGS | _FLAGS[len(born_host), len(store_host)],
+        sys_flag & ~_HOST_FLAGS | record_format.host_flags,
         born_ms,
         born_host,
         store_ms,
@@ -81,6 +92,7 @@ def lay_record(
 
 def lay_members(
     chunks: list[bytes],
+    record_format: RecordFormat,
     members: Sequence[BatchEntry],
     magic: int,
     queue_id: int,
@@ -98,11 +110,10 @@ def lay_members(
 
     The bytes are those that `lay_record` makes of each.
     """
-    hosts = len(born_host), len(store_host)
-    sys_flag = sys_flag & ~_HOST_FLAGS | _FLAGS[hosts]
-    shared = _SHARED[hosts].pack(sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, 0)
-    member, crc32, short = _MEMBER[hosts], zlib.crc32, _SHORT.pack
-    fixed_bytes, pack = member.size + len(topic_field) + 2, member.pack
+    _, host_flags, shared_format, member = record_format
+    sys_flag = sys_flag & ~_HOST_FLAGS | host_flags
+    shared = shared_format.pack(sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, 0)
+    fixed_bytes, pack, crc32, short = member.size + len(topic_field) + 2, member.pack, zlib.crc32, _SHORT.pack
     places, sizes = [], []
     for flag, body, properties in members:
         body_bytes, properties_bytes = len(body), len(properties)

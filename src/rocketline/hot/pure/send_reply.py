@@ -15,7 +15,7 @@ from rocketline.wire.command import RESPONSE_FLAG
 
 StoredSend: TypeAlias = "tuple[Sequence[int], int, int, int, str]"
 """Of a request whose messages are laid out: their log offsets, its opaque, the queue, the queue offset of the first
-message, and the field with the unique key, empty if it has none."""
+message, and the unique key, in ASCII, empty if it has none."""
 
 _PREFIX: Final = struct.Struct(">II")
 _PREFIXES_MAX: Final = 4096
@@ -40,45 +40,40 @@ def reply_texts(store_host: bytes, region_id: str, trace_on: str) -> ReplyTexts 
     return ReplyTexts(store_host.hex().upper(), tail)
 
 
-def transaction_field(unique_key: str) -> str:
-    """How an answer gives the unique key back, which is ASCII."""
-    return f'"transactionId":{encode_basestring(unique_key)},' if unique_key else ""
-
-
 def stored_replies(
     texts: ReplyTexts, sends: Sequence[StoredSend], code: int = ResponseCode.SUCCESS, remark: str = ""
-) -> bytes:
-    """The frames that tell where messages were stored; with a code and a remark, that it did not end so well."""
+) -> list[str]:
+    """The frames that tell where messages were stored; with a code and a remark, that it did not end so well.
+
+    They are text whose characters stand for bytes (`encoded`), since they are put together from texts.
+    """
     id_prefix, tail = texts
     head = f'{{"code":{code},"extFields":{{"msgId":"{id_prefix}'
     end = f',"remark":{encode_basestring_ascii(remark)}{_END}' if remark else _END
-    return _frames(
-        [
-            f'{head}{_ids(id_prefix, places)}","queueId":"{queue_id}","queueOffset":"{queue_offset}",'
-            f"{transaction}{tail}{opaque}{end}"
-            for places, opaque, queue_id, queue_offset, transaction in sends
-        ]
-    )
+    frames = []
+    for places, opaque, queue_id, queue_offset, key in sends:
+        ids = f"{places[0]:016X}" if len(places) == 1 else _more_ids(id_prefix, places)
+        unique_key = f'"transactionId":{encode_basestring(key)},' if key else ""
+        header = f'{head}{ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}",{unique_key}{tail}{opaque}{end}'
+        frames.append(_PREFIXES[len(header)] + header)
+    return frames
 
 
-def refusals(texts: ReplyTexts, opaques: Sequence[int], code: int, remark: str) -> bytes:
+def refusals(texts: ReplyTexts, opaques: Sequence[int], code: int, remark: str) -> list[str]:
     """The frames that tell of messages which were not stored, and why."""
     end = f',"remark":{encode_basestring_ascii(remark)}{_END}'
-    return _frames([f'{{"code":{code},"extFields":{{{texts.tail}{opaque}{end}' for opaque in opaques])
+    headers = [f'{{"code":{code},"extFields":{{{texts.tail}{opaque}{end}' for opaque in opaques]
+    return [_PREFIXES[len(header)] + header for header in headers]
 
 
-def _ids(id_prefix: str, places: Sequence[int]) -> str:
-    """The ids of messages, without the prefix of the first."""
-    if len(places) == 1:
-        return f"{places[0]:016X}"
+def encoded(frames: list[str]) -> bytes:
+    """The bytes of frames. All text in them is ASCII, and a prefix poses as text meanwhile."""
+    return (frames[0] if len(frames) == 1 else "".join(frames)).encode("latin-1")
+
+
+def _more_ids(id_prefix: str, places: Sequence[int]) -> str:
+    """The ids of a batch's messages, without the prefix of the first."""
     return struct.pack(f">{len(places)}Q", *places).hex(",", 8).upper().replace(",", "," + id_prefix)
-
-
-def _frames(headers: list[str]) -> bytes:
-    """The frames of answers without a body. All text in them is ASCII, so a prefix may pose as text meanwhile."""
-    if len(headers) == 1:
-        return (_PREFIXES[len(headers[0])] + headers[0]).encode("latin-1")
-    return "".join([_PREFIXES[len(header)] + header for header in headers]).encode("latin-1")
 
 
 class _Prefixes(dict[int, str]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketline.hot.pure.record import lay_members, lay_record
+from rocketline.hot.pure.record import FORMATS, lay_members, lay_record
 from rocketline.wire.append_crc import APPEND_CRC_BYTES, has_valid_append_crc
 from rocketline.wire.message_codec import MAGIC_V1, decode_records
 from rocketline.wire.record_layout import HOSTS, Hosts, fixed_bytes
@@ -32,7 +32,20 @@ def test_members_of_a_batch_are_laid_out_as_single_messages_are(hosts: Hosts) ->
     chunks: list[bytes] = []
     born, store = _hosts(hosts)
     places, sizes = lay_members(
-        chunks, members, MAGIC_V1, 2, 9, 500, 0x31, 1_700_000_000_000, born, 1_700_000_000_001, store, 3, TOPIC_FIELD
+        chunks,
+        FORMATS[hosts],
+        members,
+        MAGIC_V1,
+        2,
+        9,
+        500,
+        0x31,
+        1_700_000_000_000,
+        born,
+        1_700_000_000_001,
+        store,
+        3,
+        TOPIC_FIELD,
     )
     alone, log_offset = b"", 500
     for number, (_, body, properties) in enumerate(members):
@@ -56,6 +69,7 @@ def _record(
     size = fixed_bytes(hosts) + len(body) + len(TOPIC_FIELD) + 2 + len(properties) + crc_bytes
     lay_record(
         chunks,
+        FORMATS[hosts],
         size,
         MAGIC_V1,
         2,

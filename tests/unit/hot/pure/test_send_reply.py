@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketline.hot.pure.send_reply import ReplyTexts, refusals, reply_texts, stored_replies, transaction_field
+from rocketline.hot.pure.send_reply import ReplyTexts, encoded, refusals, reply_texts, stored_replies
 from rocketline.wire.command import Command
 from rocketline.wire.frame import FRAME_BYTES_MAX, FrameReader, decode
 
@@ -12,7 +12,7 @@ HOST = bytes([127, 0, 0, 1, 0, 0, 42, 159])
 
 
 def test_each_request_is_told_where_its_messages_are() -> None:
-    sends = [([256], 7, 0, 5, transaction_field('U"1')), ([512, 1024], -3, 3, 0, "")]
+    sends = [([256], 7, 0, 5, 'U"1'), ([512, 1024], -3, 3, 0, "")]
     first, second = _decoded(stored_replies(_texts(), sends))
     assert (first.code, first.opaque, first.remark) == (0, 7, None)
     assert first.ext == {
@@ -53,9 +53,9 @@ def _texts() -> ReplyTexts:
     return texts
 
 
-def _decoded(data: bytes) -> list[Command]:
+def _decoded(frames: list[str]) -> list[Command]:
     reader, answers = FrameReader(FRAME_BYTES_MAX, FRAME_BYTES_MAX), []
-    reader.feed(data)
+    reader.feed(encoded(frames))
     while (whole := reader.take()) is not None:
         answers.append(decode(whole))
     assert not reader.waiting_bytes
