@@ -1,6 +1,7 @@
 """The network: the only package that opens sockets. `Server` accepts, `Remote` dials, both speak by `Channel`.
 
 `channel` is one connection: reading, and the answers of one turn in one write. `read_gate` is its flow control: when it
-stops reading and handling, why, and when it goes on. `dispatch` finds the handler of a request, `long_work` does what takes long in steps, `turns` lets connections that
-bring long work wait for each other. `preamble`, `proxy_protocol` and `tls` are how a connection begins.
+stops reading and handling, why, and when it goes on. `dispatch` finds the handler of a request, `long_work` does what
+takes long in steps, `turns` lets connections that bring long work wait for each other. `preamble`, `proxy_protocol` and
+`tls` are how a connection begins.
 """

@@ -3,8 +3,7 @@
 Functions over buffers: parse a request (`send_request`, `pull_request`), read what of a message's properties counts
 (`send_properties`), make the bytes of its record (`record`, for `store.log_writer`, which decides what they say), write
 its answer (`send_reply`). They know no topic, no setting, no file and no connection: `broker.sends` and `broker.pulls`
-decide. A compiled core gives
-the same bytes for the same input, function by function.
+decide. A compiled core gives the same bytes for the same input, function by function.
 
 None means "unusual": the request goes to the handler, which knows everything, and nothing has happened.
 """
