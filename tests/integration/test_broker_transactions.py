@@ -25,11 +25,12 @@ from support.clients.members import until
 
 QUICK = {"transactionTimeOut": "0", "transactionCheckInterval": "50", "transactionOpBatchInterval": "20"}
 NEVER = {"transactionCheckInterval": "3600000"}
+OWN = {"TAGS": "A", "own": "value"}
 
 
 @asynccontextmanager
 async def scene(
-    *, clock: Clock | None = None, files: FileSystem | None = None, **settings: str
+    settings: dict[str, str], *, clock: Clock | None = None, files: FileSystem | None = None
 ) -> AsyncIterator[tuple[Broker, BrokerPeer]]:
     async with broker(clock=clock, files=files, **settings) as running, BrokerPeer(running.address) as peer:
         await create_topic(peer, "T", queues=2)
@@ -43,8 +44,8 @@ async def delivered(peer: BrokerPeer, topic: str = "T", queue_id: int = 0) -> li
 
 async def test_half_message_is_seen_once_it_is_committed() -> None:
     """S166, S167: with its properties, its born time and its queue."""
-    async with scene(**NEVER) as (_, peer):
-        answer = await try_half(peer, b"a", queue_id=1, born_ms=1_700_000_000_001, flag=5, TAGS="A", own="value")
+    async with scene(NEVER) as (_, peer):
+        answer = await try_half(peer, b"a", OWN, queue_id=1, born_ms=1_700_000_000_001, flag=5)
         assert (answer.code, answer.ext["queueId"], answer.ext["queueOffset"]) == (0, "1", "0")
         assert answer.ext["transactionId"] == "K61"
         assert await delivered(peer, queue_id=1) == []
@@ -61,8 +62,8 @@ async def test_half_message_is_seen_once_it_is_committed() -> None:
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_committed_message_is_what_was_sent(flush: str) -> None:
     """S167."""
-    async with scene(flushDiskType=flush, **NEVER) as (_, peer):
-        sent = await try_half(peer, b"a", queue_id=1, born_ms=1_700_000_000_001, flag=5, TAGS="A", own="value")
+    async with scene(NEVER | {"flushDiskType": flush}) as (_, peer):
+        sent = await try_half(peer, b"a", OWN, queue_id=1, born_ms=1_700_000_000_001, flag=5)
         assert (await end(peer, end_fields(sent))).code == 0
         (found,) = decode_records((await peer.request(pull(0, queueId="1"), 20)).body)
         assert (found.body, found.tag, found.flag, found.born_ms) == (b"a", "A", 5, 1_700_000_000_001)
@@ -72,7 +73,7 @@ async def test_committed_message_is_what_was_sent(flush: str) -> None:
 
 async def test_rolled_back_message_never_comes_and_nobody_is_asked() -> None:
     """S168."""
-    async with scene(**QUICK) as (running, peer):
+    async with scene(QUICK) as (running, peer):
         await join(peer)
         store = running.storage.store
         running_checks = running.services.checks
@@ -86,7 +87,7 @@ async def test_rolled_back_message_never_comes_and_nobody_is_asked() -> None:
 
 async def test_unknown_gets_no_answer_and_other_values_one() -> None:
     """S169."""
-    async with scene(**NEVER) as (_, peer):
+    async with scene(NEVER) as (_, peer):
         fields = await half(peer)
         request = Command(RequestCode.END_TRANSACTION, {**fields, "commitOrRollback": UNKNOWN})
         with pytest.raises(TimeoutError):
@@ -112,7 +113,7 @@ async def test_unknown_gets_no_answer_and_other_values_one() -> None:
 )
 async def test_stranger_ends_nothing(state: str, wrong: dict[str, str], remark: str) -> None:
     """S170."""
-    async with scene(**NEVER) as (running, peer):
+    async with scene(NEVER) as (running, peer):
         fields = await half(peer)
         answer = await end(peer, fields | wrong, state)
         assert answer.code == 1
@@ -125,7 +126,7 @@ async def test_stranger_ends_nothing(state: str, wrong: dict[str, str], remark: 
 
 async def test_message_that_is_no_half_message_is_not_committed() -> None:
     """S170: also one whose properties claim it."""
-    async with scene(**NEVER) as (_, peer):
+    async with scene(NEVER) as (_, peer):
         properties = {"PGROUP": "p", "REAL_TOPIC": "T", "REAL_QID": "1", "UNIQ_KEY": "k"}
         sent = await try_send(peer, b"plain", properties)
         answer = await end(peer, end_fields(sent))
@@ -134,7 +135,7 @@ async def test_message_that_is_no_half_message_is_not_committed() -> None:
 
 async def test_end_is_repeated_without_being_noticed() -> None:
     """S177."""
-    async with scene(**NEVER) as (_, peer):
+    async with scene(NEVER) as (_, peer):
         fields = await half(peer)
         assert [(await end(peer, fields, state)).code for state in (COMMIT, COMMIT, ROLLBACK, COMMIT)] == [0] * 4
         assert await delivered(peer) == [b"x"] * 3
@@ -142,16 +143,16 @@ async def test_end_is_repeated_without_being_noticed() -> None:
 
 async def test_broker_that_takes_no_transactions() -> None:
     """S175. What a consumer of old sends back, to be delayed, is none."""
-    async with scene(rejectTransactionMessage="true") as (_, peer):
+    async with scene({"rejectTransactionMessage": "true"}) as (_, peer):
         answer = await try_half(peer)
         assert answer.code == 16
         assert "rejectTransactionMessage" in (answer.remark or "")
-        assert (await try_half(peer, reconsume_times=1, sys_flag=0, DELAY="1")).code == 0
+        assert (await try_half(peer, b"x", {"DELAY": "1"}, reconsume_times=1, sys_flag=0)).code == 0
         assert await delivered(peer, HALF_TOPIC) == []
 
 
 async def test_delay_begins_with_the_commit(clock: FakeClock) -> None:
-    async with scene(clock=clock, **NEVER) as (_, peer):
+    async with scene(NEVER, clock=clock) as (_, peer):
         fields = await half(peer, DELAY="1")
         clock.advance(60)
         await asyncio.sleep(0.3)
@@ -165,7 +166,7 @@ async def test_delay_begins_with_the_commit(clock: FakeClock) -> None:
 
 async def test_producer_is_asked_and_its_answer_counts() -> None:
     """S171: with the places of the copy, and the message as it will be."""
-    async with scene(**QUICK) as (_, peer):
+    async with scene(QUICK) as (_, peer):
         await join(peer)
         sent = await half(peer, b"a", queue_id=1, TAGS="A")
         question = await peer.told()
@@ -184,7 +185,7 @@ async def test_producer_is_asked_and_its_answer_counts() -> None:
 
 async def test_another_member_of_the_group_is_asked() -> None:
     """S174: when the one that sent it is gone."""
-    async with scene(**QUICK) as (running, peer), BrokerPeer(running.address) as other:
+    async with scene(QUICK) as (running, peer), BrokerPeer(running.address) as other:
         async with BrokerPeer(running.address) as first:
             await join(first, client_id="first")
             await half(first, b"a")
@@ -198,7 +199,7 @@ async def test_another_member_of_the_group_is_asked() -> None:
 
 async def test_nobody_answers() -> None:
     """S172: after so many questions it is kept elsewhere, and taken up again when an administrator says so."""
-    async with scene(**QUICK, transactionCheckMax="3") as (running, peer):
+    async with scene(QUICK | {"transactionCheckMax": "3"}) as (running, peer):
         await join(peer)
         await half(peer, b"a")
         questions = [await peer.told() for _ in range(3)]
@@ -216,7 +217,7 @@ async def test_nobody_answers() -> None:
 
 
 async def test_only_what_was_a_half_message_is_taken_up_again() -> None:
-    async with scene(**NEVER) as (_, peer):
+    async with scene(NEVER) as (_, peer):
         sent = await try_send(peer, b"plain")
         for message_id in (sent.ext["msgId"], "nonsense", "", "0" * 32):
             answer = await peer.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": message_id})
@@ -228,10 +229,10 @@ async def test_only_what_was_a_half_message_is_taken_up_again() -> None:
 async def test_producer_that_wants_not_to_be_asked() -> None:
     """S173: neither before its time is over, nor does it end the transaction afterwards but by an answer."""
     clock = FakeClock()
-    async with scene(clock=clock, **NEVER) as (running, peer):
+    async with scene(NEVER, clock=clock) as (running, peer):
         await join(peer)
         born_ms = clock.wall_ms()
-        sent = await try_half(peer, b"a", born_ms=born_ms, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        sent = await try_half(peer, b"a", {"CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}, born_ms=born_ms)
         clock.advance(60)
         await running.services.checks.check()
         assert not await peer.told_meanwhile()
@@ -247,8 +248,8 @@ async def test_producer_that_wants_not_to_be_asked() -> None:
 
 
 async def test_properties_that_leave_no_room_for_a_copy_are_refused() -> None:
-    async with scene(**NEVER) as (_, peer):
-        answer = await try_half(peer, own="x" * 32_450)
+    async with scene(NEVER) as (_, peer):
+        answer = await try_half(peer, b"x", {"own": "x" * 32_450})
         assert answer.code == 13
         assert "bytes of properties" in (answer.remark or "")
 
@@ -257,7 +258,7 @@ async def test_restart_goes_on_where_it_was() -> None:
     """What ended stays ended, and what is open is asked for."""
     clock = FakeClock()
     files = MemoryFileSystem(clock, capacity=2**30)
-    async with scene(clock=clock, files=files, **NEVER) as (running, peer):
+    async with scene(NEVER, clock=clock, files=files) as (running, peer):
         done, gone, _ = [await half(peer, body) for body in (b"a", b"b", b"c")]
         await end(peer, done)
         await end(peer, gone, ROLLBACK)
@@ -265,7 +266,7 @@ async def test_restart_goes_on_where_it_was() -> None:
         await running.services.checks.check()
         ended = await half(peer, b"d")
         await end(peer, ended)
-    async with scene(clock=clock, files=files, **NEVER) as (running, peer):
+    async with scene(NEVER, clock=clock, files=files) as (running, peer):
         assert running.storage.half_messages.counts() == {"T": 1}
         await join(peer)
         clock.advance(7)
@@ -278,7 +279,7 @@ async def test_restart_goes_on_where_it_was() -> None:
 
 async def test_broker_without_transactions_keeps_nothing_of_them() -> None:
     files = MemoryFileSystem(FakeClock(), capacity=2**30)
-    async with scene(files=files, **QUICK) as (running, peer):
+    async with scene(QUICK, files=files) as (running, peer):
         await try_send(peer, b"plain")
         await asyncio.sleep(0.2)
         assert running.storage.store.queue(HALF_TOPIC, 0) is None

@@ -177,3 +177,32 @@ def test_delay_level_is_left_away(cluster: ClientCluster) -> None:
         with producer.transaction(Message(topic, b"a", delay_level=18)):
             pass
         assert delivered(cluster, topic, 1)[0].body == b"a"
+
+
+async def test_open_transactions_are_listed(cluster: ClientCluster) -> None:
+    """With their age, their checks, their group and topic; and not once they have ended."""
+    topic, group = cluster.topic(queues=1), cluster.group()
+    async with (
+        aio.Admin(cluster.name_server) as admin,
+        aio.TransactionProducer(
+            cluster.name_server, group=group, check=works_unknown, send_timeout_s=SLOW_MACHINE_S
+        ) as producer,
+    ):
+        async with producer.transaction(Message(topic, b"done")):
+            pass
+        async with producer.transaction(Message(topic, b"open")) as transaction:
+            transaction.leave_open()
+        found = [each for each in await admin.transactions.open() if each.topic == topic]
+        while not found or found[-1].checks < 2 or len(found) > 1:
+            await asyncio.sleep(0.2)
+            found = [each for each in await admin.transactions.open() if each.topic == topic]
+        assert (found[0].group, found[0].message_id, found[0].broker_name) == (
+            group,
+            transaction.transaction_id,
+            "broker-a",
+        )
+        await producer.end_transaction(transaction, COMMIT)
+
+
+def works_unknown(message: ReceivedMessage) -> TransactionState:
+    return UNKNOWN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rocketline.clock import SystemClock
 from rocketline.model.ids import OffsetMessageId
 from rocketline.wire.codes import RequestCode
@@ -22,6 +24,7 @@ async def join(peer: BrokerPeer, group: str = "p", client_id: str = "c") -> None
 async def try_half(
     peer: BrokerPeer,
     body: bytes = b"x",
+    properties: Mapping[str, str] | None = None,
     *,
     topic: str = "T",
     queue_id: int = 0,
@@ -30,10 +33,9 @@ async def try_half(
     sys_flag: int = 4,
     reconsume_times: int = 0,
     flag: int = 0,
-    **properties: str,
 ) -> Command:
     """The answer to half a transaction, whatever it says."""
-    named = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": f"K{body.hex()[:40]}", **properties}
+    named = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": f"K{body.hex()[:40]}", **(properties or {})}
     ext = {
         "producerGroup": group,
         "topic": topic,
@@ -53,7 +55,7 @@ async def half(
     peer: BrokerPeer, body: bytes = b"x", *, queue_id: int = 0, group: str = "p", **properties: str
 ) -> dict[str, str]:
     """The fields of END_TRANSACTION for a half message that was stored."""
-    answer = await try_half(peer, body, queue_id=queue_id, group=group, **properties)
+    answer = await try_half(peer, body, properties, queue_id=queue_id, group=group)
     assert answer.code == 0, answer.remark
     return end_fields(answer, group)
 

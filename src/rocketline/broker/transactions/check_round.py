@@ -31,6 +31,7 @@ from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import told
 from rocketline.store.message_store import MessageStore
+from rocketline.wire.op_messages import ended_in
 
 _STEP_EFFORT: Final = 1024
 """Two milliseconds or three: 32 half messages that are copied, or so many that have ended."""
@@ -155,7 +156,7 @@ class CheckRound:
             op = store.message_at(log_offset)
             if op is None:
                 self._tools.log.warning("ends of transactions unreadable", "asked for again", log_offset=log_offset)
-            offsets = [] if op is None else half_messages.ended_in(op)
+            offsets = [] if op is None else ended_in(op.tag, op.body)
             self._take_ended(offsets)
             self._op_next += 1
             effort += 1 + len(offsets)

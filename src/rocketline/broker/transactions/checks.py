@@ -93,6 +93,7 @@ class TransactionChecks:
                 self._commit(self._at)
             else:
                 self._unsafe = self._at, store.max_log_offset
+                self._flusher.wait(store.max_log_offset, lambda _: self.commit_safe(), messages=0)
 
     def _commit(self, progress: Progress) -> None:
         for topic, offset in ((names.HALF_TOPIC, progress.half), (names.OP_HALF_TOPIC, progress.op)):

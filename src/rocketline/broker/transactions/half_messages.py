@@ -14,9 +14,8 @@ from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.sys_flags import TRANSACTION_COMMIT, with_transaction_type
+from rocketline.wire.op_messages import REMOVED_TAG
 
-_REMOVED_TAG: Final = "d"
-"""Of an op message: the half messages that it names have ended."""
 _DIGITS_MAX: Final = 19
 
 
@@ -71,19 +70,11 @@ def _copy(half: StoredMessage, more: dict[str, str]) -> StoredMessage:
 
 def op_message(body: str, host: HostAddress, now_ms: int) -> StoredMessage:
     """What notes that half messages have ended: their queue offsets, each with a comma behind it."""
-    properties = {property_names.WAIT: "true", property_names.TAGS: _REMOVED_TAG}
+    properties = {property_names.WAIT: "true", property_names.TAGS: REMOVED_TAG}
     queue_offset, log_offset = QueueOffset(0), LogOffset(0)  # both to be known once it is stored
     return StoredMessage(
         names.OP_HALF_TOPIC, body.encode(), properties, 0, 0, queue_offset, log_offset, 0, now_ms, host, 0, host
     )
-
-
-def ended_in(op: StoredMessage) -> list[int]:
-    """The queue offsets that an op message names, each once. Brokers before 5.1 wrote one, without a comma."""
-    if op.tag != _REMOVED_TAG:
-        return []
-    offsets = (_number(text) for text in op.body.decode("ascii", "replace").split(","))
-    return list(dict.fromkeys(offset for offset in offsets if offset >= 0))
 
 
 def check_times(half: StoredMessage) -> int:

@@ -151,7 +151,9 @@ class TransactionProducer(Producer):
         receipt = await self.delivery.send(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
         return begun(request, message, receipt, self._wire_group)
 
-    async def end_transaction(self, transaction: Transaction, state: TransactionState, problem: str | None = None) -> None:
+    async def end_transaction(
+        self, transaction: Transaction, state: TransactionState, problem: str | None = None
+    ) -> None:
         """Tell the broker. If that fails it is only logged: the broker asks later."""
         transaction.state = state
         if problem is not None:

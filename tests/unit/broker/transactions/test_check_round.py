@@ -248,7 +248,7 @@ def test_one_born_in_the_future_is_asked_for(scene: Scene) -> None:
 def test_store_that_is_full_ends_the_round_and_loses_nothing(scene: Scene) -> None:
     for body in (b"a", b"b", b"c"):
         scene.half(body)
-    append, taken = scene.store.append_whole, []
+    append, taken = scene.store.append_whole, list[StoredMessage]()
 
     def one_only(message: StoredMessage) -> object:
         if taken:
