@@ -18,9 +18,9 @@ from rocketline.errors import RouteError
 from rocketline.model import names, property_names
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.queue import MessageQueue
+from rocketline.wire.bodies.transactions import ended_in
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.headers import ResumeCheckHalfMessageRequestHeader
-from rocketline.wire.op_messages import ended_in
 
 _COUNT_MAX: Final = 1000
 

@@ -31,7 +31,7 @@ from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.filesystem import told
 from rocketline.store.message_store import MessageStore
-from rocketline.wire.op_messages import ended_in
+from rocketline.wire.bodies.transactions import ended_in
 
 _STEP_EFFORT: Final = 1024
 """Two milliseconds or three: 32 half messages that are copied, or so many that have ended."""

@@ -14,7 +14,7 @@ from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.model.sys_flags import TRANSACTION_COMMIT, with_transaction_type
-from rocketline.wire.op_messages import REMOVED_TAG
+from rocketline.wire.bodies.transactions import REMOVED_TAG
 
 _DIGITS_MAX: Final = 19
 

@@ -215,8 +215,8 @@ async def _in_thread(function: Callable[[], Any], ended: Callable[[], None] | No
         result, error = None, cast("BaseException | None", None)
         try:
             result = function()
-        except StopIteration as stop:  # which no future takes
-            error = RuntimeError(f"StopIteration: {stop}")
+        except (StopIteration, SystemExit, KeyboardInterrupt) as raised:  # which no future takes, or no loop survives
+            error = RuntimeError(told_of(raised))
         except BaseException as raised:  # noqa: BLE001  # whoever waits is told, whatever it is
             error = raised
         with suppress(RuntimeError):  # what a closed loop gives
