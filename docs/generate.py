@@ -19,6 +19,7 @@ from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfi
 from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
+from rocketline.broker.config.transactions import TransactionsConfig
 from rocketline.cli.commands import rocketline
 from rocketline.client.consumer.pull_options import PullOptions
 from rocketline.client.lite_pull.options import LitePullOptions
@@ -90,6 +91,7 @@ _BROKER_CONCERNS = {
     "Name servers": RegistrationConfig,
     "Topics and groups": TopicsConfig,
     "Messages": MessagesConfig,
+    "Transactions": TransactionsConfig,
     "Consumption": ConsumptionConfig,
     "Offsets": OffsetsConfig,
     "Clients": ClientsConfig,

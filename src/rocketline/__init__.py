@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rocketline.client.producer.queue_choice import by_hash as by_hash
     from rocketline.client.producer.receipts import SendReceipt as SendReceipt
     from rocketline.client.producer.receipts import SendStatus as SendStatus
+    from rocketline.client.producer.transactions import Transaction as Transaction
+    from rocketline.client.producer.transactions import TransactionReceipt as TransactionReceipt
+    from rocketline.client.producer.transactions import TransactionState as TransactionState
     from rocketline.client.push.consume_result import ConsumeContext as ConsumeContext
     from rocketline.client.push.consume_result import ConsumeResult as ConsumeResult
     from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from rocketline.client.sync.pull_consumer import PullConsumer as PullConsumer
     from rocketline.client.sync.push_consumer import PushConsumer as PushConsumer
     from rocketline.client.sync.runtime import ClientRuntime as ClientRuntime
+    from rocketline.client.sync.transaction_producer import TransactionProducer as TransactionProducer
     from rocketline.model.message import Message as Message
     from rocketline.model.queue import MessageQueue as MessageQueue
     from rocketline.model.subscription import ConsumeFromWhere as ConsumeFromWhere
@@ -59,6 +63,10 @@ _PLACES = {
     "SendReceipt": "rocketline.client.producer.receipts",
     "SendStatus": "rocketline.client.producer.receipts",
     "Tls": "rocketline.client.options",
+    "Transaction": "rocketline.client.producer.transactions",
+    "TransactionProducer": "rocketline.client.sync.transaction_producer",
+    "TransactionReceipt": "rocketline.client.producer.transactions",
+    "TransactionState": "rocketline.client.producer.transactions",
     "by_hash": "rocketline.client.producer.queue_choice",
     "by_sql": "rocketline.client.consumer.subscriptions",
 }
@@ -86,6 +94,10 @@ __all__ = [
     "SendReceipt",
     "SendStatus",
     "Tls",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionReceipt",
+    "TransactionState",
     "by_hash",
     "by_sql",
 ]

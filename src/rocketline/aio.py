@@ -5,6 +5,7 @@ from rocketline.client.aio.lite_pull_consumer import LitePullConsumer as LitePul
 from rocketline.client.aio.producer import Producer as Producer
 from rocketline.client.aio.pull_consumer import PullConsumer as PullConsumer
 from rocketline.client.aio.push_consumer import PushConsumer as PushConsumer
+from rocketline.client.aio.transaction_producer import TransactionProducer as TransactionProducer
 from rocketline.client.consumer.pulls import PullResult as PullResult
 from rocketline.client.consumer.pulls import PullStatus as PullStatus
 from rocketline.client.consumer.pulls import RawPull as RawPull
@@ -15,6 +16,9 @@ from rocketline.client.options import Tls as Tls
 from rocketline.client.producer.queue_choice import by_hash as by_hash
 from rocketline.client.producer.receipts import SendReceipt as SendReceipt
 from rocketline.client.producer.receipts import SendStatus as SendStatus
+from rocketline.client.producer.transactions import Transaction as Transaction
+from rocketline.client.producer.transactions import TransactionReceipt as TransactionReceipt
+from rocketline.client.producer.transactions import TransactionState as TransactionState
 from rocketline.client.push.consume_result import ConsumeContext as ConsumeContext
 from rocketline.client.push.consume_result import ConsumeResult as ConsumeResult
 from rocketline.client.received_message import ReceivedMessage as ReceivedMessage

@@ -341,6 +341,14 @@ class SendFailedError(ClientError):
         )
 
 
+class TransactionError(ClientError):
+    """A half message is stored, but not as safely as its broker is set up to: the transaction was rolled back."""
+
+    def __init__(self, topic: str, status: str) -> None:
+        self.topic, self.status = topic, status
+        super().__init__(f"half message for topic {topic!r}: {status}; it was rolled back, send it again")
+
+
 class CallTimeoutError(ClientError, TimeoutError):
     """The time given for the whole call was over before another attempt could be made."""
 

@@ -30,7 +30,18 @@ DOCUMENTED = "127.0.0.1:9876"
 """Where the pages have their server. The tests put another one in its place."""
 UNTIL_INTERRUPTED = "# until Ctrl-C"
 PATIENCE_S = 30
-CLIENT_COMMANDS = {"topic", "group", "message", "cluster", "send", "tail", "consume", "pipeline", "store"}
+CLIENT_COMMANDS = {
+    "topic",
+    "group",
+    "message",
+    "cluster",
+    "send",
+    "tail",
+    "consume",
+    "pipeline",
+    "store",
+    "transaction",
+}
 FILE_NAME = re.compile(r"# (\w+\.(?:py|toml))\n")
 """The first line of a block that is a file, which the examples after it use."""
 MAKEFILE = (ROOT / "Makefile").read_text()

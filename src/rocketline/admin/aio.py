@@ -13,6 +13,7 @@ from rocketline.admin.messages import Messages
 from rocketline.admin.name_servers import NameServers
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.topics import Topics
+from rocketline.admin.transactions import Transactions
 from rocketline.client.aio.shell import AsyncShell
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.runtime.runtime import ClientRuntime
@@ -20,7 +21,8 @@ from rocketline.clock import Clock
 
 
 class Admin(AsyncShell):
-    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `clients`, `brokers`, `name_servers`.
+    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `clients`, `brokers`,
+    `name_servers`.
 
     >>> async def main(address: str) -> None:
     ...     async with Admin(address) as admin:
@@ -52,6 +54,7 @@ class Admin(AsyncShell):
         self.groups = Groups(calls)
         self.offsets = Offsets(calls)
         self.messages = Messages(calls)
+        self.transactions = Transactions(calls)
         self.clients = Clients(calls)
         self.brokers = Brokers(calls)
         self.name_servers = NameServers(calls)

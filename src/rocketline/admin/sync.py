@@ -18,6 +18,7 @@ from rocketline.admin.messages import Messages as AsyncMessages
 from rocketline.admin.name_servers import NameServers as AsyncNameServers
 from rocketline.admin.offsets import Offsets as AsyncOffsets
 from rocketline.admin.topics import Topics as AsyncTopics
+from rocketline.admin.transactions import Transactions as AsyncTransactions
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
 from rocketline.client.sync.portal import Portal
 from rocketline.client.sync.runtime import ClientRuntime
@@ -99,6 +100,14 @@ class Messages(BlockingArea[AsyncMessages]):
     resend = waits(AsyncMessages.resend)
 
 
+class Transactions(BlockingArea[AsyncTransactions]):
+    """`admin.transactions`."""
+
+    open = waits(AsyncTransactions.open)
+    given_up = waits(AsyncTransactions.given_up)
+    resume = waits(AsyncTransactions.resume)
+
+
 class Clients(BlockingArea[AsyncClients]):
     """`admin.clients`."""
 
@@ -141,7 +150,8 @@ class NameServers(BlockingArea[AsyncNameServers]):
 
 
 class Admin(BlockingShell[AsyncAdmin]):
-    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `clients`, `brokers`, `name_servers`.
+    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `clients`, `brokers`,
+    `name_servers`.
 
     >>> from rocketline.testing import Server
     >>> with Server() as server, Admin(server.address) as admin:
@@ -169,6 +179,7 @@ class Admin(BlockingShell[AsyncAdmin]):
         self.groups = Groups(portal, twin.groups)
         self.offsets = Offsets(portal, twin.offsets)
         self.messages = Messages(portal, twin.messages)
+        self.transactions = Transactions(portal, twin.transactions)
         self.clients = Clients(portal, twin.clients)
         self.brokers = Brokers(portal, twin.brokers)
         self.name_servers = NameServers(portal, twin.name_servers)

@@ -170,6 +170,24 @@ class BrokerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A half message that waits for its end, or whose producers were asked often enough."""
+
+    broker_name: str
+    topic: str
+    """Where it will be if it counts."""
+    group: str
+    """Of its producers."""
+    message_id: str
+    """The transaction's, which its producer knows."""
+    offset_message_id: str
+    """The broker's, of its newest copy."""
+    born_ms: int
+    checks: int
+    """How often a producer was asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """A cluster and its brokers, masters first."""
 

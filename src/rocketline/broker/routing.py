@@ -40,6 +40,7 @@ from rocketline.broker.stats.runtime_info import RuntimeInfo, WaitingRequests
 from rocketline.broker.storage import BrokerStorage
 from rocketline.broker.storing.admission import Admission
 from rocketline.broker.storing.put import MessagePut
+from rocketline.broker.transactions.handler import TransactionHandlers
 from rocketline.clock import Clock
 from rocketline.hot import HotPath
 from rocketline.logs import Throttle
@@ -112,9 +113,21 @@ class RequestRouting:
     def _for_producers(self) -> list[Family]:
         storage, settings, put = self._storage, self._settings, self._put
         topics, groups, stats, store = storage.topics, storage.groups, storage.stats, storage.store
+        services, clock, figures = self._services, self._clock, storage.half_messages
         return [
-            SendHandlers(put, topics, groups, self._services.locks, stats, settings, store.store_host, self._clock),
+            SendHandlers(
+                put,
+                topics,
+                groups,
+                services.locks,
+                stats,
+                settings,
+                store.store_host,
+                clock,
+                on_half=lambda topic: figures.add(topic, 1),
+            ),
             SendBackHandlers(store, put, topics, groups, stats, settings),
+            TransactionHandlers(store, put, services.ops, figures, stats, settings, clock, self._log),
         ]
 
     def _for_clients(self) -> list[Family]:

@@ -24,6 +24,10 @@ from rocketline.broker.pulls.long_poll import HeldPulls
 from rocketline.broker.stats.slow_consumers import SlowConsumers
 from rocketline.broker.storage import BrokerStorage
 from rocketline.broker.storing.flusher import Flusher
+from rocketline.broker.transactions.check_round import TransactionTools
+from rocketline.broker.transactions.checks import TransactionChecks
+from rocketline.broker.transactions.op_messages import OpMessages
+from rocketline.broker.transactions.questions import Questions
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
@@ -53,6 +57,13 @@ class Services:
         self.expiry = ClientExpiry(self.consumers, self.producers, self.notifications, settings, self.chores, log)
         self.held = HeldPulls(storage.store, clock, asyncio.get_running_loop().call_soon)
         self.work = LongWork(asyncio.get_running_loop().call_later, log)
+        call_later = asyncio.get_running_loop().call_later
+        self.ops = OpMessages(storage.store, storage.stats, settings, clock, log, call_later)
+        figures, topics, stats = storage.half_messages, storage.topics, storage.stats
+        tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log)
+        questions = Questions(self.producers, config.broker_name, log)
+        self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
+        storage.when_flushed = self.checks.commit_safe
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServerLinks(
             settings,
@@ -70,6 +81,8 @@ class Services:
                 await stack.enter_async_context(service)
             background = await stack.enter_async_context(Background())
             background.start(self._storage.schedule.run)
+            background.start(self.checks.run)
+            stack.callback(self.ops.close)
             stack.callback(self.work.close)
             for timer in self._timers():
                 stack.callback(timer.cancel)
@@ -87,6 +100,7 @@ class Services:
 
     def _timers(self) -> list[Timer]:
         config, storage, save = self._settings.value, self._storage, self.saving.save
+        half_s = config.transaction_metric_flush_interval / 1000
         return [
             Timer(action, first_s=first_s, period_s=period_s)
             for action, first_s, period_s in (
@@ -97,6 +111,7 @@ class Services:
                 (partial(save, "groups", storage.groups.table), 5.0, 5.0),
                 (partial(save, "offsets", storage.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
                 (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
+                (partial(save, "half messages", storage.half_messages), half_s, half_s),
                 (storage.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),

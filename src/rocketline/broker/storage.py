@@ -12,6 +12,7 @@ from rocketline.broker.metadata.request_modes import RequestModes
 from rocketline.broker.metadata.topics import TopicTable, is_batched
 from rocketline.broker.retries.delay_levels import DelayedDelivery
 from rocketline.broker.stats.counters import BrokerStats
+from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.model.ids import HostAddress
@@ -31,6 +32,8 @@ class BrokerStorage:
         self, settings: Settings[BrokerConfig], files: FileSystem, clock: Clock, store_host: HostAddress, log: Throttle
     ) -> None:
         self._log = log
+        self.when_flushed: Callable[[], None] = lambda: None
+        """Called at the end, once all of the log is on disk: what is only then safe to say may be said."""
         folder = settings.value.store.store_path_root_dir / "config"
         self.stats = BrokerStats(settings, clock)
 
@@ -50,6 +53,9 @@ class BrokerStorage:
             self.schedule = DelayedDelivery(
                 self.store, files, folder / "delayOffset.json", self.stats, settings, clock, log
             )
+            self.half_messages = TransactionFigures(
+                files, folder / "transactionMetrics", clock, lambda topic: self.topics.get(topic) is not None
+            )
         except BaseException:
             self.store.close()
             raise
@@ -61,11 +67,13 @@ class BrokerStorage:
     def close(self) -> None:
         """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""
         self._flush_log()
+        self.when_flushed()
         for save, what in (
             (self.schedule.save, "delays"),
             (self.topics.table.save, "topics"),
             (self.groups.table.save, "groups"),
             (self.offsets.save, "offsets"),
+            (self.half_messages.save, "number of half messages"),
         ):
             self._try(save, what)
         self.topics.table.close()

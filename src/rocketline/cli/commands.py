@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "store": "servers.store",
     "tail": "messages.tail",
     "topic": "cluster.topic",
+    "transaction": "messages.transaction",
 }
 """Where each is, as a function of its own name."""
 

@@ -59,6 +59,7 @@ class Sends:
     def __init__(self, tables: Tables) -> None:
         self.flusher = Flusher(tables.store, lambda: tables.settings.value.store, tables.clock)
         self.locks = LockTable(tables.clock)
+        self.halves: list[str] = []
         puts = MessagePut(tables.store, self.flusher, tables.settings)
         self.admission = Admission(tables.store, lambda: self.flusher.waiting, tables.settings, tables.clock)
         handlers = SendHandlers(
@@ -70,6 +71,7 @@ class Sends:
             tables.settings,
             tables.store.store_host,
             tables.clock,
+            on_half=self.halves.append,
             choose_queue=lambda count: count - 1,
         )
         self._by_code = self.admission.guarded(handlers.by_code())

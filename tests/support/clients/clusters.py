@@ -21,7 +21,12 @@ from rocketline.testing.server_process import ServerProcess
 
 DELAYS_S: Final = (1, 2, 1, 1, 3, *[1] * 13)
 """Seconds of the delay levels 1 to 18. A message that failed for the n-th time waits for level n + 2."""
-SHORT: Final = {"messageDelayLevel": " ".join(f"{seconds}s" for seconds in DELAYS_S)}
+SHORT: Final = {
+    "messageDelayLevel": " ".join(f"{seconds}s" for seconds in DELAYS_S),
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    "transactionOpBatchInterval": "500",
+}
 
 _APACHE: Final = pytest.param("apache", marks=[pytest.mark.interop, pytest.mark.timeout(func_only=True)])
 """The time limit is for the test alone: the first one is not to pay for the start of the servers, which has its own."""

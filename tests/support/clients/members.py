@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.runtime.members import TransactionCheck
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 from rocketline.testing.fake_clock import FakeClock
@@ -50,9 +51,13 @@ class ProducerDouble:
     def __init__(self, group: str, *topics: str) -> None:
         self.group = group
         self._topics = topics
+        self.checks: list[TransactionCheck] = []
 
     def topics(self) -> Collection[str]:
         return self._topics
+
+    def check_transaction(self, check: TransactionCheck) -> None:
+        self.checks.append(check)
 
 
 class ConsumerDouble:

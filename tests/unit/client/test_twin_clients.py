@@ -15,6 +15,7 @@ from rocketline.model.queue import MessageQueue
 
 TWINS: dict[str, tuple[Any, Any]] = {
     "producer": (aio.Producer, rocketline.Producer),
+    "transactions": (aio.TransactionProducer, rocketline.TransactionProducer),
     "push": (aio.PushConsumer, rocketline.PushConsumer),
     "lite pull": (aio.LitePullConsumer, rocketline.LitePullConsumer),
     "pull": (aio.PullConsumer, rocketline.PullConsumer),
@@ -22,20 +23,33 @@ TWINS: dict[str, tuple[Any, Any]] = {
 }
 FOR_THE_TWIN = {
     "begin_close",
+    "begin_half",
     "check_new",
     "check_running",
     "close_if_new",
+    "end_transaction",
     "is_closed",
     "is_inside_handler",
     "is_over",
 }
 """What asyncio clients have for the blocking ones alone."""
-WITHOUT_TWIN = {(aio.Producer, "topics"), (aio.Admin, "is_running")}
+WITHOUT_TWIN = {
+    (aio.Producer, "check_transaction"),
+    (aio.Producer, "topics"),
+    (aio.TransactionProducer, "check_transaction"),
+    (aio.TransactionProducer, "topics"),
+    (aio.Admin, "is_running"),
+}
 """What the runtime asks, and what nobody has asked a blocking one."""
 WITHOUT_LOOP = {"pull_raw_soon"}
 """What asyncio programs do by not awaiting at once."""
-OTHER_PARAMETERS = {(aio.Producer, "send_soon"), (aio.PushConsumer, "subscribe")}
-"""A blocking client calls back where the other gives a future, and takes no coroutine functions."""
+OTHER_PARAMETERS = {
+    (aio.Producer, "send_soon"),
+    (aio.PushConsumer, "subscribe"),
+    (aio.TransactionProducer, "transaction"),
+}
+"""A blocking client calls back where the other gives a future, takes no coroutine functions, and has a `with` where the
+other has an `async with`."""
 OTHER_WORDS = {
     (aio.Admin, "start"),
     (aio.LitePullConsumer, "watch_queues"),
@@ -44,6 +58,7 @@ OTHER_WORDS = {
     (aio.PushConsumer, "close"),
     (aio.PushConsumer, "run"),
     (aio.PushConsumer, "subscribe"),
+    (aio.TransactionProducer, "send_in_transaction"),
 }
 """Where threads make a difference that must be told."""
 CALLS = [

@@ -14,6 +14,7 @@ from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfi
 from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
+from rocketline.broker.config.transactions import TransactionsConfig
 from rocketline.broker.config.unused import (
     Access,
     AccessDetails,
@@ -27,11 +28,11 @@ from rocketline.broker.config.unused import (
     Recalls,
     Replicas,
     Replies,
+    RocksdbTransactions,
     Role,
     Security,
     StoreKind,
     ThreadPools,
-    Transactions,
     Tuning,
 )
 from rocketline.errors import ConfigError
@@ -53,6 +54,7 @@ class BrokerConfig(
     RegistrationConfig,
     TopicsConfig,
     MessagesConfig,
+    TransactionsConfig,
     ConsumptionConfig,
     OffsetsConfig,
     ClientsConfig,
@@ -74,7 +76,7 @@ class BrokerConfig(
     replicas: Replicas = field(default_factory=Replicas)
     thread_pools: ThreadPools = field(default_factory=ThreadPools)
     pop: Pop = field(default_factory=Pop)
-    transactions: Transactions = field(default_factory=Transactions)
+    rocksdb_transactions: RocksdbTransactions = field(default_factory=RocksdbTransactions)
     replies: Replies = field(default_factory=Replies)
     recalls: Recalls = field(default_factory=Recalls)
     metrics: Metrics = field(default_factory=Metrics)

@@ -29,6 +29,7 @@ class FlowControlConfig:
     wait_time_mills_in_pull_queue: int = _wait(5000, "waitTimeMillsInPullQueue", "a pull")
     wait_time_mills_in_lite_pull_queue: int = _wait(5000, "waitTimeMillsInLitePullQueue", "a lite pull")
     wait_time_mills_in_heartbeat_queue: int = _wait(31_000, "waitTimeMillsInHeartbeatQueue", "a heartbeat")
+    wait_time_mills_in_transaction_queue: int = _wait(3000, "waitTimeMillsInTransactionQueue", "a transaction's end")
     wait_time_mills_in_admin_broker_queue: int = _wait(5000, "waitTimeMillsInAdminBrokerQueue", "another request")
     send_thread_pool_queue_capacity: int = setting(
         10_000, key="sendThreadPoolQueueCapacity", low=1, help="Sends that may wait for their flush."

@@ -234,20 +234,13 @@ class Pop:
     defaultPopShareQueueNum: int = -1
 
 
-@unused(help="Accepted and without effect: transactions are not part of Rocketline yet.")
-class Transactions:
-    """Messages that are confirmed later."""
+@unused(help="Accepted for Apache's sake and without effect: nothing is kept in RocksDB.")
+class RocksdbTransactions:
+    """Half messages in RocksDB."""
 
-    transactionTimeOut: int = 6000
-    transactionCheckMax: int = 15
-    transactionCheckInterval: int = 30_000
-    transactionMetricFlushInterval: int = 10_000
     transactionCheckRocksdbCoreThreads: int = 2
     transactionCheckRocksdbMaxThreads: int = 5
     transactionCheckRocksdbQueueCapacity: int = 2000
-    transactionOpMsgMaxSize: int = 4096
-    transactionOpBatchInterval: int = 3000
-    waitTimeMillsInTransactionQueue: int = 3000
 
 
 @unused(help="Accepted and without effect: replies to messages are not part of Rocketline yet.")

@@ -6,8 +6,8 @@ Whether it is a batch is told by the header's field and not by the code. Plain o
 In topics with `queue.type=BatchCQ` a batch with a unique key of its own stays one record, which consumers take apart.
 
 Differs: a batch whose body cannot be taken apart, and a delay level that is no number, are told so; an oversize record
-is refused (13) where Apache answers 0 and loses it; transactional messages are refused (16) for now, and so are those
-with timer properties (1).
+is refused (13) where Apache answers 0 and loses it; messages with timer properties are refused (1) for now. A delay of
+half a transaction begins when it is committed; Apache's broker delays the half, and loses it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,11 @@ class SendHandlers:
         store_host: HostAddress,
         clock: Clock,
         *,
+        on_half: Callable[[str], None],
         choose_queue: Callable[[int], int] = random.randrange,
     ) -> None:
+        """`on_half` is told the topic of each half message that is stored."""
+        self._on_half = on_half
         self._put, self._topics, self._groups, self._locks = put, topics, groups, locks
         self._stats, self._settings, self._store_host, self._clock = stats, settings, store_host, clock
         self._choose_queue = choose_queue
@@ -110,8 +113,15 @@ class SendHandlers:
         def stored(result: PutResult) -> None:
             later.give(self._answer(result, message, asked, queue_id, begin_s))
 
+        def half_stored(result: PutResult) -> None:
+            if result.status.is_stored:
+                self._on_half(message.properties[property_names.REAL_TOPIC])
+            stored(result)
+
         if asked.batch:
             self._put.put_batch(message, members, stored)
+        elif _is_half(message):
+            self._put.put_half(message, half_stored)
         else:
             self._put.put(message, stored)
         return later.outcome()
@@ -235,13 +245,12 @@ class SendHandlers:
             raise _RefusalError(
                 ResponseCode.MESSAGE_ILLEGAL, f"{topic.topic_name} is compacted: its messages need KEYS"
             )
-        if properties.get(property_names.TRAN_MSG, "").lower() == "true":
-            raise _RefusalError(
-                ResponseCode.NO_PERMISSION, f"broker {config.broker_name} takes no transactional messages yet"
-            )
         level = properties.get(property_names.DELAY, "0")
         if not _is_int32(level):
             raise _RefusalError(ResponseCode.SYSTEM_ERROR, f"the delay level {level[:40]!r} is no number")
+        if config.reject_transaction_message and _is_half(message):
+            problem = f"broker {config.broker_name} takes no transactional messages: rejectTransactionMessage"
+            raise _RefusalError(ResponseCode.NO_PERMISSION, problem)
         properties.pop(property_names.POP_CK, None)
         properties.pop(property_names.CRC32, None)
         if not properties.get(property_names.UNIQ_KEY):
@@ -304,6 +313,13 @@ def _member_properties(properties: bytes) -> bytes:
         if property_names.INNER_NUM in named:
             raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold a message that is one itself")
     return ended(properties)
+
+
+def _is_half(message: StoredMessage) -> bool:
+    """The message is half a transaction. One that an old consumer sends back, to be delayed, only was one."""
+    if message.properties.get(property_names.TRAN_MSG, "").lower() != "true":
+        return False
+    return not (message.reconsume_times > 0 and int(message.properties.get(property_names.DELAY, "0")) > 0)
 
 
 def _is_int32(text: str) -> bool:

@@ -110,4 +110,5 @@ _LIMITS: Mapping[int, Callable[[BrokerConfig], int]] = {
     RequestCode.PULL_MESSAGE: lambda config: config.wait_time_mills_in_pull_queue,
     RequestCode.LITE_PULL_MESSAGE: lambda config: config.wait_time_mills_in_lite_pull_queue,
     RequestCode.HEART_BEAT: lambda config: config.wait_time_mills_in_heartbeat_queue,
+    RequestCode.END_TRANSACTION: lambda config: config.wait_time_mills_in_transaction_queue,
 }

@@ -16,8 +16,14 @@ from rocketline.errors import IllegalMessageError, LocalProtocolError, RemotePro
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
-from rocketline.model.names import SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
-from rocketline.model.sys_flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK, is_inner_batch
+from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
+from rocketline.model.sys_flags import (
+    INNER_BATCH,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    is_inner_batch,
+    with_transaction_type,
+)
 from rocketline.settings import Settings
 from rocketline.store.message_store import Appended, MessageStore
 from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
@@ -29,6 +35,8 @@ _RECORD_BYTES_OVER_BODY_MAX: Final = 64 * 1024
 NOT_YET_ON_DISK: Final = "the message is stored and not yet on disk"
 _RETRY_TOPIC_BYTES_MAX: Final = 255
 _FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
+_HALF_PROPERTIES_BYTES_MAX: Final = 32_767 - 200
+"""Of half a transaction: its copies get properties of their own."""
 TIMER_PROPERTIES: Final = (
     property_names.TIMER_DELAY_SEC,
     property_names.TIMER_DELAY_MS,
@@ -97,6 +105,31 @@ class MessagePut:
             done(problem)
         else:
             self._append(message, None, done)
+
+    def put_half(self, message: StoredMessage, done: Done) -> None:
+        """Store half a transaction, where no consumer of its topic sees it: its topic and queue become properties.
+
+        A delay counts from the moment that it is committed. Java: TransactionalMessageBridge.parseHalfMessageInner.
+        """
+        properties = message.properties
+        if unique_key := properties.get(property_names.UNIQ_KEY):
+            properties[property_names.TRANSACTION_ID] = unique_key
+        properties[property_names.REAL_TOPIC] = message.topic
+        properties[property_names.REAL_QID] = str(message.queue_id)
+        message.topic, message.queue_id = HALF_TOPIC, 0
+        message.sys_flag = with_transaction_type(message.sys_flag, 0)
+        problem = self._problem(message)
+        if problem is None and len(encode_properties(properties)) > _HALF_PROPERTIES_BYTES_MAX:
+            text = f"half a transaction may have {_HALF_PROPERTIES_BYTES_MAX} bytes of properties"
+            problem = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, problem=text)
+        if problem is not None:
+            done(problem)
+        else:
+            self._append(message, None, done)
+
+    def put_as_it_is(self, message: StoredMessage, done: Done) -> None:
+        """Store one message that is neither to be delayed nor changed, whatever its properties say."""
+        self.put_batch(message, None, done)
 
     def put_batch(self, batch: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
         """Store a batch: its members next to each other, all or none, with what they share; or None, as one message."""

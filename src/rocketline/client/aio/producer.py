@@ -19,6 +19,7 @@ from rocketline.client.producer.hooks import SendMode
 from rocketline.client.producer.options import ProducerKeywords, ProducerOptions
 from rocketline.client.producer.queue_choice import BrokerFaults, QueueSelector
 from rocketline.client.producer.receipts import SendReceipt
+from rocketline.client.runtime.members import TransactionCheck
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable, running_loop
 from rocketline.clock import Clock
@@ -193,6 +194,9 @@ class Producer(AsyncClient[ProducerOptions]):
 
     def topics(self) -> Collection[str]:
         return self.core.topics
+
+    def check_transaction(self, check: TransactionCheck) -> None:
+        _log.warning("transaction asked for of a producer that makes none", group=self.group)
 
     # --- brokers that failed
 

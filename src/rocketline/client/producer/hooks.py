@@ -11,7 +11,7 @@ from typing import Protocol
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.logs import Log
 from rocketline.model.message import Message
-from rocketline.model.property_names import DELAY
+from rocketline.model.property_names import DELAY, TRAN_MSG
 from rocketline.model.queue import MessageQueue
 
 _log = Log(__name__)
@@ -32,6 +32,7 @@ class MessageKind(Enum):
     """Java: MessageType."""
 
     NORMAL = "Normal_Msg"
+    HALF = "Trans_Msg_Half"
     DELAY = "Delay_Msg"
 
 
@@ -58,7 +59,10 @@ class SendContext:
 
     @property
     def kind(self) -> MessageKind:
-        return MessageKind.DELAY if DELAY in self.messages[0].properties else MessageKind.NORMAL
+        properties = self.messages[0].properties
+        if properties.get(TRAN_MSG) == "true":
+            return MessageKind.HALF
+        return MessageKind.DELAY if DELAY in properties else MessageKind.NORMAL
 
 
 class SendHook(Protocol):

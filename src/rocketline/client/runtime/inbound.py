@@ -1,8 +1,8 @@
 """What brokers ask of a client. Java: ClientRemotingProcessor.
 
 NOTIFY_CONSUMER_IDS_CHANGED (40), RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
-GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309); the first two get no answer. Any other code is answered
-"not supported", and a failure "system error".
+GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309), CHECK_TRANSACTION_STATE (39); the first two and the
+last get no answer. Any other code is answered "not supported", and a failure "system error".
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from rocketline.client.received_message import decode_messages
-from rocketline.client.runtime.members import ConsumerMember, Members
+from rocketline.client.runtime.members import ConsumerMember, Members, TransactionCheck
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Log, Throttle
+from rocketline.model import property_names
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Dispatcher
@@ -52,6 +53,7 @@ class Inbound:
                 RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
                 RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
                 RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+                RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
             },
             log,
         )
@@ -92,6 +94,19 @@ class Inbound:
         consuming = self._consume(consumer, channel, request, header.broker_name or "")
         self._spawn(consuming, name=f"consume directly in {header.consumer_group}")
         return LATER
+
+    def _check_transaction(self, channel: Channel, request: Command) -> Outcome:
+        header = headers.decode(headers.CheckTransactionStateRequestHeader, request.ext)
+        messages = decode_messages(request.body, broker_name=header.target_broker or "", namespace=self._namespace)
+        if len(messages) != 1:
+            raise RemoteProtocolError(f"one half message was expected, not {len(messages)}")
+        group = messages[0].properties.get(property_names.PGROUP, "")
+        producer = self._members.producers.get(group)
+        if producer is None:
+            _log.warning("transaction of a group that is not here was asked for", group=group)
+        else:
+            producer.check_transaction(TransactionCheck(header, messages[0], len(request.body), channel))
+        return None
 
     async def _consume(self, consumer: ConsumerMember, channel: Channel, request: Command, broker_name: str) -> None:
         answer = response(ResponseCode.SYSTEM_ERROR, "the client closed meanwhile")

@@ -6,7 +6,7 @@ Names of groups and topics are those on the wire, with their namespace.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketline.errors import GroupInUseError
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -17,6 +17,18 @@ from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, Consume
 
 if TYPE_CHECKING:
     from rocketline.client.received_message import ReceivedMessage
+    from rocketline.net.channel import Channel
+    from rocketline.wire.headers import CheckTransactionStateRequestHeader
+
+
+class TransactionCheck(NamedTuple):
+    """A broker's question what became of a transaction, and the connection that it came by."""
+
+    header: CheckTransactionStateRequestHeader
+    message: ReceivedMessage
+    size: int
+    """Of the message as it came."""
+    channel: Channel
 
 
 class ProducerMember(Protocol):
@@ -27,6 +39,10 @@ class ProducerMember(Protocol):
 
     def topics(self) -> Collection[str]:
         """The topics that it has sent to, or tried to: their routes are kept up to date."""
+        ...
+
+    def check_transaction(self, check: TransactionCheck) -> None:
+        """Find out what became of a transaction of its group, and tell the broker; for CHECK_TRANSACTION_STATE (39)."""
         ...
 
 

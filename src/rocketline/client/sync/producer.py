@@ -53,7 +53,7 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         super().__init__(ProducerOptions, name_servers, options, group, runtime, clock)
         options["back_pressure"] = False  # callers wait for room in their own threads, see below
         core = self.runtime.core
-        self._twin = AsyncProducer(name_servers, group=group, runtime=core, **options)
+        self._twin = self._make_twin(name_servers, group, options)
         self._core, self._delivery, self._clock = self._twin.core, self._twin.delivery, core.clock
         self._connections = self._make_connections(self.options.busy_wait_s)
         self._is_plain = not (self._core.hooks or core.preparation.is_needed or core.options.vip_channel)
@@ -62,6 +62,11 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         if self.options.back_pressure:
             room = BlockingRoom(SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes))
         self._send_queue = SendQueue(self.runtime.portal, self._twin.soon, room, core.clock)
+
+    def _make_twin(
+        self, name_servers: str | Sequence[str] | None, group: str, options: ProducerKeywords
+    ) -> AsyncProducer:
+        return AsyncProducer(name_servers, group=group, runtime=self.runtime.core, **options)
 
     # --- life
 
