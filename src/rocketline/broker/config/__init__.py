@@ -26,7 +26,6 @@ from rocketline.broker.config.unused import (
     Pop,
     Recalls,
     Replicas,
-    Replies,
     Role,
     Security,
     StoreKind,
@@ -75,7 +74,6 @@ class BrokerConfig(
     thread_pools: ThreadPools = field(default_factory=ThreadPools)
     pop: Pop = field(default_factory=Pop)
     transactions: Transactions = field(default_factory=Transactions)
-    replies: Replies = field(default_factory=Replies)
     recalls: Recalls = field(default_factory=Recalls)
     metrics: Metrics = field(default_factory=Metrics)
     lite_topics: LiteTopics = field(default_factory=LiteTopics)
