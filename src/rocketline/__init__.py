@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from rocketline.client.push.consume_result import ConsumeContext as ConsumeContext
     from rocketline.client.push.consume_result import ConsumeResult as ConsumeResult
     from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
+    from rocketline.client.replies import ReceivedReply as ReceivedReply
+    from rocketline.client.replies import Reply as Reply
+    from rocketline.client.replies import reply as reply
+    from rocketline.client.runtime.pending_requests import ReplyCounts as ReplyCounts
     from rocketline.client.sync.lite_pull_consumer import LitePullConsumer as LitePullConsumer
     from rocketline.client.sync.producer import Producer as Producer
     from rocketline.client.sync.pull_consumer import PullConsumer as PullConsumer
@@ -55,12 +59,16 @@ _PLACES = {
     "PushConsumer": "rocketline.client.sync.push_consumer",
     "RawPull": "rocketline.client.consumer.pulls",
     "ReceivedMessage": "rocketline.client.received_message",
+    "ReceivedReply": "rocketline.client.replies",
+    "Reply": "rocketline.client.replies",
+    "ReplyCounts": "rocketline.client.runtime.pending_requests",
     "RpcHook": "rocketline.client.options",
     "SendReceipt": "rocketline.client.producer.receipts",
     "SendStatus": "rocketline.client.producer.receipts",
     "Tls": "rocketline.client.options",
     "by_hash": "rocketline.client.producer.queue_choice",
     "by_sql": "rocketline.client.consumer.subscriptions",
+    "reply": "rocketline.client.replies",
 }
 
 __all__ = [
@@ -82,12 +90,16 @@ __all__ = [
     "PushConsumer",
     "RawPull",
     "ReceivedMessage",
+    "ReceivedReply",
+    "Reply",
+    "ReplyCounts",
     "RpcHook",
     "SendReceipt",
     "SendStatus",
     "Tls",
     "by_hash",
     "by_sql",
+    "reply",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -22,7 +23,7 @@ TOPIC = "DefaultCluster_REPLY_TOPIC"
 PROPERTIES = {names.MSG_TYPE: "reply", names.CORRELATION_ID: "corr1", names.REPLY_TO_CLIENT: "cidX", names.TTL: "3000"}
 
 
-def reply(body: bytes = b"reply!", **fields: str) -> Command:
+def reply(body: bytes = b"reply!", /, **fields: str) -> Command:
     """SEND_REPLY_MESSAGE_V2 as Java's client sends it; `fields` are the wire's letters."""
     ext = {"a": "PG", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "7"}
     ext |= {"i": format_properties(PROPERTIES), "j": "0", "k": "false", "m": "false", **fields}
@@ -56,7 +57,7 @@ async def requester(address: str, client_id: str = "cidX") -> BrokerPeer:
 
 
 @pytest.mark.parametrize("made", [reply, reply_v1])
-async def test_a_reply_reaches_the_client_that_asked_and_is_stored(made: type[Command]) -> None:
+async def test_a_reply_reaches_the_client_that_asked_and_is_stored(made: Callable[[], Command]) -> None:
     """S207."""
     async with broker() as running, await requester(running.address) as asker, BrokerPeer(running.address) as replier:
         answer = await replier.request(made(), 5)
@@ -159,7 +160,7 @@ async def test_a_stored_reply_keeps_the_mark_of_its_compression() -> None:
 async def test_a_reply_is_checked_as_a_message_is(fields: dict[str, str], code: ResponseCode) -> None:
     """S207: the topic's checks come first, and then nothing is pushed or stored."""
     async with broker() as running, await requester(running.address) as asker, BrokerPeer(running.address) as replier:
-        answer = await replier.request(reply(**fields), 5)
+        answer = await replier.request(reply(b"reply!", **fields), 5)
         assert (answer.code, answer.ext["MSG_REGION"]) == (code, "DefaultRegion")
         assert await asker.told_meanwhile() == []
 

@@ -13,7 +13,7 @@ CLIENTS = {
     "Admin", "ClientRuntime", "CompressionType", "ConsumeContext", "ConsumeFromWhere", "ConsumeResult", "Credentials",
     "LitePullConsumer", "Message", "MessageModel", "MessageQueue", "Producer", "PullConsumer", "PullResult",
     "PullStatus", "PushConsumer", "RawPull", "ReceivedMessage", "RpcHook", "SendReceipt", "SendStatus", "Tls",
-    "by_hash", "by_sql",
+    "ReceivedReply", "Reply", "ReplyCounts", "by_hash", "by_sql", "reply",
 }  # fmt: skip
 
 DOCUMENTED = {

@@ -119,6 +119,7 @@ class RequestRouting:
             SendBackHandlers(store, put, topics, groups, stats, settings),
             ReplyHandlers(
                 self._services.producers,
+                self._services.pushes,
                 SendChecks(topics, settings, self._clock),
                 put,
                 stats,

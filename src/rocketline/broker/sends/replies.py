@@ -5,27 +5,27 @@ name it as a producer; with `storeReplyMessageEnable` it is stored as well, what
 answered when the requester has taken it (0), or that the requester is gone, silent for 10 s, or refused it (1).
 Java: ReplyMessageProcessor.
 
-Differs: the reply is stored while the requester is asked, not after, and nothing of it is kept meanwhile; a requester
-that takes no bytes now is told of as busy (2) at once. A stored reply keeps the mark of its compression, without which
-nobody could read it. A delay in it counts for nothing: it is needed now.
+Differs: the reply is stored while the requester is asked, not after, and nothing of it is kept once it is written. What
+waits for requesters that take no bytes is bounded, and beyond that the replier is told to try again (2). A stored reply
+keeps the mark of its compression, without which nobody could read it. A delay in it counts for nothing: it is needed
+now.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from typing import Final
 
-from rocketline.broker.clients.client_calls import RELAY_TIMEOUT_S
 from rocketline.broker.clients.memberships import NAME_MAX, Client
 from rocketline.broker.clients.producers import ProducerRegistry
+from rocketline.broker.clients.pushes import Pushes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.sends.checks import RefusalError, SendChecks
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
 from rocketline.clock import Clock
-from rocketline.errors import RocketlineError
+from rocketline.errors import OverloadedError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model import property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
@@ -57,6 +57,7 @@ class ReplyHandlers:
     def __init__(
         self,
         producers: ProducerRegistry,
+        pushes: Pushes,
         checks: SendChecks,
         put: MessagePut,
         stats: BrokerStats,
@@ -67,7 +68,8 @@ class ReplyHandlers:
         *,
         choose_queue: Callable[[int], int] = random.randrange,
     ) -> None:
-        self._producers, self._checks, self._put, self._stats = producers, checks, put, stats
+        self._producers, self._pushes, self._checks, self._put = producers, pushes, checks, put
+        self._stats = stats
         self._settings, self._store_host, self._clock, self._log = settings, store_host, clock, log
         self._choose_queue = choose_queue
         self._id_prefix = (store_host.ip + store_host.port.to_bytes(4, "big")).hex().upper()
@@ -123,10 +125,9 @@ class ReplyHandlers:
                 f"the client <{client_id[:NAME_MAX]}> is not connected to this broker as a producer: it is gone, "
                 "or its first heartbeat has not come yet"
             )
-        elif client.channel.is_congested:
-            handover.pushed(f"the client <{client_id}> takes nothing now: try again", ResponseCode.SYSTEM_BUSY)
         else:
-            self._ask(client, self._call(channel, request, asked, properties), handover)
+            call = self._call(channel, request, asked, properties)
+            self._pushes.push(client, call, lambda told: handover.pushed(*_judged(client, told)))
 
     def _call(
         self, channel: Channel, request: Command, asked: SendMessageRequestHeader, properties: dict[str, str]
@@ -149,26 +150,6 @@ class ReplyHandlers:
             store_timestamp=now_ms,
         )
         return Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, headers.encode(header), request.body)
-
-    def _ask(self, client: Client, call: Command, handover: _Handover) -> None:
-        try:
-            answer = client.channel.begin(call, RELAY_TIMEOUT_S)
-        except RocketlineError as error:
-            handover.pushed(f"the client <{client.client_id}> at {error}")
-        else:
-            answer.add_done_callback(lambda done: handover.pushed(self._problem(client, done)))
-
-    def _problem(self, client: Client, answer: asyncio.Future[Command]) -> str | None:
-        """Why the requester has not got the reply; None if it has."""
-        if answer.cancelled():
-            return f"the client <{client.client_id}> was not waited for: this broker closes"
-        error = answer.exception()
-        if error is not None:
-            return f"the client <{client.client_id}> at {error}"
-        told = answer.result()
-        if told.code == ResponseCode.SUCCESS:
-            return None
-        return f"the client <{client.client_id}> refused it with code {told.code}: {told.remark or 'no remark'}"
 
     # --- into the store
 
@@ -223,6 +204,18 @@ class ReplyHandlers:
             return self._checks.with_region(response(ResponseCode.SUCCESS, ext=ext))
         self._log.warning("reply not delivered", str(made.problem), broker=config.broker_name)
         return self._checks.with_region(response(made.code, f"the reply was not delivered: {made.problem}", ext=ext))
+
+
+def _judged(client: Client, told: Command | RocketlineError) -> tuple[str | None, ResponseCode]:
+    """Why the requester has not got the reply, and the code for it; None if it has."""
+    if isinstance(told, RocketlineError):
+        is_busy = isinstance(told, OverloadedError)
+        code = ResponseCode.SYSTEM_BUSY if is_busy else ResponseCode.SYSTEM_ERROR
+        return f"the client <{client.client_id}> at {told}", code
+    if told.code == ResponseCode.SUCCESS:
+        return None, ResponseCode.SUCCESS
+    problem = f"the client <{client.client_id}> refused it with code {told.code}: {told.remark or 'no remark'}"
+    return problem, ResponseCode.SYSTEM_ERROR
 
 
 class _Handover:
