@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from rocketline.client.push.consume_result import ConsumeContext as ConsumeContext
     from rocketline.client.push.consume_result import ConsumeResult as ConsumeResult
     from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
+    from rocketline.client.replies import ReceivedReply as ReceivedReply
+    from rocketline.client.replies import Reply as Reply
+    from rocketline.client.replies import reply as reply
+    from rocketline.client.runtime.pending_requests import ReplyCounts as ReplyCounts
     from rocketline.client.sync.lite_pull_consumer import LitePullConsumer as LitePullConsumer
     from rocketline.client.sync.producer import Producer as Producer
     from rocketline.client.sync.pull_consumer import PullConsumer as PullConsumer
@@ -59,6 +63,9 @@ _PLACES = {
     "PushConsumer": "rocketline.client.sync.push_consumer",
     "RawPull": "rocketline.client.consumer.pulls",
     "ReceivedMessage": "rocketline.client.received_message",
+    "ReceivedReply": "rocketline.client.replies",
+    "Reply": "rocketline.client.replies",
+    "ReplyCounts": "rocketline.client.runtime.pending_requests",
     "RpcHook": "rocketline.client.options",
     "SendReceipt": "rocketline.client.producer.receipts",
     "SendStatus": "rocketline.client.producer.receipts",
@@ -69,6 +76,7 @@ _PLACES = {
     "TransactionState": "rocketline.client.producer.transactions",
     "by_hash": "rocketline.client.producer.queue_choice",
     "by_sql": "rocketline.client.consumer.subscriptions",
+    "reply": "rocketline.client.replies",
 }
 
 __all__ = [
@@ -90,6 +98,9 @@ __all__ = [
     "PushConsumer",
     "RawPull",
     "ReceivedMessage",
+    "ReceivedReply",
+    "Reply",
+    "ReplyCounts",
     "RpcHook",
     "SendReceipt",
     "SendStatus",
@@ -100,6 +111,7 @@ __all__ = [
     "TransactionState",
     "by_hash",
     "by_sql",
+    "reply",
 ]
 
 

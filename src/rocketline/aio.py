@@ -22,6 +22,10 @@ from rocketline.client.producer.transactions import TransactionState as Transact
 from rocketline.client.push.consume_result import ConsumeContext as ConsumeContext
 from rocketline.client.push.consume_result import ConsumeResult as ConsumeResult
 from rocketline.client.received_message import ReceivedMessage as ReceivedMessage
+from rocketline.client.replies import ReceivedReply as ReceivedReply
+from rocketline.client.replies import Reply as Reply
+from rocketline.client.replies import reply as reply
+from rocketline.client.runtime.pending_requests import ReplyCounts as ReplyCounts
 from rocketline.client.runtime.runtime import ClientRuntime as ClientRuntime
 from rocketline.model.message import Message as Message
 from rocketline.model.queue import MessageQueue as MessageQueue

@@ -32,6 +32,8 @@
     │  │  └─ NameServerNotReadyError … now (retryable)
     │  ├─ SendFailedError            every attempt failed; `attempts` has them all
     │  ├─ CallTimeoutError           the time of the whole call was over before the next attempt
+    │  ├─ NoReplyError               a request was sent, and no reply came in its time
+    │  ├─ NotARequestError           a reply was to be made to a message that asks for none
     │  └─ NoMessageError             a query found nothing
     └─ ResponseError                 the server answered with a code other than success
        └─ NoPermissionError · TopicNotExistError · OffsetNotFoundError · FlowControlError · RefusedMessageError
@@ -356,6 +358,35 @@ class CallTimeoutError(ClientError, TimeoutError):
         self.what, self.timeout_s, self.cause = what, timeout_s, cause
         super().__init__(
             f"{what} took longer than its {abs(max(timeout_s, 0.0)):g} s{f'; last: {cause}' if cause else ''}"
+        )
+
+
+class NoReplyError(ClientError, TimeoutError):
+    """A request was sent, and no reply came in its time. It may have been handled, or still be."""
+
+    code = 10006
+
+    def __init__(self, topic: str, correlation_id: str, timeout_s: float, place: str = "") -> None:
+        """`place`: the queue and the offset at which the request is stored, if that is known."""
+        self.topic, self.correlation_id, self.timeout_s, self.place = topic, correlation_id, timeout_s, place
+        stored = f"it is stored at {place}" if place else "whether it is stored is not known either"
+        super().__init__(
+            f"no reply within {timeout_s:g} s to the request {correlation_id} for topic {topic!r}; {stored}. Maybe no "
+            "consumer of the topic is running, or its handler failed, does not return reply(message, body), or takes "
+            "longer (then a larger timeout_s helps). The request may have been handled, or still be"
+        )
+
+
+class NotARequestError(ClientError, ValueError):
+    """A reply was to be made to a message that asks for none, or whose asker cannot be found."""
+
+    code = 10007
+
+    def __init__(self, message_id: str, topic: str, missing: Sequence[str]) -> None:
+        self.message_id, self.topic, self.missing = message_id, topic, tuple(missing)
+        super().__init__(
+            f"message {message_id} of topic {topic!r} is no request that could be replied to: it has no property "
+            f"{', '.join(missing)}. Requests are sent by themselves, with producer.request(…); a broker adds CLUSTER"
         )
 
 

@@ -24,6 +24,7 @@ async def test_requests_that_wait_for_a_dropped_connection_may_be_tried_again() 
         tls=None,
         dispatch=lambda channel, request: response(0),
         on_connect=lambda address: None,
+        on_lost=lambda address: None,
     )
     async with ScriptedPeer() as peer:
         async with asyncio.TaskGroup() as group:

@@ -13,7 +13,8 @@ CLIENTS = {
     "Admin", "ClientRuntime", "CompressionType", "ConsumeContext", "ConsumeFromWhere", "ConsumeResult", "Credentials",
     "LitePullConsumer", "Message", "MessageModel", "MessageQueue", "Producer", "PullConsumer", "PullResult",
     "PullStatus", "PushConsumer", "RawPull", "ReceivedMessage", "RpcHook", "SendReceipt", "SendStatus", "Tls",
-    "Transaction", "TransactionProducer", "TransactionReceipt", "TransactionState", "by_hash", "by_sql",
+    "ReceivedReply", "Reply", "ReplyCounts", "Transaction", "TransactionProducer", "TransactionReceipt",
+    "TransactionState", "by_hash", "by_sql", "reply",
 }  # fmt: skip
 
 DOCUMENTED = {

@@ -31,8 +31,10 @@ from rocketline.broker.pulls.hot_path import PullPath
 from rocketline.broker.pulls.reading import PullReading
 from rocketline.broker.retries.delay_handler import ScheduleHandlers
 from rocketline.broker.retries.handler import SendBackHandlers
+from rocketline.broker.sends.checks import SendChecks
 from rocketline.broker.sends.handler import SendHandlers
 from rocketline.broker.sends.hot_path import SendPath
+from rocketline.broker.sends.replies import ReplyHandlers
 from rocketline.broker.services import Services
 from rocketline.broker.stats.consume_progress import ConsumeProgress
 from rocketline.broker.stats.consumer_lag import ConsumerLag
@@ -128,6 +130,17 @@ class RequestRouting:
             ),
             SendBackHandlers(store, put, topics, groups, stats, settings),
             TransactionHandlers(store, put, services.ops, figures, stats, settings, clock, self._log),
+            ReplyHandlers(
+                self._services.producers,
+                self._services.pushes,
+                SendChecks(topics, settings, self._clock),
+                put,
+                stats,
+                settings,
+                store.store_host,
+                self._clock,
+                self._log,
+            ),
         ]
 
     def _for_clients(self) -> list[Family]:

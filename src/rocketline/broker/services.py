@@ -14,6 +14,7 @@ from rocketline.broker.clients.expiry import ClientExpiry
 from rocketline.broker.clients.locks import LockTable
 from rocketline.broker.clients.notifications import Notifications
 from rocketline.broker.clients.producers import ProducerRegistry
+from rocketline.broker.clients.pushes import Pushes
 from rocketline.broker.cluster.name_servers import NameServerLinks
 from rocketline.broker.cluster.registration import RegistrationCommands
 from rocketline.broker.cluster.routes import Routes
@@ -54,6 +55,7 @@ class Services:
         self.saving = Saving(log)
         self.notifications = Notifications(self.consumers, settings, log)
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
+        self.pushes = Pushes(clock, asyncio.get_running_loop().call_later)
         self.expiry = ClientExpiry(self.consumers, self.producers, self.notifications, settings, self.chores, log)
         self.held = HeldPulls(storage.store, clock, asyncio.get_running_loop().call_soon)
         self.work = LongWork(asyncio.get_running_loop().call_later, log)
@@ -84,6 +86,7 @@ class Services:
             background.start(self.checks.run)
             stack.callback(self.ops.close)
             stack.callback(self.work.close)
+            stack.callback(self.pushes.close)
             for timer in self._timers():
                 stack.callback(timer.cancel)
             self._stack = stack.pop_all()

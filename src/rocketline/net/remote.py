@@ -46,11 +46,13 @@ class Remote:
         idle_s: float = IDLE_S,
         read_buffer: memoryview | None = None,
         on_connect: Callable[[], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`dispatch` answers what the server asks of us; without it every such request is answered "not supported".
 
-        `read_buffer` may be shared by all remotes of one loop. `on_connect` is called for every new connection.
+        `read_buffer` may be shared by all remotes of one loop. `on_connect` is called for every new connection,
+        `on_lost` for each that has ended, whoever ended it.
         """
         self._host, self._port = parse_address(address)
         self.address = address
@@ -59,7 +61,8 @@ class Remote:
         self.limits = limits or ChannelLimits()
         self.serialize_type = serialize_type
         self.read_buffer = read_buffer or memoryview(bytearray(_READ_BUFFER_BYTES))
-        self._tls, self._connect_timeout_s, self._on_connect = tls, connect_timeout_s, on_connect
+        self._tls, self._connect_timeout_s = tls, connect_timeout_s
+        self._on_connect, self._on_lost = on_connect, on_lost
         self._channel: Channel | None = None
         self._channels = OpenChannels(self.clock, idle_s)
         self._waiting: list[_Made] | None = None
@@ -193,6 +196,8 @@ class Remote:
 
     def channel_closed(self, channel: Channel, reason: Exception | None) -> None:
         self._channels.discard(channel)
+        if self._on_lost is not None:
+            self._on_lost()
 
 
 def no_connection(address: str, timeout_s: float) -> ConnectError:

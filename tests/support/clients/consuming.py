@@ -16,8 +16,10 @@ from rocketline.client.push.consumption import ConsumptionContext
 from rocketline.client.push.handler_table import HandlerTable
 from rocketline.client.push.options import PushOptions
 from rocketline.client.push.orderly import OrderlyConsumption
+from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
 from rocketline.client.received_message import ReceivedMessage, decode_messages
+from rocketline.client.replies import Reply
 from rocketline.client.scheduling import OwnedTasks, Timers
 from rocketline.logs import Throttle
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
@@ -60,6 +62,20 @@ def received(
 
 def offsets_of(messages: Sequence[ReceivedMessage]) -> list[int]:
     return [message.queue_offset for message in messages]
+
+
+class NotedReplies(Replies):
+    """Sends nothing, and remembers what it should have sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.gate = asyncio.Event()
+        """Cleared, replies do not get away."""
+        self.gate.set()
+
+    async def send(self, replies: Sequence[Reply]) -> None:
+        await self.gate.wait()
+        self.sent += [reply.body for reply in replies]
 
 
 class NotedSendBack(SendBack):
@@ -124,6 +140,7 @@ class Bench:
         self.options = PushOptions(**options)
         self.process_queue: Queue = ProcessQueue(self.clock.monotonic())
         self.send_back = NotedSendBack()
+        self.replies = NotedReplies()
         self.offsets = OffsetStore(_NoKeeper())
         self.stats = ConsumerStats(self.clock)
         self.locks = NotedLocks(self)
@@ -143,6 +160,7 @@ class Bench:
             offsets=self.offsets,
             stats=self.stats,
             send_back=self.send_back,
+            replies=self.replies,
             throttle=throttle,
             spawn=self.tasks.spawn,
             later=self.timers.call_later,

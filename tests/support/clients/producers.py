@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from rocketline import Producer as BlockingProducer
 from rocketline.aio import Producer as AsyncProducer
 from rocketline.client.producer.receipts import SendReceipt
+from rocketline.client.replies import ReceivedReply
+from rocketline.client.runtime.pending_requests import ReplyCounts
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 
@@ -24,6 +26,11 @@ class Sender(Protocol):
         ...
 
     async def send_oneway(self, message: Message, **how: Any) -> None: ...
+
+    async def request(self, message: Message, **how: Any) -> ReceivedReply: ...
+
+    @property
+    def reply_counts(self) -> ReplyCounts: ...
 
     async def queues(self, topic: str) -> list[MessageQueue]: ...
 
@@ -46,6 +53,13 @@ class BlockingSender:
 
     async def send_oneway(self, message: Message, **how: Any) -> None:
         await asyncio.to_thread(self.producer.send_oneway, message, **how)
+
+    async def request(self, message: Message, **how: Any) -> ReceivedReply:
+        return await asyncio.to_thread(self.producer.request, message, **how)
+
+    @property
+    def reply_counts(self) -> ReplyCounts:
+        return self.producer.reply_counts
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         return await asyncio.to_thread(self.producer.queues, topic)

@@ -27,7 +27,6 @@ from rocketline.broker.config.unused import (
     Pop,
     Recalls,
     Replicas,
-    Replies,
     RocksdbTransactions,
     Role,
     Security,
@@ -77,7 +76,6 @@ class BrokerConfig(
     thread_pools: ThreadPools = field(default_factory=ThreadPools)
     pop: Pop = field(default_factory=Pop)
     rocksdb_transactions: RocksdbTransactions = field(default_factory=RocksdbTransactions)
-    replies: Replies = field(default_factory=Replies)
     recalls: Recalls = field(default_factory=Recalls)
     metrics: Metrics = field(default_factory=Metrics)
     lite_topics: LiteTopics = field(default_factory=LiteTopics)

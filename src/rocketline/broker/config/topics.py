@@ -72,3 +72,9 @@ class MessagesConfig:
     reject_transaction_message: bool = setting(
         False, key="rejectTransactionMessage", live=True, help="Whether transactional messages are refused."
     )
+    store_reply_message_enable: bool = setting(
+        True,
+        key="storeReplyMessageEnable",
+        live=True,
+        help="Whether replies to requests are stored in the cluster's reply topic, besides being passed on.",
+    )

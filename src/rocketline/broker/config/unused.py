@@ -243,13 +243,6 @@ class RocksdbTransactions:
     transactionCheckRocksdbQueueCapacity: int = 2000
 
 
-@unused(help="Accepted and without effect: replies to messages are not part of Rocketline yet.")
-class Replies:
-    """Requests and their replies."""
-
-    storeReplyMessageEnable: bool = True
-
-
 @unused(help="Accepted and without effect: timer messages are not part of Rocketline yet.")
 class Recalls:
     """Taking delayed messages back."""

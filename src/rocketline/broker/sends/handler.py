@@ -22,14 +22,14 @@ from rocketline.broker.metadata.attributes import CLEANUP_POLICY
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable, is_batched, no_room
 from rocketline.broker.sends.batch_members import NOT_IN_A_BATCH, ended, may_be_special, stored_as_they_came
+from rocketline.broker.sends.checks import RefusalError, SendChecks
 from rocketline.broker.stats.counters import DLQ_PUT_NUMS, BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
 from rocketline.clock import Clock
-from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.errors import RemoteProtocolError
 from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
-from rocketline.model.route import PERM_WRITE
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP, is_inner_batch
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import Channel, Outcome
@@ -49,14 +49,6 @@ from rocketline.wire.headers import (
 )
 from rocketline.wire.properties import decode_properties, parse_properties
 from rocketline.wire.unique_id import UniqueIdGenerator
-
-
-class _RefusalError(Exception):
-    """A message that is not stored, with what its sender is told."""
-
-    def __init__(self, code: ResponseCode, remark: str) -> None:
-        super().__init__(remark)
-        self.answer = response(code, remark)
 
 
 class SendHandlers:
@@ -81,6 +73,7 @@ class SendHandlers:
         self._put, self._topics, self._groups, self._locks = put, topics, groups, locks
         self._stats, self._settings, self._store_host, self._clock = stats, settings, store_host, clock
         self._choose_queue = choose_queue
+        self._checks = SendChecks(topics, settings, clock)
         self._id_prefix = (store_host.ip + store_host.port.to_bytes(4, "big")).hex().upper()
         self._unique_ids = UniqueIdGenerator(store_host.ip, os.getpid(), id(self), clock)
 
@@ -98,15 +91,15 @@ class SendHandlers:
             else send_header_v1(headers.read(SendMessageRequestHeaderV2, request.ext))
         )
         try:
-            topic = self._checked(asked)
+            topic = self._checks.topic(asked)
             if not request.body:
-                raise _RefusalError(ResponseCode.SYSTEM_ERROR, "the message has no body; one byte at least is needed")
+                raise RefusalError(ResponseCode.SYSTEM_ERROR, "the message has no body; one byte at least is needed")
             message = self._message(channel, request, asked, topic)
             members = self._complete_batch(message, topic) if asked.batch else None
             if not asked.batch:
                 self._complete(message, topic)
-        except _RefusalError as refusal:
-            return self._with_region(refusal.answer)
+        except RefusalError as refusal:
+            return self._checks.with_region(refusal.answer)
         later = LaterAnswer(channel, request)
         queue_id, begin_s = message.queue_id, self._clock.monotonic()
 
@@ -126,43 +119,6 @@ class SendHandlers:
             self._put.put(message, stored)
         return later.outcome()
 
-    # --- checks, in Apache's order
-
-    def _checked(self, asked: SendMessageRequestHeader) -> TopicConfig:
-        """The topic to send to, made if need be. Java: msgCheck."""
-        config = self._settings.value
-        if self._clock.wall_ms() < config.start_accept_send_request_time_stamp:
-            raise _RefusalError(ResponseCode.SYSTEM_ERROR, f"broker {config.broker_name} takes no messages yet")
-        topic = self._topics.get(asked.topic)
-        if not config.broker_permission & PERM_WRITE and topic is not None and topic.order:
-            raise _RefusalError(
-                ResponseCode.NO_PERMISSION, f"broker {config.broker_name} may not be written to: brokerPermission"
-            )
-        try:
-            names.check_topic(asked.topic)
-        except LocalProtocolError as error:
-            raise _RefusalError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        if not names.is_sendable_topic(asked.topic):
-            raise _RefusalError(ResponseCode.NO_PERMISSION, f"no client may send to the topic {asked.topic}")
-        if topic is None:
-            topic = self._topics.create_on_send(
-                asked.topic,
-                default_topic=asked.default_topic,
-                default_topic_queue_nums=asked.default_topic_queue_nums,
-                unit_mode=bool(asked.unit_mode),
-            )
-        if topic is None:
-            raise _RefusalError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"the topic {asked.topic} does not exist and may not be created by sending: create it first",
-            )
-        queues = max(topic.write_queue_nums, topic.read_queue_nums)
-        if asked.queue_id >= queues:
-            raise _RefusalError(
-                ResponseCode.INVALID_PARAMETER, f"queue {asked.queue_id} of {asked.topic}, which has {queues} queues"
-            )
-        return topic
-
     # --- messages
 
     def _message(
@@ -172,7 +128,7 @@ class SendHandlers:
         queue_id = asked.queue_id
         if queue_id < 0:
             if topic.write_queue_nums <= 0:
-                raise _RefusalError(ResponseCode.INVALID_PARAMETER, f"the topic {asked.topic} has no queue to write to")
+                raise RefusalError(ResponseCode.INVALID_PARAMETER, f"the topic {asked.topic} has no queue to write to")
             queue_id = self._choose_queue(topic.write_queue_nums)
         message = StoredMessage(
             asked.topic,
@@ -196,16 +152,16 @@ class SendHandlers:
     def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> Sequence[BatchEntry] | None:
         """Its members, each with only its own properties; None if it stays one message, which consumers take apart."""
         if len(batch.topic) > names.TOPIC_LENGTH_MAX:
-            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
+            raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
         if names.is_retry_topic(batch.topic):
-            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
+            raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
         _refuse_special(batch.properties)
         try:
             members = split_batch(batch.body, BATCH_MESSAGES_MAX + 1)
         except RemoteProtocolError as error:
-            raise _RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+            raise RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if len(members) > BATCH_MESSAGES_MAX:
-            raise _RefusalError(
+            raise RefusalError(
                 ResponseCode.MESSAGE_ILLEGAL, f"a batch has at most {BATCH_MESSAGES_MAX} messages; this one has more"
             )
         if is_batched(topic) and property_names.UNIQ_KEY in batch.properties:
@@ -224,7 +180,7 @@ class SendHandlers:
         group_name = message.topic.removeprefix(names.RETRY_PREFIX)
         group = self._groups.find(group_name)
         if group is None:
-            raise _RefusalError(
+            raise RefusalError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"the group {group_name} does not exist: create it"
             )
         times_max = group.retry_max_times
@@ -233,7 +189,7 @@ class SendHandlers:
         if message.reconsume_times > times_max or self._locks.holds_any(group_name):
             dead_letters = self._topics.ensure_dlq(group_name)
             if dead_letters is None:
-                raise _RefusalError(ResponseCode.SYSTEM_ERROR, no_room(names.dlq_topic(group_name)))
+                raise RefusalError(ResponseCode.SYSTEM_ERROR, no_room(names.dlq_topic(group_name)))
             message.topic, message.queue_id = dead_letters.topic_name, 0
             message.properties[property_names.DELAY] = "0"
             self._stats.add(DLQ_PUT_NUMS, f"{group_name}@{message.topic}", 1)
@@ -242,15 +198,13 @@ class SendHandlers:
         """Add what the broker knows, after a look at what only some topics take."""
         config, properties = self._settings.value, message.properties
         if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not properties.get(property_names.KEYS, "").strip():
-            raise _RefusalError(
-                ResponseCode.MESSAGE_ILLEGAL, f"{topic.topic_name} is compacted: its messages need KEYS"
-            )
+            raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{topic.topic_name} is compacted: its messages need KEYS")
         level = properties.get(property_names.DELAY, "0")
         if not _is_int32(level):
-            raise _RefusalError(ResponseCode.SYSTEM_ERROR, f"the delay level {level[:40]!r} is no number")
+            raise RefusalError(ResponseCode.SYSTEM_ERROR, f"the delay level {level[:40]!r} is no number")
         if config.reject_transaction_message and _is_half(message):
             problem = f"broker {config.broker_name} takes no transactional messages: rejectTransactionMessage"
-            raise _RefusalError(ResponseCode.NO_PERMISSION, problem)
+            raise RefusalError(ResponseCode.NO_PERMISSION, problem)
         properties.pop(property_names.POP_CK, None)
         properties.pop(property_names.CRC32, None)
         if not properties.get(property_names.UNIQ_KEY):
@@ -270,7 +224,7 @@ class SendHandlers:
     ) -> Command:
         if not result.status.is_stored:
             self._stats.put_failed()
-            return self._with_region(response(result.status.code, f"{result.status.name}: {result.problem}"))
+            return self._checks.with_region(response(result.status.code, f"{result.status.name}: {result.problem}"))
         config, took_ms = self._settings.value, int((self._clock.monotonic() - begin_s) * 1000)
         inner = is_inner_batch(first.sys_flag)
         count = int(first.properties[property_names.INNER_NUM]) if inner else len(result.places)
@@ -292,26 +246,21 @@ class SendHandlers:
             return parse_properties(asked.properties or "").get(property_names.UNIQ_KEY)
         return first.properties.get(property_names.UNIQ_KEY)
 
-    def _with_region(self, answer: Command) -> Command:
-        config = self._settings.value
-        answer.ext |= {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
-        return answer
-
 
 def _refuse_special(properties: Mapping[str, str]) -> None:
     """Neither a batch nor a message in it is delayed or part of a transaction."""
     for name in NOT_IN_A_BATCH:
         if properties.get(name, "0") not in ("0", "false"):
-            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
+            raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")
 
 
 def _member_properties(properties: bytes) -> bytes:
-    """Those of a message in a batch, ended as they should be. Raises `_RefusalError` if it is one for itself only."""
+    """Those of a message in a batch, ended as they should be. Raises `RefusalError` if it is one for itself only."""
     if may_be_special(properties):
         named = decode_properties(properties)
         _refuse_special(named)
         if property_names.INNER_NUM in named:
-            raise _RefusalError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold a message that is one itself")
+            raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold a message that is one itself")
     return ended(properties)
 
 

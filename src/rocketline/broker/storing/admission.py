@@ -35,8 +35,11 @@ _UNLIMITED = (
     RequestCode.QUERY_CONSUMER_OFFSET,
     RequestCode.QUERY_ASSIGNMENT,
     RequestCode.SET_MESSAGE_REQUEST_MODE,
+    RequestCode.SEND_REPLY_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE_V2,
 )
-"""Java's pools for queries, clients, consumers and load balancing: whatever waits there is served, however late."""
+"""Java's pools for queries, clients, consumers, load balancing and replies: whatever waits there is served, however
+late."""
 
 
 class Admission:

@@ -19,7 +19,10 @@ from rocketline.client.producer.hooks import SendMode
 from rocketline.client.producer.options import ProducerKeywords, ProducerOptions
 from rocketline.client.producer.queue_choice import BrokerFaults, QueueSelector
 from rocketline.client.producer.receipts import SendReceipt
+from rocketline.client.producer.requests import Requests
+from rocketline.client.replies import ReceivedReply
 from rocketline.client.runtime.members import TransactionCheck
+from rocketline.client.runtime.pending_requests import ReplyCounts
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable, running_loop
 from rocketline.clock import Clock
@@ -71,6 +74,7 @@ class Producer(AsyncClient[ProducerOptions]):
         if self.options.back_pressure:
             room = SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes)
         self.soon = AsyncSends(self.runtime, self.core, self.delivery, room)
+        self._requests = Requests(self.runtime, self.core, self.delivery, self.soon)
         self._probing: Stoppable | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it runs; None before and after. One comparison tells whether it can be used."""
@@ -103,6 +107,7 @@ class Producer(AsyncClient[ProducerOptions]):
 
     async def _leave(self) -> None:
         self._loop = None
+        self._requests.end_all()
         await self.soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()
@@ -182,6 +187,34 @@ class Producer(AsyncClient[ProducerOptions]):
         if asyncio.get_running_loop() is not self._loop:
             self._refuse()
         await self.delivery.tell(self.core.prepare(message), queue, selector)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout_s: float | None = None,
+    ) -> ReceivedReply:
+        """Send a message and wait until a consumer replies to it: its handler returns `reply(message, body)`.
+
+        `timeout_s` is for all of it, `send_timeout_s` if it is not given. Sending follows the rules of `send_soon`, and
+        any number of requests may wait at once. Raises:
+
+        - `NoReplyError` when the time is over; the request may have been handled, or still be
+        - whatever sending raises: then it may be stored only if that was `SendFailedError` or `CallTimeoutError`
+        - `OverloadedError` when `async_in_flight_max` requests wait already
+        - `ClosedError` if the producer is closed meanwhile
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            self._refuse()
+        timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
+        return await self._requests.ask(message, queue, selector, timeout_s)
+
+    @property
+    def reply_counts(self) -> ReplyCounts:
+        """Requests of this client that wait for a reply, and replies that came too late, or to nobody."""
+        return self.runtime.requests.counts
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""

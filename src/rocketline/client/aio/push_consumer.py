@@ -132,7 +132,8 @@ class PushConsumer(AsyncClient[PushOptions]):
 
         The handler gets a message or, if `is_batch`, a sequence of up to `consume_batch_max` messages; without
         `is_batch`, a sequence if that number is above 1. A second parameter without a default gets a `ConsumeContext`.
-        A coroutine function runs as a task, any other in a thread. It returns None or a `ConsumeResult`.
+        A coroutine function runs as a task, any other in a thread. It returns None, a `ConsumeResult`, or the `reply`
+        to a request; for a sequence, replies in a list.
 
         All members of a group must have the same subscriptions. Subscribing again replaces the former one. Raises
         `InvalidNameError`, `ClientError` for an expression that means nothing, `ClosedError`.

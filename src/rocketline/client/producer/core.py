@@ -161,7 +161,7 @@ class ProducerCore:
         """The receipt in an answer, or the `ResponseError` in it, raised."""
         if self._namespace:
             queue = self.bare_queue(queue)
-        return read_receipt(answer, request.message_id, request.batch_id, queue, address)
+        return read_receipt(answer, request.message_id, request.batch_id, queue, address, request.code)
 
     def context(self, request: SendRequest, queue: MessageQueue, address: str, mode: SendMode) -> SendContext:
         """What hooks are shown of an attempt."""

@@ -57,6 +57,11 @@ class SendReceipt:
     is_traced: bool = True
 
     @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return f"offset {self.queue_offset} of {self.queue}"
+
+    @property
     def is_ok(self) -> bool:
         """The message is as safe as the broker is set up to make it."""
         return self.status is SendStatus.SEND_OK
@@ -68,17 +73,21 @@ class SendReceipt:
 
 
 def read_receipt(
-    answer: Command, message_id: str, batch_id: str | None, queue: MessageQueue, address: str
+    answer: Command,
+    message_id: str,
+    batch_id: str | None,
+    queue: MessageQueue,
+    address: str,
+    code: int = RequestCode.SEND_MESSAGE_V2,
 ) -> SendReceipt:
     """The receipt in a broker's answer, or the `ResponseError` in it, raised.
 
-    `queue` is the one that was asked for, `batch_id` the id of a batch as a whole. Raises `RemoteProtocolError` for an
-    answer that lacks what a receipt has.
+    `queue` is the one that was asked for, `batch_id` the id of a batch as a whole, `code` the request's. Raises
+    `RemoteProtocolError` for an answer that lacks what a receipt has.
     """
     status = _STATUSES.get(answer.code)
     if status is None:
-        code = RequestCode.SEND_BATCH_MESSAGE if batch_id else RequestCode.SEND_MESSAGE_V2
-        raise response_error(answer.code, answer.remark, request=code.name, address=address)
+        raise response_error(answer.code, answer.remark, request=RequestCode(code).name, address=address)
     ext = answer.ext
     if batch_id is not None and "batchUniqId" in ext:
         message_id = batch_id  # the broker keeps the batch in one piece

@@ -12,6 +12,7 @@ from json.encoder import encode_basestring as quote
 from typing import Final
 
 from rocketline.client.producer.options import ProducerOptions
+from rocketline.client.replies import MSG_TYPE_REPLY
 from rocketline.client.validation import check_message, check_topic_to_send
 from rocketline.errors import InvalidMessageError, LocalProtocolError, MissingExtraError
 from rocketline.logs import Log
@@ -30,6 +31,9 @@ from rocketline.wire.unique_id import UniqueIdGenerator
 
 _log = Log(__name__)
 _PREFIX: Final = struct.Struct(">II")
+_SEND_CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
+_BATCH_CODE: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_REPLY_CODE: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _SURELY_SHORT: Final = PROPERTIES_BYTES_MAX // 4
 """So many characters fit whatever they are: one takes four bytes at most."""
 _MOVED_TO_HEADER: Final = (property_names.RECONSUME_TIME, property_names.MAX_RECONSUME_TIMES)
@@ -41,6 +45,7 @@ class SendRequest:
     __slots__ = (
         "batch_id",
         "body",
+        "code",
         "flag",
         "head",
         "message_id",
@@ -51,6 +56,8 @@ class SendRequest:
         "topic",
     )
 
+    code: int
+    """Of the request: a message's, a batch's, or a reply's."""
     topic: str
     """As it is called on the wire."""
     head: str
@@ -94,7 +101,10 @@ class SendRequests:
         if properties:
             request.message_id = properties.get(property_names.UNIQ_KEY) or self._ids.make()
             request.properties = self._format(message.topic, properties, request.message_id)
+            is_reply = properties.get(property_names.MSG_TYPE) == MSG_TYPE_REPLY
+            request.code = _REPLY_CODE if is_reply else _SEND_CODE
         else:
+            request.code = _SEND_CODE
             request.message_id = self._ids.make()
             request.properties = f"UNIQ_KEY\x01{request.message_id}\x02{self._instance}"
         request.body, request.sys_flag = body, 0
@@ -131,7 +141,7 @@ class SendRequests:
         shared = {} if wait is None else {property_names.WAIT: wait}
         request.messages, request.sys_flag, request.flag, request.moved = tuple(messages), 0, 0, None
         request.message_id = ",".join([member.properties[property_names.UNIQ_KEY] for member in members])
-        request.batch_id = self._ids.make()
+        request.code, request.batch_id = _BATCH_CODE, self._ids.make()
         request.properties = self._format(topic, shared, request.batch_id)
         return request
 
@@ -140,6 +150,7 @@ class SendRequests:
         request = SendRequest()
         request.topic, request.head, _ = self._topics.get(topic) or self._learn(topic)
         request.messages, request.sys_flag, request.flag, request.moved = (), 0, 0, None
+        request.code = _BATCH_CODE
         request.message_id = request.batch_id = self._ids.make()
         request.properties = self._format(topic, {}, request.batch_id)
         request.body = body
@@ -185,7 +196,6 @@ class SendRequests:
     def command(self, request: SendRequest, queue: MessageQueue, broker_name: str, born_ms: int) -> Command:
         """The request for this queue, open for additions. `broker_name`: the real one, of a static topic's queue."""
         options = self._options
-        code = RequestCode.SEND_MESSAGE_V2 if request.batch_id is None else RequestCode.SEND_BATCH_MESSAGE
         ext = {
             "a": self._group,
             "b": request.topic,
@@ -202,18 +212,18 @@ class SendRequests:
             "n": broker_name,
             **(request.moved or {}),
         }
-        return Command(code, ext, request.body)
+        return Command(request.code, ext, request.body)
 
     def frame(
         self, request: SendRequest, queue: MessageQueue, broker_name: str, born_ms: int, opaque: int, flag: int = 0
     ) -> bytes:
         """The bytes that `frame.encode` makes of `command`, with this number and these flags and a JSON header."""
-        code, is_batch = (310, "false") if request.batch_id is None else (320, "true")
+        is_batch = "false" if request.batch_id is None else "true"
         counts = '"j":"0",'
         if request.moved:
             counts = "".join([f'"{name}":{quote(value)},' for name, value in request.moved.items()])
         header = (
-            f'{{"code":{code},{request.head}"e":"{queue.queue_id}","f":"{request.sys_flag}","g":"{born_ms}",'
+            f'{{"code":{request.code},{request.head}"e":"{queue.queue_id}","f":"{request.sys_flag}","g":"{born_ms}",'
             f'"h":"{request.flag}","i":{quote(request.properties)},{counts}"m":"{is_batch}","n":{quote(broker_name)}}},'
             f'"flag":{flag},"language":"PYTHON","opaque":{opaque},"serializeTypeCurrentRPC":"JSON",'
             f'"version":{CURRENT_VERSION}}}'

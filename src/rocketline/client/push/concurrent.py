@@ -7,8 +7,8 @@ all at once; what they have done comes back many at a time, and is taken out of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.push.consume_request import ConsumeRequest
@@ -87,7 +87,9 @@ class ConcurrentConsumption:
             process_queue = request.process_queue
             if process_queue.is_dropped or request.started_s is None:
                 continue  # whoever has the queue now gets the messages again
-            if request.result is not ConsumeResult.SUCCESS or request.context is not None:
+            if request.replies:
+                self._later(self._reply(request), name=f"reply to {request.queue}")
+            elif request.result is not ConsumeResult.SUCCESS or request.context is not None:
                 self._look_closer(request)
             elif process_queue in done:
                 done[process_queue].append(request)
@@ -107,11 +109,21 @@ class ConcurrentConsumption:
         if failed:
             self._complain(request)
         if failed and self._shared.options.message_model is MessageModel.CLUSTERING:
-            task = self._shared.spawn(self._return(request, failed), name=f"send back {request.queue}")
-            self._returning.add(task)
-            task.add_done_callback(self._returning.discard)
+            self._later(self._return(request, failed), name=f"send back {request.queue}")
         else:
             self._remove(request.queue, request.process_queue, request.messages)
+
+    def _later(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Do what takes waiting; closing waits for it, too."""
+        task = self._shared.spawn(work, name=name)
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+
+    async def _reply(self, request: ConsumeRequest) -> None:
+        """The messages are done with when their replies are: should this process die before, they come again."""
+        await self._shared.replies.send(request.replies)
+        if not (request.process_queue.is_dropped or self._is_closed):
+            self._look_closer(request)
 
     async def _return(self, request: ConsumeRequest, failed: Sequence[ReceivedMessage]) -> None:
         """Send messages back to the broker; those that it does not get are consumed again here."""

@@ -11,10 +11,12 @@ from rocketline.client.consumer.hooks import ConsumeHookContext, ConsumeHooks
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.push.consume_result import ConsumeContext, ConsumeResult
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.replies import Reply
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
 
-Returned: TypeAlias = ConsumeResult | None
+Returned: TypeAlias = ConsumeResult | Reply | Sequence[Reply] | None
+"""What handlers return. Replies are a success, once they are sent."""
 MessageHandler: TypeAlias = (
     Callable[[ReceivedMessage], Returned] | Callable[[ReceivedMessage, ConsumeContext], Returned]
 )
@@ -79,6 +81,7 @@ class ConsumeRequest:
         "messages",
         "process_queue",
         "queue",
+        "replies",
         "result",
         "seen",
         "started_s",
@@ -101,6 +104,8 @@ class ConsumeRequest:
         self.ended_s = 0.0
         self.result: ConsumeResult | None = None
         """None is Java's null: the handler returned something else."""
+        self.replies: Sequence[Reply] = ()
+        """What the handler answers to messages that are requests: to be sent before they count as consumed."""
         self.error: BaseException | None = None
 
 
@@ -126,7 +131,7 @@ class HandlerCaller:
         except BaseException as error:  # noqa: BLE001  # whatever it is, even sys.exit: the messages come again
             request.error = error
         else:
-            request.result = _result(returned)
+            _take_result(request, returned)
         request.ended_s = self._now_s()
         if hooked is not None:
             self._after(request, hooked)
@@ -149,7 +154,7 @@ class HandlerCaller:
                 error  # whatever it is, also the end of something that it waited for: the messages come again
             )
         else:
-            request.result = _result(returned)
+            _take_result(request, returned)
         request.ended_s = self._now_s()
         if hooked is not None:
             self._after(request, hooked)
@@ -182,7 +187,13 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _result(returned: object) -> ConsumeResult | None:
+def _take_result(request: ConsumeRequest, returned: object) -> None:
+    """Note what a handler returned."""
     if returned is None:
-        return ConsumeResult.SUCCESS
-    return returned if isinstance(returned, ConsumeResult) else None
+        request.result = ConsumeResult.SUCCESS
+    elif isinstance(returned, ConsumeResult):
+        request.result = returned
+    elif isinstance(returned, Reply):
+        request.result, request.replies = ConsumeResult.SUCCESS, (returned,)
+    elif isinstance(returned, list | tuple) and all(isinstance(each, Reply) for each in returned):
+        request.result, request.replies = ConsumeResult.SUCCESS, returned

@@ -9,7 +9,8 @@ from rocketline.model.queue import MessageQueue
 
 
 class ConsumeResult(Enum):
-    """What a handler returns. None is SUCCESS; an exception, or a value of any other type, is a retry.
+    """What a handler returns. None is SUCCESS, and so is `reply(message, body)`, or a list of such, once it is sent; an
+    exception, or a value of any other type, is a retry.
 
     Java: ConsumeConcurrentlyStatus and ConsumeOrderlyStatus. There None is a retry too.
     """

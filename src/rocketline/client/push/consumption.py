@@ -14,6 +14,7 @@ from rocketline.client.push.consume_request import ConsumeRequest, HandlerCaller
 from rocketline.client.push.handler_pools import Job, Pool, TaskPool, ThreadPool
 from rocketline.client.push.handler_table import HandlerTable
 from rocketline.client.push.options import PushOptions
+from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.clock import Clock
@@ -40,6 +41,7 @@ class ConsumptionContext:
     offsets: OffsetStore
     stats: ConsumerStats
     send_back: SendBack
+    replies: Replies
     throttle: Throttle
     spawn: Spawn
     later: Later

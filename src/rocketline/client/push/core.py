@@ -27,6 +27,7 @@ from rocketline.client.push.handler_table import HandlerTable
 from rocketline.client.push.options import PushOptions
 from rocketline.client.push.orderly import OrderlyConsumption
 from rocketline.client.push.pull_loop import PullContext, PullLimits, PullLoop
+from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
 from rocketline.client.rebalance.listeners import is_inside_listener, tell_listener
 from rocketline.client.rebalance.options import make_offset_store, start_timestamp_ms
@@ -69,6 +70,7 @@ class PushConsumerCore:
         self.stats = ConsumerStats(runtime.clock)
         self.offsets = make_offset_store(options, runtime, group)
         self.send_back = SendBack(runtime, group, self.throttle, reconsume_max=options.reconsume_times_max)
+        self.replies = Replies(runtime, group, self.throttle)
         start = StartOffsets(
             functools.partial(self.offsets.read, source=ReadFrom.STORE),
             QueueBounds(runtime),
@@ -89,7 +91,9 @@ class PushConsumerCore:
         shared = self._surroundings()
         self._concurrent = None if options.orderly else ConcurrentConsumption(shared)
         self.consumption = self._concurrent or OrderlyConsumption(shared, self.rebalancer.locks)
-        self._direct = DirectConsumption(group, self.handlers, runtime.clock, self.throttle, is_orderly=options.orderly)
+        self._direct = DirectConsumption(
+            group, self.handlers, self.replies, runtime.clock, self.throttle, is_orderly=options.orderly
+        )
         self._shared = PullContext(
             runtime=runtime,
             options=options,
@@ -123,6 +127,7 @@ class PushConsumerCore:
             offsets=self.offsets,
             stats=self.stats,
             send_back=self.send_back,
+            replies=self.replies,
             throttle=self.throttle,
             spawn=runtime.spawn,
             later=runtime.call_later,

@@ -1,6 +1,6 @@
 """One message given to its handler on an administrator's demand. Java: consumeMessageDirectly.
 
-No offset moves, nothing is sent back, and hooks do not see it: only the handler's answer is told.
+No offset moves, nothing is sent back, and hooks do not see it: only the handler's answer is told. Its replies are sent.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rocketline.client.push.consume_request import ConsumeRequest, HandlerCaller
 from rocketline.client.push.consume_result import ConsumeResult
 from rocketline.client.push.handler_pools import ThreadPool
 from rocketline.client.push.handler_table import HandlerTable
+from rocketline.client.push.replies import Replies
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
@@ -35,9 +36,16 @@ class DirectConsumption:
     """Calls handlers outside of the ways of consuming, one at a time, in a thread that is made for the first call."""
 
     def __init__(
-        self, group: str, handlers: HandlerTable, clock: Clock, throttle: Throttle, *, is_orderly: bool
+        self,
+        group: str,
+        handlers: HandlerTable,
+        replies: Replies,
+        clock: Clock,
+        throttle: Throttle,
+        *,
+        is_orderly: bool,
     ) -> None:
-        self._handlers, self._clock, self._is_orderly = handlers, clock, is_orderly
+        self._handlers, self._replies, self._clock, self._is_orderly = handlers, replies, clock, is_orderly
         self._calls = HandlerCaller(group, "", ConsumeHooks((), throttle), clock, float("inf"))
         self._threads: ThreadPool[ConsumeRequest] = ThreadPool(
             self._calls.call, self._finished, size=1, name=f"ConsumeMessageDirectly_{group[:100]}"
@@ -55,6 +63,8 @@ class DirectConsumption:
             await self._calls.call_async(request)
         else:
             await self._call_in_thread(request)
+        if request.replies:
+            await self._replies.send(request.replies)
         return self._told(request)
 
     async def _call_in_thread(self, request: ConsumeRequest) -> None:

@@ -8,9 +8,9 @@ the loop look at them again, so that a quick handler does not wait for the loop 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from itertools import takewhile
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.push.consume_request import ConsumeRequest
@@ -187,8 +187,24 @@ class OrderlyConsumption:
                 process_queue.take(len(last.messages), self._shared.clock.monotonic())
         if last is None:
             self._go_on(run)
+        elif last.replies:
+            self._later(self._reply(run, last), name=f"reply to {run.queue}")
         else:
             self._settle_last(run, last)
+
+    async def _reply(self, run: OrderlyRun, request: ConsumeRequest) -> None:
+        """The messages are done with when their replies are: should this process die before, they come again."""
+        await self._shared.replies.send(request.replies)
+        if run.process_queue.is_dropped or self._is_closed:
+            self._leave(run)
+        else:
+            self._settle_last(run, request)
+
+    def _later(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Do what takes waiting; closing waits for it, too."""
+        task = self._shared.spawn(work, name=name)
+        self._publishing.add(task)
+        task.add_done_callback(self._publishing.discard)
 
     def _settle_last(self, run: OrderlyRun, request: ConsumeRequest) -> None:
         """The table of client results: what a handler may return, with and without auto-commit."""
@@ -223,9 +239,7 @@ class OrderlyConsumption:
             if message.reconsume_times < self._reconsume_max:
                 message.reconsume_times += 1
         if exceeded:
-            task = self._shared.spawn(self._bury(run, request, exceeded, is_auto), name=f"dead letters of {run.queue}")
-            self._publishing.add(task)
-            task.add_done_callback(self._publishing.discard)
+            self._later(self._bury(run, request, exceeded, is_auto), name=f"dead letters of {run.queue}")
         else:
             self._again(run, request)
 
@@ -303,4 +317,5 @@ class OrderlyConsumption:
 
 def _is_plain_success(request: ConsumeRequest) -> bool:
     """Committed without a look at anything else."""
-    return request.result is ConsumeResult.SUCCESS and (request.context is None or request.context.is_auto_commit)
+    is_auto = request.context is None or request.context.is_auto_commit
+    return is_auto and request.result is ConsumeResult.SUCCESS and not request.replies

@@ -32,29 +32,30 @@ _FIRST_DELAY_LEVEL: Final = 3
 
 
 class InnerProducer:
-    """Sends what a broker would not take back. Its group is in every heartbeat already, so it does not register.
+    """Sends what a broker would not take back, and replies.
 
-    Java: the producer of the group CLIENT_INNER_PRODUCER.
+    Its group is in every heartbeat already, so it does not register. Java: the producer of the
+    group CLIENT_INNER_PRODUCER.
     """
 
-    def __init__(self, runtime: ClientRuntime) -> None:
+    def __init__(self, runtime: ClientRuntime, *, namespace: str, send_timeout_s: float = 3.0) -> None:
         self._clock = runtime.clock
         self._core = ProducerCore(
             INNER_PRODUCER_GROUP,
-            ProducerOptions(),
+            ProducerOptions(send_timeout_s=send_timeout_s),
             client_id=runtime.client_id,
-            namespace=runtime.namespace,
+            namespace=namespace,
             common=runtime.options,
             routes=runtime.routes,
             clock=runtime.clock,
         )
         self._delivery = Delivery(runtime, self._core)
 
-    async def send(self, message: Message) -> SendReceipt:
+    async def send(self, message: Message, queue: MessageQueue | None = None) -> SendReceipt:
         """Raises like `Producer.send`."""
         self._delivery.loop = asyncio.get_running_loop()
         request, timeout_s = self._core.prepare(message), self._core.options.send_timeout_s
-        return await self._delivery.send(request, SendMode.SYNC, None, None, self._clock.monotonic(), timeout_s)
+        return await self._delivery.send(request, SendMode.SYNC, queue, None, self._clock.monotonic(), timeout_s)
 
 
 class SendBack:
@@ -63,7 +64,7 @@ class SendBack:
     def __init__(self, runtime: ClientRuntime, group: str, throttle: Throttle, *, reconsume_max: int) -> None:
         """`group` is as on the wire; `reconsume_max` is -1 for the default."""
         self._runtime, self._group, self._throttle = runtime, group, throttle
-        self._producer = InnerProducer(runtime)
+        self._producer = InnerProducer(runtime, namespace=runtime.namespace)
         self._reconsume_max = RECONSUME_TIMES_MAX if reconsume_max == -1 else reconsume_max
 
     async def send(self, message: ReceivedMessage, queue: MessageQueue, delay_level: int = 0) -> bool:

@@ -62,7 +62,8 @@ class RequestDecorator:
 class Connections:
     """One connection for each address, made when first needed and made again when lost. On one loop, until `close`.
 
-    `dispatch` answers what servers ask; `on_connect` hears of every new connection. Both run on the loop.
+    `dispatch` answers what servers ask; `on_connect` hears of every new connection, `on_lost` of every one that ended.
+    All run on the loop.
     """
 
     def __init__(
@@ -74,9 +75,10 @@ class Connections:
         tls: ssl.SSLContext | None,
         dispatch: Dispatch,
         on_connect: Callable[[str], None],
+        on_lost: Callable[[str], None],
     ) -> None:
         self._options, self._preparation, self._clock = options, preparation, clock
-        self._dispatch, self._on_connect = dispatch, on_connect
+        self._dispatch, self._on_connect, self._on_lost = dispatch, on_connect, on_lost
         self._remotes: dict[str, Remote] = {}
         self._read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._tls = tls
@@ -161,6 +163,7 @@ class Connections:
                 idle_s=self._options.idle_close_s,
                 read_buffer=self._read_buffer,
                 on_connect=lambda: self._on_connect(address),
+                on_lost=lambda: self._on_lost(address),
                 clock=self._clock,
             )
         except ConfigError as error:  # brokers may register any text

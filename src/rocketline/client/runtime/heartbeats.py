@@ -14,6 +14,7 @@ from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model.names import INNER_PRODUCER_GROUP
 from rocketline.model.route import MASTER_ID
+from rocketline.net.channel import Channel
 from rocketline.wire import bodies, headers
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
@@ -53,6 +54,8 @@ class Heartbeats:
         self._timeout_s = timeout_s
         self._log = Throttle(clock, name=__name__, period_s=30.0)
         self._under_way: set[str] = set()
+        self._told: dict[str, Channel] = {}
+        """By address: the connection on which a heartbeat was last taken."""
         self._dials = asyncio.Semaphore(DIALS_AT_ONCE)
         self._dialled: dict[str, int] = {}
         """Of addresses without a connection: how many rounds there had been when each was dialled last."""
@@ -89,6 +92,7 @@ class Heartbeats:
         known = self._dialled
         chosen = sorted(addresses, key=lambda address: known.get(address, 0))[:DIALS_A_ROUND]
         self._dialled = {address: known[address] for address in addresses if address in known}
+        self._told = {each: told for each, told in self._told.items() if self._connections.channel(each) is told}
         self._dialled |= dict.fromkeys(chosen, self._rounds_begun)
         return chosen
 
@@ -117,7 +121,15 @@ class Heartbeats:
             self._log.warning("heartbeat refused", f"code {answer.code}: {answer.remark}", broker=address)
             return False
         self._routes.learn_version(address, answer.version)
+        channel = self._connections.channel(address)
+        if channel is not None:
+            self._told[address] = channel
         return True
+
+    def is_told(self, address: str) -> bool:
+        """The broker knows on the present connection who is here: what it has for us can reach us."""
+        channel = self._connections.channel(address)
+        return channel is not None and self._told.get(address) is channel
 
     def is_wanted(self, address: str) -> bool:
         """A new connection to `address` should begin with a heartbeat: it is a broker's, and none is on its way."""

@@ -1,8 +1,9 @@
 """What brokers ask of a client. Java: ClientRemotingProcessor.
 
 NOTIFY_CONSUMER_IDS_CHANGED (40), RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
-GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309), CHECK_TRANSACTION_STATE (39); the first two and the
-last get no answer. Any other code is answered "not supported", and a failure "system error".
+GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309), PUSH_REPLY_MESSAGE_TO_CLIENT (326),
+CHECK_TRANSACTION_STATE (39); the first two and the last get no answer. Any other code is answered "not supported", and
+a failure "system error".
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 
 from rocketline.client.received_message import decode_messages
 from rocketline.client.runtime.members import ConsumerMember, Members, TransactionCheck
+from rocketline.client.runtime.pending_requests import PendingRequests
 from rocketline.errors import RemoteProtocolError
 from rocketline.logs import Log, Throttle
 from rocketline.model import property_names
@@ -38,13 +40,15 @@ class Inbound:
     def __init__(
         self,
         members: Members,
+        requests: PendingRequests,
         *,
         spawn: SpawnTask,
         wake_rebalance: Callable[[], None],
         log: Throttle,
         namespace: str = "",
     ) -> None:
-        self._members, self._spawn, self._wake_rebalance = members, spawn, wake_rebalance
+        self._members, self._requests = members, requests
+        self._spawn, self._wake_rebalance = spawn, wake_rebalance
         self._namespace = namespace
         self.dispatch = Dispatcher(
             {
@@ -54,6 +58,7 @@ class Inbound:
                 RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
                 RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
                 RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
+                RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._reply_arrived,
             },
             log,
         )
@@ -107,6 +112,10 @@ class Inbound:
         else:
             producer.check_transaction(TransactionCheck(header, messages[0], len(request.body), channel))
         return None
+
+    def _reply_arrived(self, channel: Channel, request: Command) -> Outcome:
+        self._requests.arrived(headers.decode(headers.ReplyMessageRequestHeader, request.ext), request.body)
+        return response(ResponseCode.SUCCESS)
 
     async def _consume(self, consumer: ConsumerMember, channel: Channel, request: Command, broker_name: str) -> None:
         answer = response(ResponseCode.SYSTEM_ERROR, "the client closed meanwhile")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Self, TypeVar, Unpack
 
@@ -25,6 +25,7 @@ from rocketline.client.runtime.members import ConsumerMember as ConsumerMember
 from rocketline.client.runtime.members import Members
 from rocketline.client.runtime.members import ProducerMember as ProducerMember
 from rocketline.client.runtime.name_servers import NameServerCaller, discover, discovery_url
+from rocketline.client.runtime.pending_requests import PendingRequests
 from rocketline.client.runtime.rebalance_timer import RebalanceService
 from rocketline.client.runtime.requests import checked, command_of
 from rocketline.client.runtime.route_updates import RouteUpdates
@@ -53,6 +54,8 @@ Result = TypeVar("Result")
 _ROUTES_FIRST_S: Final = 0.01
 _HEARTBEAT_FIRST_S: Final = 1.0
 _PERSIST_FIRST_S: Final = 10.0
+_COME_BACK_S: Final = 0.5
+"""The pause between attempts to reach a broker through which a reply may come."""
 _DISCOVERY_FIRST_S, _DISCOVERY_PERIOD_S = 10.0, 120.0
 
 
@@ -75,8 +78,11 @@ class ClientRuntime:
         self._tasks = OwnedTasks()
         self._timers = Timers(self.clock)
         self._rebalances = RebalanceService(self._timers, self.clock, self._rebalance_all)
+        self.requests = PendingRequests(self)
+        """What its producers have asked, and not been replied to yet."""
         inbound = Inbound(
             self._members,
+            self.requests,
             spawn=self._tasks.spawn,
             wake_rebalance=self.wake_rebalance,
             log=Throttle(self.clock, name=__name__),
@@ -89,12 +95,14 @@ class ClientRuntime:
             tls=self.tls,
             dispatch=inbound.dispatch,
             on_connect=self._connected,
+            on_lost=self._lost,
         )
         self._name_servers = NameServerCaller(options.name_servers, self.connections, self.clock)
         self._updates = RouteUpdates(self.routes, self._members, self.ask_name_server, self._tasks.spawn)
         self._heartbeats = Heartbeats(
             self._members, self.routes, self.connections, self.clock, timeout_s=options.api_timeout_s
         )
+        self._coming_back: set[str] = set()
         self._leases = 0
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -148,6 +156,7 @@ class ClientRuntime:
         try:
             await self._heartbeats.say_farewells(self.client_id)
         finally:
+            self.requests.end_all()
             await self._tasks.close()
             self._timers.close()
             await self.connections.close()
@@ -382,6 +391,26 @@ class ClientRuntime:
     def _connected(self, address: str) -> None:
         if self.options.heartbeat_on_connect and not self.is_closed and self._heartbeats.is_wanted(address):
             self.spawn(self._greet(address), name=f"greet {address}")
+
+    async def introduce(self, addresses: Iterable[str]) -> None:
+        """Have these brokers know who is here, on the connections of now: what they have for us then reaches us. One
+        that cannot be reached is left out, and logged."""
+        strangers = {address for address in addresses if not self._heartbeats.is_told(address)}
+        await asyncio.gather(*(self._heartbeats.send(address) for address in strangers))
+
+    def _lost(self, address: str) -> None:
+        """Replies come over a connection that this client made: while some are waited for it is made anew at once."""
+        is_wanted = self.requests and not self.is_closed and address not in self._coming_back
+        if is_wanted and self._heartbeats.is_wanted(address):
+            self._coming_back.add(address)
+            self.spawn(self._come_back(address), name=f"come back to {address}")
+
+    async def _come_back(self, address: str) -> None:
+        try:
+            while self.requests and not await self._heartbeats.send(address):
+                await self.sleep(_COME_BACK_S)
+        finally:
+            self._coming_back.discard(address)
 
     async def _greet(self, address: str) -> None:
         if await self._heartbeats.send(address):

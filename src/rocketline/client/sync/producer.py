@@ -18,6 +18,7 @@ from rocketline.client.producer.options import ProducerKeywords, ProducerOptions
 from rocketline.client.producer.queue_choice import Positions, QueueSelector
 from rocketline.client.producer.receipts import SendReceipt, SendStatus
 from rocketline.client.producer.send_request import SendRequest
+from rocketline.client.runtime.pending_requests import ReplyCounts
 from rocketline.client.sync.runtime import ClientRuntime
 from rocketline.client.sync.send_queue import BlockingRoom, SendQueue
 from rocketline.client.sync.shell import SocketClient, closes, starts, waits
@@ -168,7 +169,13 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
             self.runtime.core.prepare(command, address)
             self._connections.send_oneway(address, command, self._left_s(due_s))
 
+    request = waits(AsyncProducer.request)
     queues = waits(AsyncProducer.queues)
+
+    @property
+    def reply_counts(self) -> ReplyCounts:
+        """Requests of this client that wait for a reply, and replies that came too late, or to nobody."""
+        return self._twin.reply_counts
 
     # --- one attempt
 

@@ -117,7 +117,7 @@ class PushConsumer(BlockingClient[AsyncPushConsumer, PushOptions]):
 
         The handler gets a message or, if `is_batch`, a sequence of up to `consume_batch_max` messages; without
         `is_batch`, a sequence if that number is above 1. A second parameter without a default gets a `ConsumeContext`.
-        It is called in one of `consume_threads` threads and returns None or a `ConsumeResult`.
+        It is called in one of `consume_threads` threads and returns None, a `ConsumeResult` or a `reply`.
 
         All members of a group must have the same subscriptions. Subscribing again replaces the former one. Raises
         `InvalidNameError`, `ClientError` for an expression that means nothing, `ClosedError`.

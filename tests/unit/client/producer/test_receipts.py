@@ -5,6 +5,7 @@ import pytest
 from rocketline.client.producer.receipts import read_receipt
 from rocketline.errors import NoPermissionError, RemoteProtocolError
 from rocketline.model.queue import MessageQueue
+from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import response
 
 QUEUE = MessageQueue("T", "b", 1)
@@ -24,7 +25,7 @@ def test_receipt_has_all_that_the_answer_says() -> None:
 
 def test_refusal_says_what_was_asked_and_where() -> None:
     with pytest.raises(NoPermissionError, match="SEND_BATCH_MESSAGE at b:1: code 16: no"):
-        read_receipt(response(16, "no"), "ID", "BATCH", QUEUE, "b:1")
+        read_receipt(response(16, "no"), "ID", "BATCH", QUEUE, "b:1", RequestCode.SEND_BATCH_MESSAGE)
 
 
 @pytest.mark.parametrize("missing", sorted(PLACE))

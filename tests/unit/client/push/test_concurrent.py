@@ -10,6 +10,7 @@ from rocketline.client.consumer.hooks import ConsumeHookContext
 from rocketline.client.push.consume_request import Handler
 from rocketline.client.push.consume_result import ConsumeContext, ConsumeResult
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.replies import Reply, reply
 from rocketline.model.subscription import MessageModel
 from support.clients.consuming import RETRY_QUEUE, Bench, offsets_of, received
 
@@ -306,3 +307,42 @@ async def test_hooks_see_what_a_handler_does(returned: object, is_success: bool,
         bench.pull(received([3]))
         await bench.until(lambda: bench.offset == 4)
     assert hook.calls == [("before", False, "", [3]), ("after", is_success, return_type, [3])]
+
+
+def requests(offsets: Sequence[int]) -> list[ReceivedMessage]:
+    """Messages that somebody waits for an answer to."""
+    return received(offsets, CLUSTER="C", CORRELATION_ID="id", REPLY_TO_CLIENT="me", TTL="3000")
+
+
+async def test_a_message_counts_as_consumed_when_its_reply_is_sent() -> None:
+    """C117: should the process die before, the message comes again, and is answered then."""
+    async with Bench(lambda message: reply(message, b"re:" + message.body)) as bench:
+        bench.replies.gate.clear()
+        bench.pull(requests(range(3)))
+        await bench.settle()
+        assert bench.offset == -1
+        bench.replies.gate.set()
+        await bench.until(lambda: bench.offset == 3)
+        assert sorted(bench.replies.sent) == [b"re:0", b"re:1", b"re:2"]
+        assert bench.send_back.sent == []
+
+
+async def test_a_batch_handler_replies_to_those_messages_that_it_likes() -> None:
+    def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> list[Reply]:
+        context.ack_index = 2
+        return [reply(message, message.body) for message in messages[:2]]
+
+    async with Bench(handle, consume_batch_max=4) as bench:
+        bench.pull(requests(range(4)))
+        await bench.until(lambda: bench.offset == 4)
+        assert bench.replies.sent == [b"0", b"1"]
+        assert bench.send_back.sent == [(3, 0)], "what the handler leaves out of its success comes again"
+
+
+async def test_a_list_of_something_else_is_a_retry_and_replies_to_no_request_too() -> None:
+    """C117."""
+    async with Bench(lambda message: ["no reply"] if message.queue_offset else reply(message, b"x")) as bench:
+        bench.pull(received(range(2)))
+        await bench.until(lambda: bench.offset == 2)
+        assert sorted(bench.send_back.sent) == [(0, 0), (1, 0)]
+        assert bench.replies.sent == []

@@ -10,6 +10,7 @@ from rocketline.client.consumer.process_queue import ProcessQueue
 from rocketline.client.push.consume_request import Handler
 from rocketline.client.push.consume_result import ConsumeContext, ConsumeResult
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.replies import Reply, reply
 from rocketline.model.subscription import MessageModel
 from support.clients.consuming import RETRY_QUEUE, Bench, received
 
@@ -344,3 +345,29 @@ async def test_closing_waits_for_the_handler_and_begins_no_further_message() -> 
             gate.set()
         assert bench.offset == 1
     assert seen == [0]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_replies_are_sent_in_order_each_before_the_next_message(is_async: bool) -> None:
+    """C117."""
+    seen: list[int] = []
+
+    def handle(message: ReceivedMessage) -> Reply | None:
+        seen.append(message.queue_offset)
+        return reply(message, message.body) if message.queue_offset % 3 else None
+
+    async def handle_async(message: ReceivedMessage) -> Reply | None:
+        return handle(message)
+
+    asked = received(range(9), CLUSTER="C", CORRELATION_ID="id", REPLY_TO_CLIENT="me", TTL="3000")
+    async with Bench(handle_async if is_async else handle, orderly=True) as bench:
+        bench.lock()
+        bench.replies.gate.clear()
+        bench.pull(asked)
+        await bench.until(lambda: seen == [0, 1])
+        await bench.settle()
+        assert (seen, bench.offset) == ([0, 1], 1)
+        bench.replies.gate.set()
+        await bench.until(lambda: bench.offset == 9)
+    assert seen == list(range(9))
+    assert bench.replies.sent == [b"1", b"2", b"4", b"5", b"7", b"8"]

@@ -1,0 +1,76 @@
+"""Replies that handlers returned, on their way to those who asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rocketline.client.push.send_back import InnerProducer
+from rocketline.client.replies import Reply
+from rocketline.errors import RequestTimeoutError, ResponseError, RocketlineError
+from rocketline.logs import Throttle
+from rocketline.model import property_names
+from rocketline.model.queue import MessageQueue
+from rocketline.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketline.client.runtime.runtime import ClientRuntime
+
+_PAUSES_S: Final = (0.2, 1.0)
+"""How long after a broker said that the requester is not there it is asked again: a lost connection comes back."""
+_TIMEOUT_S: Final = 12.0
+"""A broker answers when the requester has, for which it gives it 10 s. To send a reply again before would double it."""
+_NOT_THERE: Final = frozenset({ResponseCode.SYSTEM_ERROR.value, ResponseCode.SYSTEM_BUSY.value})
+
+
+class Replies:
+    """Sends them. A reply that cannot be delivered is logged and counted: its message is consumed all the same."""
+
+    def __init__(self, runtime: ClientRuntime, group: str, throttle: Throttle) -> None:
+        self._runtime, self._group, self._throttle = runtime, group, throttle
+        # The cluster's reply topic is in no namespace.
+        self._producer = InnerProducer(runtime, namespace="", send_timeout_s=_TIMEOUT_S)
+        self.undelivered = 0
+
+    async def send(self, replies: Sequence[Reply]) -> None:
+        """Return once each is delivered, or will not be. Raises nothing of the network's."""
+        if len(replies) == 1:
+            await self._send(replies[0])
+        else:
+            await asyncio.gather(*(self._send(each) for each in replies))
+
+    async def _send(self, reply: Reply) -> None:
+        try:
+            await self._deliver(reply)
+        except RocketlineError as error:
+            self.undelivered += 1
+            self._throttle.warning(
+                "reply not delivered",
+                "whoever asked may be gone, or have given up",
+                group=self._group,
+                requester=reply.properties.get(property_names.REPLY_TO_CLIENT),
+                problem=error,
+                undelivered=self.undelivered,
+            )
+
+    async def _deliver(self, reply: Reply) -> None:
+        """By the broker that had the request, to which the requester is surely connected; or else by any other."""
+        queue = MessageQueue(reply.topic, reply.request.queue.broker_name, 0)
+        for pause_s in _PAUSES_S:
+            try:
+                await self._producer.send(reply, queue)
+            except ResponseError as error:
+                if error.code not in _NOT_THERE:
+                    break
+            except RequestTimeoutError:
+                raise
+            except RocketlineError:
+                break
+            else:
+                return
+            await self._runtime.sleep(pause_s)
+        else:
+            await self._producer.send(reply, queue)
+            return
+        await self._producer.send(reply)
