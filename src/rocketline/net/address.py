@@ -1,11 +1,16 @@
-"""Addresses as people and RocketMQ write them: `host:port`, an IPv6 host in brackets or bare."""
+"""Addresses as people and RocketMQ write them: `host:port`, an IPv6 host in brackets or bare; and this machine's own."""
 
 from __future__ import annotations
 
+import socket
+from functools import cache
 from typing import Final
 
 from rocketline.errors import ConfigError
 
+LOOPBACK: Final = "127.0.0.1"
+_ANY_PUBLIC: Final = ("192.0.2.1", 9)
+"""An address reserved for documentation. Nothing is sent: a datagram socket only looks up the way."""
 _PORT_DIGITS_MAX: Final = 10
 _SHOWN_MAX: Final = 200
 
@@ -38,3 +43,18 @@ def format_address(host: str, port: int) -> str:
     '[::1]:9876'
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@cache
+def local_address() -> str:
+    """What others reach this machine by: the IPv4 address of the interface that leads outside; loopback if it has none.
+
+    Java (NetworkUtil.getLocalAddress) takes the first suitable interface instead, which is the same one on a machine
+    with a single network.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ANY_PUBLIC)
+            return str(probe.getsockname()[0])
+        except OSError:
+            return LOOPBACK

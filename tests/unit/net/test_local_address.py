@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from rocketline.net.local_address import local_address
+from rocketline.net.address import local_address
 
 
 def test_local_address_is_one_that_this_machine_has() -> None:

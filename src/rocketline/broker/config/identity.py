@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rocketline.net.local_address import local_address
+from rocketline.net.address import local_address
 from rocketline.record import record
 from rocketline.settings import setting
 from rocketline.settings.places import at_home, home

@@ -29,7 +29,7 @@ from rocketline.errors import (
 )
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
-from rocketline.net.local_address import local_address
+from rocketline.net.address import local_address
 from rocketline.wire.command import Command
 from rocketline.wire.namespaces import with_namespace, without_namespace
 from rocketline.wire.unique_id import UniqueIdGenerator

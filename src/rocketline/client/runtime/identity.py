@@ -7,7 +7,7 @@ import re
 import time
 
 from rocketline.client.options import DEFAULT_INSTANCE, ClientOptions
-from rocketline.net.local_address import local_address
+from rocketline.net.address import local_address
 
 _NAMESPACE_IN_ADDRESS = re.compile(r"(MQ_INST_\w+_\w+)\..*")
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from rocketline.clock import SystemClock
 from rocketline.errors import ConfigError, TransportError
 from rocketline.logs import Log
-from rocketline.net.local_address import local_address
+from rocketline.net.address import local_address
 from rocketline.spark.options.source_and_sink import SinkOptions
 from rocketline.spark.sink.schema import DELIVER_TIMESTAMP, check_columns
 from rocketline.wire.unique_id import UniqueIdGenerator
