@@ -17,7 +17,7 @@ from rocketline.wire.codes import ResponseCode
 if TYPE_CHECKING:
     from rocketline.client.runtime.runtime import ClientRuntime
 
-_PAUSES_S: Final = (0.2, 1.0)
+_PAUSES_S: Final = (0.2, 0.8, 2.0)
 """How long after a broker said that the requester is not there it is asked again: a lost connection comes back."""
 _TIMEOUT_S: Final = 12.0
 """A broker answers when the requester has, for which it gives it 10 s. To send a reply again before would double it."""

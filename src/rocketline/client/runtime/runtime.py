@@ -401,14 +401,15 @@ class ClientRuntime:
     def _lost(self, address: str) -> None:
         """Replies come over a connection that this client made: while some are waited for it is made anew at once."""
         is_wanted = self.requests and not self.is_closed and address not in self._coming_back
-        if is_wanted and self._heartbeats.is_wanted(address):
+        if is_wanted and self.routes.is_known(address):
             self._coming_back.add(address)
             self.spawn(self._come_back(address), name=f"come back to {address}")
 
     async def _come_back(self, address: str) -> None:
         try:
-            while self.requests and not await self._heartbeats.send(address):
-                await self.sleep(_COME_BACK_S)
+            while self.requests and not self._heartbeats.is_told(address):
+                if not await self._heartbeats.send(address):
+                    await self.sleep(_COME_BACK_S)
         finally:
             self._coming_back.discard(address)
 

@@ -26,5 +26,10 @@ final class Numbered {
         return new int[] {Integer.parseInt(parts[0]), Integer.parseInt(parts[1])};
     }
 
+    /** What is replied to a request with this body. */
+    static byte[] reply(byte[] body) {
+        return ("re:" + new String(body, StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8);
+    }
+
     private Numbered() {}
 }

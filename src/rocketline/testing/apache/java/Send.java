@@ -1,4 +1,6 @@
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
@@ -72,6 +74,7 @@ final class Send {
             case "zstd" -> compressed(messages, CompressionType.ZSTD);
             case "batch" -> batches(messages);
             case "async" -> async(messages);
+            case "request" -> each(messages, this::request);
             default -> throw new IllegalArgumentException("no such kind of send: " + portion[0]);
         }
     }
@@ -101,6 +104,17 @@ final class Send {
             sent.incrementAndGet();
         } else {
             problems.add(result.toString());
+        }
+    }
+
+    /** Counts as sent once the right reply has come: the same text with {@code re:} before it. */
+    private void request(Message message) throws Exception {
+        byte[] asked = message.getBody();
+        byte[] replied = producer.request(message, Numbered.PATIENCE_MS).getBody();
+        if (Arrays.equals(replied, Numbered.reply(asked))) {
+            sent.incrementAndGet();
+        } else {
+            problems.add("another reply: " + new String(replied, StandardCharsets.UTF_8));
         }
     }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
 const moment = time.Second
@@ -38,10 +39,15 @@ func consume(arguments []string) *deliveries {
 	return taken
 }
 
-// watch prints each delivery at once, until standard input ends; then it leaves its group.
+// watch prints each delivery at once, until standard input ends; then it leaves its group. In the mode reply it also
+// replies to each.
 func watch(arguments []string) string {
 	var lock sync.Mutex
 	lines := json.NewEncoder(os.Stdout)
+	var replier rocketmq.Producer
+	if arguments[3] == "reply" {
+		replier = newReplier(arguments)
+	}
 	push := pushConsumer(arguments, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		lock.Lock()
 		defer lock.Unlock()
@@ -55,6 +61,9 @@ func watch(arguments []string) string {
 				message.ReconsumeTimes,
 				time.Now().UnixMilli(),
 			}))
+			if replier != nil {
+				replyTo(replier, message)
+			}
 		}
 		return consumer.ConsumeSuccess, nil
 	})
@@ -65,6 +74,31 @@ func watch(arguments []string) string {
 	check(problem)
 	check(push.Shutdown())
 	return "closed"
+}
+
+func newReplier(arguments []string) rocketmq.Producer {
+	own, problem := rocketmq.NewProducer(
+		producer.WithGroupName("repliers-"+arguments[1]),
+		producer.WithInstanceName(fmt.Sprint("replier", os.Getpid())),
+		producer.WithNameServer(strings.Split(arguments[0], ";")),
+		producer.WithSendMsgTimeout(patience),
+	)
+	check(problem)
+	check(own.Start())
+	return own
+}
+
+// replyTo builds the message by hand: the client's own helper drops the body.
+func replyTo(replier rocketmq.Producer, request *primitive.MessageExt) {
+	reply := primitive.NewMessage(request.GetProperty("CLUSTER")+"_REPLY_TOPIC", append([]byte("re:"), request.Body...))
+	reply.WithProperty("MSG_TYPE", "reply")
+	for _, name := range []string{"CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"} {
+		reply.WithProperty(name, request.GetProperty(name))
+	}
+	// Whoever asked may have given up.
+	if _, problem := replier.SendSync(context.Background(), reply); problem != nil {
+		fmt.Fprintln(os.Stderr, problem)
+	}
 }
 
 type handler = func(context.Context, ...*primitive.MessageExt) (consumer.ConsumeResult, error)

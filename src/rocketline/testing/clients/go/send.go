@@ -15,6 +15,7 @@ import (
 const (
 	batchSize = 50
 	inFlight  = 32
+	patience  = 20 * time.Second
 )
 
 type sender struct {
@@ -33,7 +34,7 @@ func send(nameServers, topic string, portions []string) *sender {
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
 		// A send that is repeated after its time is up may be stored twice.
 		producer.WithRetry(0),
-		producer.WithSendMsgTimeout(20*time.Second),
+		producer.WithSendMsgTimeout(patience),
 	)
 	check(problem)
 	check(own.Start())
@@ -63,6 +64,8 @@ func (s *sender) portion(topic, kind string, first, count, failures int) {
 	switch kind {
 	case "async":
 		s.async(messages)
+	case "request":
+		s.request(messages)
 	case "batch":
 		for ; len(messages) > 0; messages = messages[min(batchSize, len(messages)):] {
 			batch := messages[:min(batchSize, len(messages))]
@@ -83,6 +86,30 @@ func (s *sender) one(kind string, message *primitive.Message) {
 	}
 	result, problem := s.producer.SendSync(context.Background(), message)
 	s.count(1, result, problem)
+}
+
+// request counts a message as sent once the right reply has come: the same text with re: before it.
+func (s *sender) request(messages []*primitive.Message) {
+	s.becomeKnown(messages[0].Topic)
+	for _, message := range messages {
+		asked := string(message.Body)
+		reply, problem := s.producer.Request(context.Background(), patience, message)
+		if problem == nil && string(reply.Body) != "re:"+asked {
+			problem = fmt.Errorf("another reply: %s", reply.Body)
+		}
+		s.count(1, nil, problem)
+	}
+}
+
+// becomeKnown asks until a reply comes: brokers know this client by its heartbeats alone, which it sends every 30 s.
+func (s *sender) becomeKnown(topic string) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		message := primitive.NewMessage(topic, body(0, 0))
+		if _, problem := s.producer.Request(context.Background(), 2*time.Second, message); problem == nil {
+			return
+		}
+	}
+	panic("no reply came for a minute")
 }
 
 func (s *sender) async(messages []*primitive.Message) {
