@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rocketline.errors import LocalProtocolError
-from rocketline.net.long_work import LongWork, Steps, T, put_off
+from rocketline.net.long_work import LARGE_BODY_BYTES, LongWork, Steps, T, at_once, put_off
 from rocketline.wire.bodies import encode_in_parts
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.frame import FRAME_BYTES_MAX
 
 __all__ = [
-    "QUEUES_A_STEP", "LongWork", "Steps", "answered", "answered_with", "each_with_pause", "encoded", "put_off",
+    "LARGE_BODY_BYTES", "QUEUES_A_STEP", "LongWork", "Steps", "answered", "answered_with", "at_once", "each_with_pause",
+    "encoded", "put_off",
 ]  # fmt: skip
 
 QUEUES_A_STEP: Final = 32

@@ -126,6 +126,7 @@ class RequestRouting:
                 settings,
                 store.store_host,
                 clock,
+                services.work,
                 on_half=lambda topic: figures.add(topic, 1),
             ),
             SendBackHandlers(store, put, topics, groups, stats, settings),

@@ -1,4 +1,4 @@
-"""Addresses as people and RocketMQ write them: `host:port`, an IPv6 host in brackets or bare; and this machine's own."""
+"""Addresses as people and RocketMQ write them: `host:port`, an IPv6 host in brackets or bare; and our own."""
 
 from __future__ import annotations
 

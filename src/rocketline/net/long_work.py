@@ -39,6 +39,16 @@ def put_off(handler: Handler, channel: Channel, request: Command) -> Steps[Outco
     return handler(channel, request)
 
 
+def at_once(steps: Steps[T]) -> T:
+    """What the steps lead to, without a pause: for what is known to be short."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingBounds:
     """How many requests may wait for their turn, and how many bytes; one more is answered SYSTEM_BUSY."""

@@ -296,19 +296,22 @@ class MessageStore(StoreReader):
         """
         self.check_writable()
         queue = self.queues.make(batch.topic, batch.queue_id)
-        total_bytes = (FIXED_BYTES_MAX + len(queue.topic_field)) * len(members)
-        for _, body, properties in members:
-            if len(properties) >= SECTOR_BYTES:
-                self.writer.check_properties(properties)
-            total_bytes += len(body) + len(properties)
+        self.check_members(members)
+        member_bytes = sum(len(body) + len(properties) for _, body, properties in members)
         born_host = batch.born_host.ip + batch.born_host.port.to_bytes(4, "big")
         shared = born_host, batch.sys_flag, batch.born_ms, batch.reconsume_times
         with self.batch() as writer:
-            writer.make_room(total_bytes)
+            writer.make_room((FIXED_BYTES_MAX + len(queue.topic_field)) * len(members) + member_bytes)
             batch.queue_offset, batch.store_ms = QueueOffset(queue.next_offset), writer.store_ms
             places = writer.add_members(queue, members, *shared)
             batch.log_offset, batch.store_host = places[0], self.store_host
             return Appended(places, writer.position - places[0])
+
+    def check_members(self, members: Sequence[BatchEntry]) -> None:
+        """Raises `IllegalMessageError` for messages of a batch that `append_members` would refuse."""
+        for _, _, properties in members:
+            if len(properties) >= SECTOR_BYTES:
+                self.writer.check_properties(properties)
 
     def _add(self, writer: LogWriter, queue: Queue, message: StoredMessage, properties: bytes) -> None:
         count = 1

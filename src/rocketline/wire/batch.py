@@ -82,11 +82,15 @@ def decode_batch(data: bytes, topic: str) -> list[Message]:
     ]
 
 
-def split_batch(data: bytes, count_max: int | None = None) -> list[BatchEntry]:
-    """The same, with the properties as they came; at most the first `count_max`."""
+def split_batch(data: bytes) -> list[BatchEntry]:
+    """The same, with the properties as they came."""
+    return split_some(data, 0, len(data))[0]
+
+
+def split_some(data: bytes, at: int, count_max: int) -> tuple[list[BatchEntry], int]:
+    """At most `count_max` of them, from the one that begins at `at`; and where the next begins."""
     entries: list[BatchEntry] = []
-    at, size_of_all, fixed_bytes, least = 0, len(data), _FIXED.size, _ENTRY_BYTES_MIN
-    count_max = size_of_all if count_max is None else count_max
+    size_of_all, fixed_bytes, least = len(data), _FIXED.size, _ENTRY_BYTES_MIN
     while at < size_of_all and len(entries) < count_max:
         size, flag, body_bytes = _SIZES(data, at) if size_of_all - at >= least else (0, 0, 0)
         body_at, end = at + fixed_bytes, at + size
@@ -97,7 +101,7 @@ def split_batch(data: bytes, count_max: int | None = None) -> list[BatchEntry]:
             _entry_at(data, at)
         entries.append((flag, data[body_at:body_end], properties))
         at = end
-    return entries
+    return entries, at
 
 
 def count_batch(data: bytes) -> int:

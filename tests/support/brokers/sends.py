@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rocketline.broker.clients.locks import LockTable
+from rocketline.broker.long_work import LongWork
 from rocketline.broker.sends.handler import SendHandlers
 from rocketline.broker.sends.hot_path import SendPath
 from rocketline.broker.storing.admission import Admission
@@ -62,6 +63,7 @@ class Sends:
         self.halves: list[str] = []
         puts = MessagePut(tables.store, self.flusher, tables.settings)
         self.admission = Admission(tables.store, lambda: self.flusher.waiting, tables.settings, tables.clock)
+        self.soon: list[Callable[[], None]] = []
         handlers = SendHandlers(
             puts,
             tables.topics,
@@ -71,11 +73,11 @@ class Sends:
             tables.settings,
             tables.store.store_host,
             tables.clock,
+            LongWork(lambda _, action: self.soon.append(action), tables.log),
             on_half=self.halves.append,
             choose_queue=lambda count: count - 1,
         )
         self._by_code = self.admission.guarded(handlers.by_code())
-        self.soon: list[Callable[[], None]] = []
         self.path = SendPath(
             tables.store,
             self.flusher,

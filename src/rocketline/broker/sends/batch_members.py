@@ -8,10 +8,11 @@ from typing import Final
 from rocketline.errors import RemoteProtocolError
 from rocketline.model import property_names
 from rocketline.store.log.record_scan import SECTOR_BYTES
-from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
-from rocketline.wire.batch import BatchEntry, split_batch
+from rocketline.wire.batch import BatchEntry, split_some
 from rocketline.wire.properties import VALUE_END
 
+MEMBERS_AT_ONCE: Final = 2000
+"""So many messages are stored in one go; it takes some ten milliseconds. A larger batch is stored in pieces."""
 NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG)
 """A message with one of these is sent by itself."""
 _SPECIAL_NAMES: Final = tuple(name.encode() for name in (*NOT_IN_A_BATCH, property_names.INNER_NUM))
@@ -40,12 +41,12 @@ def stored_as_they_came(members: Sequence[BatchEntry]) -> Sequence[BatchEntry] |
 
 
 def plain_members(body: bytes) -> Sequence[BatchEntry] | None:
-    """The messages in a batch's body; None unless all is as usual."""
+    """The messages in a batch's body; None unless all is as usual, and they are not too many for one go."""
     try:
-        members = split_batch(body, BATCH_MESSAGES_MAX + 1)
+        members, end = split_some(body, 0, MEMBERS_AT_ONCE)
     except RemoteProtocolError:
         return None
-    if len(members) > BATCH_MESSAGES_MAX:
+    if end < len(body):
         return None
     plain = stored_as_they_came(members)
     return plain if plain and max([len(properties) for _, _, properties in plain]) < SECTOR_BYTES else None

@@ -5,6 +5,8 @@ Whether it is a batch is told by the header's field and not by the code. Plain o
 
 In topics with `queue.type=BatchCQ` a batch with a unique key of its own stays one record, which consumers take apart.
 
+A batch of more than 2,000 messages is stored in pieces of so many, one in a turn of the loop.
+
 Differs: a batch whose body cannot be taken apart, and a delay level that is no number, are told so; an oversize record
 is refused (13) where Apache answers 0 and loses it; messages with timer properties are refused (1) for now. A delay of
 half a transaction begins when it is committed; Apache's broker delays the half, and loses it.
@@ -18,10 +20,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rocketline.broker.clients.locks import LockTable
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import LARGE_BODY_BYTES, LongWork, Steps, at_once
 from rocketline.broker.metadata.attributes import CLEANUP_POLICY
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable, is_batched, no_room
-from rocketline.broker.sends.batch_members import NOT_IN_A_BATCH, ended, may_be_special, stored_as_they_came
+from rocketline.broker.sends.batch_members import (
+    MEMBERS_AT_ONCE,
+    NOT_IN_A_BATCH,
+    ended,
+    may_be_special,
+    stored_as_they_came,
+)
 from rocketline.broker.sends.checks import RefusalError, SendChecks
 from rocketline.broker.stats.counters import DLQ_PUT_NUMS, BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
@@ -38,7 +47,7 @@ from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings
 from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.wire import headers
-from rocketline.wire.batch import BatchEntry, split_batch
+from rocketline.wire.batch import BatchEntry, split_some
 from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import (
@@ -64,12 +73,13 @@ class SendHandlers:
         settings: Settings[BrokerConfig],
         store_host: HostAddress,
         clock: Clock,
+        work: LongWork,
         *,
         on_half: Callable[[str], None],
         choose_queue: Callable[[int], int] = random.randrange,
     ) -> None:
         """`on_half` is told the topic of each half message that is stored."""
-        self._on_half = on_half
+        self._work, self._on_half = work, on_half
         self._put, self._topics, self._groups, self._locks = put, topics, groups, locks
         self._stats, self._settings, self._store_host, self._clock = stats, settings, store_host, clock
         self._choose_queue = choose_queue
@@ -90,14 +100,14 @@ class SendHandlers:
             if request.code == RequestCode.SEND_MESSAGE
             else send_header_v1(headers.read(SendMessageRequestHeaderV2, request.ext))
         )
+        if asked.batch:
+            steps = self._store_batch(channel, request, asked)
+            is_large = len(request.body) >= LARGE_BODY_BYTES
+            return self._work.begin(channel, request, steps, is_change=True) if is_large else at_once(steps)
         try:
-            topic = self._checks.topic(asked)
-            if not request.body:
-                raise RefusalError(ResponseCode.SYSTEM_ERROR, "the message has no body; one byte at least is needed")
+            topic = self._topic_for(request, asked)
             message = self._message(channel, request, asked, topic)
-            members = self._complete_batch(message, topic) if asked.batch else None
-            if not asked.batch:
-                self._complete(message, topic)
+            self._complete(message, topic)
         except RefusalError as refusal:
             return self._checks.with_region(refusal.answer)
         later = LaterAnswer(channel, request)
@@ -111,13 +121,41 @@ class SendHandlers:
                 self._on_half(message.properties[property_names.REAL_TOPIC])
             stored(result)
 
-        if asked.batch:
-            self._put.put_batch(message, members, stored)
-        elif _is_half(message):
+        if _is_half(message):
             self._put.put_half(message, half_stored)
         else:
             self._put.put(message, stored)
         return later.outcome()
+
+    def _store_batch(self, channel: Channel, request: Command, asked: SendMessageRequestHeader) -> Steps[Outcome]:
+        """The same for a batch. All of it is looked at before any of it is stored."""
+        try:
+            topic = self._topic_for(request, asked)
+            batch = self._message(channel, request, asked, topic)
+            pieces = yield from self._complete_batch(batch, topic)
+        except RefusalError as refusal:
+            return self._checks.with_region(refusal.answer)
+        later = LaterAnswer(channel, request)
+        queue_id, begin_s = batch.queue_id, self._clock.monotonic()
+
+        def stored(result: PutResult) -> None:
+            later.give(self._answer(result, batch, asked, queue_id, begin_s))
+
+        if pieces is None:
+            self._put.put_as_it_is(batch, stored)
+        else:
+            for _ in self._put.put_batch(batch, pieces, stored):
+                yield
+                if self._topics.get(batch.topic) is not topic:
+                    problem = f"the topic {batch.topic} was changed while a batch was stored in {len(pieces)} pieces"
+                    return self._checks.with_region(response(ResponseCode.SYSTEM_ERROR, problem))
+        return later.outcome()
+
+    def _topic_for(self, request: Command, asked: SendMessageRequestHeader) -> TopicConfig:
+        topic = self._checks.topic(asked)
+        if not request.body:
+            raise RefusalError(ResponseCode.SYSTEM_ERROR, "the message has no body; one byte at least is needed")
+        return topic
 
     # --- messages
 
@@ -149,31 +187,28 @@ class SendHandlers:
             self._redirect_dead(message, asked, request.version)
         return message
 
-    def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> Sequence[BatchEntry] | None:
-        """Its members, each with only its own properties; None if it stays one message, which consumers take apart."""
+    def _complete_batch(self, batch: StoredMessage, topic: TopicConfig) -> Steps[list[Sequence[BatchEntry]] | None]:
+        """Its members in pieces, each with only its own properties; None if it stays one message, which consumers take
+        apart."""
         if len(batch.topic) > names.TOPIC_LENGTH_MAX:
             raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"the topic of a batch has {len(batch.topic)} characters")
         if names.is_retry_topic(batch.topic):
             raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"{batch.topic}: a retry topic takes no batches")
         _refuse_special(batch.properties)
-        try:
-            members = split_batch(batch.body, BATCH_MESSAGES_MAX + 1)
-        except RemoteProtocolError as error:
-            raise RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        if len(members) > BATCH_MESSAGES_MAX:
-            raise RefusalError(
-                ResponseCode.MESSAGE_ILLEGAL, f"a batch has at most {BATCH_MESSAGES_MAX} messages; this one has more"
-            )
+        pieces = yield from _split(batch.body)
         if is_batched(topic) and property_names.UNIQ_KEY in batch.properties:
-            batch.properties[property_names.INNER_NUM] = str(len(members))
+            batch.properties[property_names.INNER_NUM] = str(sum(map(len, pieces)))
             batch.sys_flag |= NEED_UNWRAP | INNER_BATCH
             batch.properties.pop(property_names.POP_CK, None)
             self._add_origin(batch.properties)
             return None
-        plain = stored_as_they_came(members)
-        if plain is not None:
-            return plain
-        return [(flag, body, _member_properties(properties)) for flag, body, properties in members]
+        for number, piece in enumerate(pieces):
+            if number:
+                yield
+            pieces[number] = stored_as_they_came(piece) or [
+                (flag, body, _member_properties(properties)) for flag, body, properties in piece
+            ]
+        return pieces
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
         """A message that was retried too often, or whose group consumes in order, goes to the dead letters."""
@@ -245,6 +280,26 @@ class SendHandlers:
         if asked.batch:
             return parse_properties(asked.properties or "").get(property_names.UNIQ_KEY)
         return first.properties.get(property_names.UNIQ_KEY)
+
+
+def _split(body: bytes) -> Steps[list[Sequence[BatchEntry]]]:
+    """The messages of a batch, in pieces that can be stored in one go. Raises `RefusalError`."""
+    pieces: list[Sequence[BatchEntry]] = []
+    at = count = 0
+    while at < len(body):
+        if pieces:
+            yield
+        try:
+            piece, at = split_some(body, at, MEMBERS_AT_ONCE)
+        except RemoteProtocolError as error:
+            raise RefusalError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        pieces.append(piece)
+        count += len(piece)
+        if count > BATCH_MESSAGES_MAX:
+            raise RefusalError(
+                ResponseCode.MESSAGE_ILLEGAL, f"a batch has at most {BATCH_MESSAGES_MAX} messages; this one has more"
+            )
+    return pieces
 
 
 def _refuse_special(properties: Mapping[str, str]) -> None:

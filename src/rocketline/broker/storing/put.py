@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import Steps
 from rocketline.broker.storing.flusher import Flushed, Flusher
 from rocketline.errors import IllegalMessageError, LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.model import property_names
@@ -104,7 +105,7 @@ class MessagePut:
         if problem is not None:
             done(problem)
         else:
-            self._append(message, None, done)
+            self._append(message, done)
 
     def put_half(self, message: StoredMessage, done: Done) -> None:
         """Store half a transaction, where no consumer of its topic sees it: its topic and queue become properties.
@@ -125,19 +126,45 @@ class MessagePut:
         if problem is not None:
             done(problem)
         else:
-            self._append(message, None, done)
+            self._append(message, done)
 
     def put_as_it_is(self, message: StoredMessage, done: Done) -> None:
         """Store one message that is neither to be delayed nor changed, whatever its properties say."""
-        self.put_batch(message, None, done)
-
-    def put_batch(self, batch: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
-        """Store a batch: its members next to each other, all or none, with what they share; or None, as one message."""
-        problem = self._problem(batch)
+        problem = self._problem(message)
         if problem is not None:
             done(problem)
         else:
-            self._append(batch, members, done)
+            self._append(message, done)
+
+    def put_batch(self, batch: StoredMessage, pieces: Sequence[Sequence[BatchEntry]], done: Done) -> Steps[None]:
+        """Store a batch: the members of a piece next to each other, all or none, with what they share; a piece a step.
+
+        Other messages may come between two pieces. If one of them is refused, those before it are stored all the same.
+        """
+        problem = self._problem(batch)
+        if problem is not None:
+            done(problem)
+            return
+        try:
+            put = yield from self._append_pieces(batch, pieces)
+        except StoreError as error:
+            done(_refused(error))
+        else:
+            self._wait(batch, put, done)
+
+    def _append_pieces(self, batch: StoredMessage, pieces: Sequence[Sequence[BatchEntry]]) -> Steps[Appended]:
+        for members in pieces[1:]:  # nothing of it is stored if one of them is bad; the first is looked at anyway
+            self._store.check_members(members)
+            yield
+        places, size = self._store.append_members(batch, pieces[0])
+        first_offset = batch.queue_offset
+        for members in pieces[1:]:
+            yield
+            more_places, more_bytes = self._store.append_members(batch, members)
+            places += more_places
+            size += more_bytes
+        batch.queue_offset = first_offset
+        return Appended(places, size)
 
     def _problem(self, message: StoredMessage) -> PutResult | None:
         """What forbids storing the message, whatever its kind."""
@@ -199,19 +226,21 @@ class MessagePut:
             return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
         return None
 
-    def _append(self, message: StoredMessage, members: Sequence[BatchEntry] | None, done: Done) -> None:
-        store = self._store
+    def _append(self, message: StoredMessage, done: Done) -> None:
         try:
-            put = store.append_whole(message) if members is None else store.append_members(message, members)
-        except IllegalMessageError as error:
-            done(_illegal(str(error)))
+            put = self._store.append_whole(message)
         except StoreError as error:
-            done(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=str(error)))
+            done(_refused(error))
         else:
-            if store.is_sync and message.properties.get(property_names.WAIT, "true").lower() == "true":
-                self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, put)))
-            else:
-                done(PutResult(PutStatus.PUT_OK, put.places, size=put.size))
+            self._wait(message, put, done)
+
+    def _wait(self, message: StoredMessage, put: Appended, done: Done) -> None:
+        """Tell that it is stored, after the flush if the message is to wait for it."""
+        store = self._store
+        if store.is_sync and message.properties.get(property_names.WAIT, "true").lower() == "true":
+            self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, put)))
+        else:
+            done(PutResult(PutStatus.PUT_OK, put.places, size=put.size))
 
     def _after_flush(self, flushed: Flushed, put: Appended) -> PutResult:
         if flushed is Flushed.OK:
@@ -223,3 +252,9 @@ class MessagePut:
 
 def _illegal(problem: str) -> PutResult:
     return PutResult(PutStatus.MESSAGE_ILLEGAL, problem=problem)
+
+
+def _refused(error: StoreError) -> PutResult:
+    if isinstance(error, IllegalMessageError):
+        return _illegal(str(error))
+    return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=str(error))
