@@ -40,6 +40,7 @@ CLIENT_COMMANDS = {
     "consume",
     "pipeline",
     "store",
+    "timer",
     "transaction",
 }
 FILE_NAME = re.compile(r"# (\w+\.(?:py|toml))\n")

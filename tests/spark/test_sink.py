@@ -132,8 +132,6 @@ def test_producer_group_is_told_to_the_broker(spark: SparkSession, server: Serve
         ("SELECT 'a' AS body", {"topic": "t", "sendBatch": "7"}, "did you mean sendBatchSize"),
         ("SELECT 'a' AS body", {"topic": "t", "nameServer": "127.0.0.1:1"}, "127.0.0.1:1"),
         ("SELECT 'a' AS body, 't' AS topic", {"nameServer": "127.0.0.1:1"}, "127.0.0.1:1"),
-        ("SELECT 'a' AS body, current_timestamp() AS deliverTimestamp", {"topic": "t"}, "keeps no messages until"),
-        ("SELECT 'a' AS body, 't' AS topic, 1L AS deliverTimestamp", {}, "keeps no messages until"),
     ],
 )
 def test_wrong_write_is_one_error_before_any_task(
@@ -144,6 +142,32 @@ def test_wrong_write_is_one_error_before_any_task(
     with pytest.raises(Exception, match=re.escape(problem)):
         _write(spark.sql(query), server, **options)
     assert jobs_begun(spark) == jobs
+
+
+def test_broker_without_timers_is_one_error_before_any_task(spark: SparkSession) -> None:
+    jobs = jobs_begun(spark)
+    with Server(settings={"timerWheelEnable": "false"}) as server:
+        server.create_topic("t")
+        for query, options in (
+            ("SELECT 'a' AS body, current_timestamp() AS deliverTimestamp", {"topic": "t"}),
+            ("SELECT 'a' AS body, 't' AS topic, 1L AS deliverTimestamp", {}),
+        ):
+            with pytest.raises(Exception, match="keeps no messages until"):
+                _write(spark.sql(query), server, **options)
+    assert jobs_begun(spark) == jobs
+
+
+def test_row_with_a_time_is_delivered_then(spark: SparkSession, server: Server, topic: str) -> None:
+    due_ms = server.clock.wall_ms() + 3_600_000
+    frame = spark.sql(
+        f"SELECT 'later' AS body, timestamp_millis({due_ms}) AS deliverTimestamp UNION ALL SELECT 'now', NULL"
+    )
+    _write(frame, server, topic=topic)
+    assert [message.body for message in topic_contents(server.address, topic)] == [b"now"]
+    server.advance(3602)
+    found = {message.body: message for message in topic_contents(server.address, topic)}
+    assert found.keys() == {b"now", b"later"}
+    assert found[b"later"].store_ms >= due_ms
 
 
 def test_overwriting_a_topic_is_refused(spark: SparkSession, server: Server, topic: str) -> None:

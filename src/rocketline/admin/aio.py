@@ -12,6 +12,7 @@ from rocketline.admin.groups import Groups
 from rocketline.admin.messages import Messages
 from rocketline.admin.name_servers import NameServers
 from rocketline.admin.offsets import Offsets
+from rocketline.admin.timers import Timers
 from rocketline.admin.topics import Topics
 from rocketline.admin.transactions import Transactions
 from rocketline.client.aio.shell import AsyncShell
@@ -21,8 +22,8 @@ from rocketline.clock import Clock
 
 
 class Admin(AsyncShell):
-    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `clients`, `brokers`,
-    `name_servers`.
+    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `timers`, `clients`,
+    `brokers`, `name_servers`.
 
     >>> async def main(address: str) -> None:
     ...     async with Admin(address) as admin:
@@ -57,6 +58,7 @@ class Admin(AsyncShell):
         self.transactions = Transactions(calls)
         self.clients = Clients(calls)
         self.brokers = Brokers(calls)
+        self.timers = Timers(calls)
         self.name_servers = NameServers(calls)
 
     async def start(self) -> None:

@@ -17,6 +17,7 @@ from rocketline.admin.groups import Groups as AsyncGroups
 from rocketline.admin.messages import Messages as AsyncMessages
 from rocketline.admin.name_servers import NameServers as AsyncNameServers
 from rocketline.admin.offsets import Offsets as AsyncOffsets
+from rocketline.admin.timers import Timers as AsyncTimers
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.admin.transactions import Transactions as AsyncTransactions
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
@@ -135,6 +136,13 @@ class Brokers(BlockingArea[AsyncBrokers]):
     clean_unused_topics = waits(AsyncBrokers.clean_unused_topics)
 
 
+class Timers(BlockingArea[AsyncTimers]):
+    """`admin.timers`."""
+
+    waiting = waits(AsyncTimers.waiting)
+    moments = waits(AsyncTimers.moments)
+
+
 class NameServers(BlockingArea[AsyncNameServers]):
     """`admin.name_servers`."""
 
@@ -150,8 +158,8 @@ class NameServers(BlockingArea[AsyncNameServers]):
 
 
 class Admin(BlockingShell[AsyncAdmin]):
-    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `clients`, `brokers`,
-    `name_servers`.
+    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `timers`, `clients`,
+    `brokers`, `name_servers`.
 
     >>> from rocketline.testing import Server
     >>> with Server() as server, Admin(server.address) as admin:
@@ -182,6 +190,7 @@ class Admin(BlockingShell[AsyncAdmin]):
         self.transactions = Transactions(portal, twin.transactions)
         self.clients = Clients(portal, twin.clients)
         self.brokers = Brokers(portal, twin.brokers)
+        self.timers = Timers(portal, twin.timers)
         self.name_servers = NameServers(portal, twin.name_servers)
 
     def start(self) -> None:

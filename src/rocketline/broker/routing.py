@@ -38,10 +38,12 @@ from rocketline.broker.sends.replies import ReplyHandlers
 from rocketline.broker.services import Services
 from rocketline.broker.stats.consume_progress import ConsumeProgress
 from rocketline.broker.stats.consumer_lag import ConsumerLag
-from rocketline.broker.stats.runtime_info import RuntimeInfo, WaitingRequests
+from rocketline.broker.stats.runtime_info import RuntimeInfo, TimerFigures, WaitingRequests
 from rocketline.broker.storage import BrokerStorage
 from rocketline.broker.storing.admission import Admission
 from rocketline.broker.storing.put import MessagePut
+from rocketline.broker.timers.handler import TimerHandlers
+from rocketline.broker.timers.recall import RecallHandlers
 from rocketline.broker.transactions.handler import TransactionHandlers
 from rocketline.clock import Clock
 from rocketline.hot import HotPath
@@ -72,7 +74,7 @@ class RequestRouting:
     ) -> None:
         self._storage, self._services, self._settings = storage, services, settings
         self._files, self._clock, self._log = files, clock, log
-        self._put = MessagePut(storage.store, services.flusher, settings)
+        self._put = MessagePut(storage.store, services.flusher, settings, storage.timers)
         self._checks = PullChecks(storage.topics, storage.groups, services.consumers, settings)
         self._reading = PullReading(storage.store, storage.offsets, storage.stats, settings, clock)
         self._admission = Admission(storage.store, lambda: services.flusher.waiting, settings, clock)
@@ -142,6 +144,7 @@ class RequestRouting:
                 self._clock,
                 self._log,
             ),
+            RecallHandlers(put, topics, stats, settings, store.store_clock.now_ms),
         ]
 
     def _for_clients(self) -> list[Family]:
@@ -182,7 +185,14 @@ class RequestRouting:
         consumers, calls, work, address = services.consumers, services.calls, services.work, services.address
         progress = ConsumeProgress(topics, groups, offsets, consumers, store, stats, settings.value.broker_name)
         runtime = RuntimeInfo(
-            settings, stats, store, self._files, clock, delays=storage.schedule.progress, sends=self._waiting_sends
+            settings,
+            stats,
+            store,
+            self._files,
+            clock,
+            delays=storage.schedule.progress,
+            sends=self._waiting_sends,
+            timers=storage.timers.figures if storage.timers is not None else TimerFigures,
         )
         return [
             TopicHandlers(topics, offsets, store, stats, settings, work, self._log, services.name_servers.when_told),
@@ -191,6 +201,7 @@ class RequestRouting:
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address, work),
             ScheduleHandlers(storage.schedule),
+            TimerHandlers(storage.timers),
             StatsHandlers(stats, ConsumerLag(stats, store, clock), topics, progress, runtime, work),
             ConsumeStatsHandlers(progress, topics, work, clock, address),
             QueueInspectionHandlers(store, consumers, work),

@@ -85,6 +85,8 @@ class Services:
             background.start(self._storage.schedule.run)
             background.start(self.checks.run)
             stack.callback(self.ops.close)
+            if self._storage.timers is not None:
+                background.start(self._storage.timers.run)
             stack.callback(self.work.close)
             stack.callback(self.pushes.close)
             for timer in self._timers():
@@ -115,6 +117,7 @@ class Services:
                 (partial(save, "offsets", storage.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
                 (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
                 (partial(save, "half messages", storage.half_messages), half_s, half_s),
+                (self._save_timers, 1.0, config.store.timer_flush_interval_ms / 1000),
                 (storage.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),
@@ -124,6 +127,13 @@ class Services:
                 (self._log.flush_due, 1.0, 1.0),
             )
         ]
+
+    def _save_timers(self) -> None:
+        timers = self._storage.timers
+        if timers is not None:
+            timers.tick()
+            if timers.is_unsaved:
+                self.saving.save("timers", timers)
 
     def _scan_clients(self) -> None:
         self.expiry.scan(self._clock.monotonic())

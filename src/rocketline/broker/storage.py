@@ -12,6 +12,7 @@ from rocketline.broker.metadata.request_modes import RequestModes
 from rocketline.broker.metadata.topics import TopicTable, is_batched
 from rocketline.broker.retries.delay_levels import DelayedDelivery
 from rocketline.broker.stats.counters import BrokerStats
+from rocketline.broker.timers.service import TimerService
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
@@ -56,6 +57,11 @@ class BrokerStorage:
             self.half_messages = TransactionFigures(
                 files, folder / "transactionMetrics", clock, lambda topic: self.topics.get(topic) is not None
             )
+            self.timers = (
+                TimerService(self.store, files, self.stats, settings, clock, log)
+                if settings.value.store.timer_wheel_enable
+                else None
+            )
         except BaseException:
             self.store.close()
             raise
@@ -68,6 +74,9 @@ class BrokerStorage:
         """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""
         self._flush_log()
         self.when_flushed()
+        if self.timers is not None:
+            self._try(self.timers.save, "timers")
+            self.timers.close()
         for save, what in (
             (self.schedule.save, "delays"),
             (self.topics.table.save, "topics"),

@@ -39,6 +39,7 @@ _COMMANDS: Final = {
     "serve": "servers.serve",
     "store": "servers.store",
     "tail": "messages.tail",
+    "timer": "messages.timer",
     "topic": "cluster.topic",
     "transaction": "messages.transaction",
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from rocketline.errors import InvalidMessageError
 from rocketline.model import property_names
+from rocketline.model.delivery_time import delay_of, moment_of, timer_property
 from rocketline.model.ids import HostAddress, LogOffset, OffsetMessageId, QueueOffset
 
 _NOWHERE = LogOffset(0)
@@ -46,6 +48,8 @@ class Message:
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         delay_level: int = 0,
+        deliver_at: datetime | None = None,
+        deliver_after: timedelta | float | None = None,
         sharding_key: str | None = None,
         waits_for_store: bool = True,
     ) -> None:
@@ -54,6 +58,8 @@ class Message:
         - `tags`: what consumers filter by. RocketMQ knows one tag for a message, for all its name.
         - `keys`: what the message can be found by in the broker's index; in one text, blanks divide them.
         - `delay_level`: 1 to 18 keeps the message back for 1 s to 2 h, as the broker has set its levels; 0 does not.
+        - `deliver_at`: the moment of delivery, a datetime with its time zone; brokers take three days ahead by default.
+        - `deliver_after`: the same counted from when the broker gets it, as a timedelta or in seconds.
         - `sharding_key`: notes by what an ordered message was given its queue.
         - `waits_for_store`: the broker answers only once the message is as safe as it is set up to make it.
         """
@@ -72,6 +78,9 @@ class Message:
             found[property_names.KEYS] = keys if isinstance(keys, str) else " ".join(_checked_keys(topic, keys))
         if delay_level:
             found[property_names.DELAY] = str(_checked_level(topic, delay_level))
+        if deliver_at is not None or deliver_after is not None:
+            name, value = timer_property(topic, deliver_at, deliver_after, has_level=bool(delay_level))
+            found[name] = value
         if sharding_key:
             found[property_names.SHARDING_KEY] = sharding_key
         if not waits_for_store:
@@ -97,6 +106,16 @@ class Message:
     @property
     def delay_level(self) -> int:
         return int(self.properties.get(property_names.DELAY, "0"))
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        """The moment of delivery, in UTC; None if it is not for a given one."""
+        return moment_of(self.properties.get(property_names.TIMER_DELIVER_MS))
+
+    @property
+    def deliver_after(self) -> timedelta | None:
+        """How long the broker keeps it back; None if it is not for a given time."""
+        return delay_of(self.properties.get(property_names.TIMER_DELAY_MS))
 
     @property
     def waits_for_store(self) -> bool:

@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rocketline.clock import Clock
-from rocketline.errors import StoreError, StoreFullError, StoreReadOnlyError
+from rocketline.errors import (
+    IllegalMessageError,
+    LocalProtocolError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
 from rocketline.logs import Log, Throttle
 from rocketline.model import property_names
 from rocketline.model.delay_levels import DelayLevels
@@ -288,6 +294,26 @@ class MessageStore(StoreReader):
         with self.batch() as writer:
             self._add(writer, queue, message, encode_properties(message.properties))
             return Appended([message.log_offset], writer.position - message.log_offset)
+
+    def append_each(self, messages: Sequence[StoredMessage]) -> list[IllegalMessageError | None]:
+        """Write messages together, each for itself; what is wrong with it, None if it is stored.
+
+        Raises as `append` does for what concerns all of them; then any part of them may be stored.
+        """
+        self.check_writable()
+        queues = [self.queues.make(message.topic, message.queue_id) for message in messages]
+        problems: list[IllegalMessageError | None] = []
+        with self.batch() as writer:
+            for queue, message in zip(queues, messages, strict=True):
+                try:
+                    self._add(writer, queue, message, encode_properties(message.properties))
+                except IllegalMessageError as error:
+                    problems.append(error)
+                except LocalProtocolError as error:  # properties that became too many on the way
+                    problems.append(IllegalMessageError(str(error)))
+                else:
+                    problems.append(None)
+        return problems
 
     def append_members(self, batch: StoredMessage, members: Sequence[BatchEntry]) -> Appended:
         """Write the messages of a producer's batch as neighbours, all or none.

@@ -71,6 +71,8 @@ class ServerThread:
             store.unlink(store.clean())
             while schedule.deliver() <= 0:
                 continue
+            while broker.storage.timers is not None and broker.storage.timers.step() == 0:
+                continue
 
     def _run(self) -> None:
         try:

@@ -26,6 +26,7 @@ SHORT: Final = {
     "transactionTimeOut": "1000",
     "transactionCheckInterval": "1000",
     "transactionOpBatchInterval": "500",
+    "recallMessageEnable": "true",
 }
 
 _APACHE: Final = pytest.param("apache", marks=[pytest.mark.interop, pytest.mark.timeout(func_only=True)])

@@ -34,6 +34,8 @@ class Sender(Protocol):
 
     async def queues(self, topic: str) -> list[MessageQueue]: ...
 
+    async def recall(self, topic: str, handle: str) -> str: ...
+
     async def start(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -63,6 +65,9 @@ class BlockingSender:
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         return await asyncio.to_thread(self.producer.queues, topic)
+
+    async def recall(self, topic: str, handle: str) -> str:
+        return await asyncio.to_thread(self.producer.recall, topic, handle)
 
     async def start(self) -> None:
         await asyncio.to_thread(self.producer.start)

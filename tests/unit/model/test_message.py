@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
 import pytest
 
 from rocketline.errors import InvalidMessageError
@@ -80,3 +83,36 @@ def test_tags_keys_and_delays_of_another_type_are_refused() -> None:
         Message("T", b"x", keys=[42])  # type: ignore[list-item]
     with pytest.raises(InvalidMessageError, match="delay level '3'"):
         Message("T", b"x", delay_level="3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"deliver_at": datetime(2030, 1, 1)}, "has no time zone"),
+        ({"deliver_at": 5}, "take deliver_after"),
+        ({"deliver_at": datetime(2030, 1, 1, tzinfo=UTC), "deliver_after": 5}, "exclude each other"),
+        ({"deliver_after": 5, "delay_level": 3}, "exclude each other"),
+        ({"deliver_after": -0.001}, "later than it is sent"),
+        ({"deliver_after": float("nan")}, "neither a timedelta nor a number"),
+        ({"deliver_after": True}, "neither a timedelta nor a number"),
+        ({"deliver_after": "5s"}, "neither a timedelta nor a number"),
+    ],
+)
+def test_what_is_no_moment_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidMessageError, match=problem):
+        Message("T", b"x", **given)
+
+
+def test_moment_is_told_in_milliseconds_and_never_too_early() -> None:
+    moment = datetime(2030, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))) + timedelta(microseconds=1)
+    message = Message("T", b"x", deliver_at=moment)
+    assert message.properties == {"TIMER_DELIVER_MS": "1893456000001"}
+    assert message.deliver_at == datetime(2030, 1, 1, 0, 0, 0, 1000, tzinfo=UTC)
+    assert message.deliver_after is None
+
+
+def test_time_from_now_is_seconds_or_a_timedelta() -> None:
+    assert Message("T", b"x", deliver_after=0.1).properties == {"TIMER_DELAY_MS": "100"}
+    message = Message("T", b"x", deliver_after=timedelta(days=2, microseconds=1))
+    assert message.properties == {"TIMER_DELAY_MS": "172800001"}
+    assert message.deliver_after == timedelta(days=2, milliseconds=1)

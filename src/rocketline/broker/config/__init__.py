@@ -25,7 +25,6 @@ from rocketline.broker.config.unused import (
     Metrics,
     Outgoing,
     Pop,
-    Recalls,
     Replicas,
     RocksdbTransactions,
     Role,
@@ -76,7 +75,6 @@ class BrokerConfig(
     thread_pools: ThreadPools = field(default_factory=ThreadPools)
     pop: Pop = field(default_factory=Pop)
     rocksdb_transactions: RocksdbTransactions = field(default_factory=RocksdbTransactions)
-    recalls: Recalls = field(default_factory=Recalls)
     metrics: Metrics = field(default_factory=Metrics)
     lite_topics: LiteTopics = field(default_factory=LiteTopics)
     filters: Filters = field(default_factory=Filters)

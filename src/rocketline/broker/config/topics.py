@@ -69,6 +69,15 @@ class MessagesConfig:
         live=True,
         help="The time, in milliseconds since 1970, before which sends are refused.",
     )
+    recall_message_enable: bool = setting(
+        False, key="recallMessageEnable", live=True, help="Whether timer messages may be called back."
+    )
+    allow_recall_when_broker_not_writeable: bool = setting(
+        True,
+        key="allowRecallWhenBrokerNotWriteable",
+        live=True,
+        help="Whether they may while brokerPermission forbids sends.",
+    )
     reject_transaction_message: bool = setting(
         False, key="rejectTransactionMessage", live=True, help="Whether transactional messages are refused."
     )

@@ -243,14 +243,6 @@ class RocksdbTransactions:
     transactionCheckRocksdbQueueCapacity: int = 2000
 
 
-@unused(help="Accepted and without effect: timer messages are not part of Rocketline yet.")
-class Recalls:
-    """Taking delayed messages back."""
-
-    recallMessageEnable: bool = False
-    allowRecallWhenBrokerNotWriteable: bool = True
-
-
 @unused(help="Accepted and without effect: no metrics are exported yet.")
 class Metrics:
     """OpenTelemetry."""

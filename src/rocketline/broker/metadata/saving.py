@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from rocketline.logs import Throttle
 from rocketline.net.background import Background
-from rocketline.store.files.json_files import FileSave
 from rocketline.store.filesystem import told
+
+
+class SaveJob(Protocol):
+    """What is to be written, ready for a thread."""
+
+    def steps(self) -> Iterable[None]:
+        """Prepares it, a bit each time."""
+        ...
+
+    def run(self) -> None:
+        """Writes it, on any thread. Raises `OSError`."""
+        ...
 
 
 class SavedBehind(Protocol):
     """A table that can be saved without stopping anybody."""
 
-    def begin_save(self) -> FileSave | None:
+    def begin_save(self) -> SaveJob | None:
         """What is to be written; None if nothing is. May raise `OSError`."""
         ...
 

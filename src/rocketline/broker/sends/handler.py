@@ -8,8 +8,8 @@ In topics with `queue.type=BatchCQ` a batch with a unique key of its own stays o
 A batch of more than 2,000 messages is stored in pieces of so many, one in a turn of the loop.
 
 Differs: a batch whose body cannot be taken apart, and a delay level that is no number, are told so; an oversize record
-is refused (13) where Apache answers 0 and loses it; messages with timer properties are refused (1) for now. A delay of
-half a transaction begins when it is committed; Apache's broker delays the half, and loses it.
+is refused (13) where Apache answers 0 and loses it. A delay of half a transaction begins when it is committed; Apache's
+broker delays the half, and loses it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rocketline.broker.sends.checks import RefusalError, SendChecks
 from rocketline.broker.stats.counters import DLQ_PUT_NUMS, BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
 from rocketline.clock import Clock
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
@@ -57,6 +57,7 @@ from rocketline.wire.headers import (
     send_header_v1,
 )
 from rocketline.wire.properties import decode_properties, parse_properties
+from rocketline.wire.recall_handle import RecallHandle
 from rocketline.wire.unique_id import UniqueIdGenerator
 
 
@@ -270,11 +271,26 @@ class SendHandlers:
             queue_offset=first.queue_offset,
             transaction_id=self._transaction_id(asked, first),
             batch_uniq_id=first.properties.get(property_names.UNIQ_KEY) if inner else None,
+            recall_handle=self._recall_handle(first),
             msg_region=config.region_id,
             trace_on=config.trace_on,
         )
         remark = f"{result.status.name}: {result.problem}" if result.problem else None
         return response(result.status.code, remark, ext=headers.encode(header))
+
+    def _recall_handle(self, message: StoredMessage) -> str | None:
+        """By what a timer message that was parked can be called back. Java: attachRecallHandle."""
+        if message.topic != names.WHEEL_TIMER_TOPIC:
+            return None
+        properties = message.properties
+        topic, slot_ms = properties[property_names.REAL_TOPIC], int(properties[property_names.TIMER_OUT_MS])
+        if names.is_retry_topic(topic):
+            return None
+        try:  # a millisecond behind the slot's begin is surely within it
+            unique_id = properties[property_names.UNIQ_KEY]
+            return RecallHandle(topic, self._settings.value.broker_name, slot_ms + 1, unique_id).encode()
+        except LocalProtocolError:  # a blank in the broker's name, or in a unique id that somebody made up
+            return None
 
     def _transaction_id(self, asked: SendMessageRequestHeader, first: StoredMessage) -> str | None:
         if asked.batch:

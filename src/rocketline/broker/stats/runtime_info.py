@@ -31,9 +31,22 @@ class WaitingRequests:
     """How long the first of them has waited."""
 
 
+@dataclass(frozen=True, slots=True)
+class TimerFigures:
+    """Messages that wait for their time; without timers there are none."""
+
+    read_behind_s: int = 0
+    """How late the first message is that should have been delivered."""
+    offset_behind: int = 0
+    """Messages that are stored and not yet parked."""
+    waiting: int = 0
+    parked_tps: float = 0.0
+    delivered_tps: float = 0.0
+
+
 class RuntimeInfo:
     """Asks everybody for their figures. `delays` tells, by delay level, what was delivered and what there is;
-    `sends` which sends wait for their flush."""
+    `sends` which sends wait for their flush; `timers` which messages wait for their time."""
 
     def __init__(
         self,
@@ -45,9 +58,10 @@ class RuntimeInfo:
         *,
         delays: Callable[[], Mapping[int, tuple[int, int]]],
         sends: Callable[[], WaitingRequests],
+        timers: Callable[[], TimerFigures] = TimerFigures,
     ) -> None:
         self._settings, self._stats, self._store, self._files, self._clock = settings, stats, store, files, clock
-        self._delays, self._sends = delays, sends
+        self._delays, self._sends, self._timers = delays, sends, timers
         self._boot_ms, self._boot_s = clock.wall_ms(), clock.monotonic()
 
     def table(self) -> dict[str, str]:
@@ -135,13 +149,13 @@ class RuntimeInfo:
         return {f"scheduleMessageOffset_{level}": f"{done},{end}" for level, (done, end) in self._delays().items()}
 
     def _of_timers(self) -> dict[str, object]:
-        """Messages for any time are not taken yet, so none is behind."""
+        figures = self._timers()
         return {
-            "timerReadBehind": 0,
-            "timerOffsetBehind": 0,
-            "timerCongestNum": 0,
-            "timerEnqueueTps": 0.0,
-            "timerDequeueTps": 0.0,
+            "timerReadBehind": figures.read_behind_s,
+            "timerOffsetBehind": figures.offset_behind,
+            "timerCongestNum": figures.waiting,
+            "timerEnqueueTps": figures.parked_tps,
+            "timerDequeueTps": figures.delivered_tps,
         }
 
     def _of_pools(self) -> dict[str, object]:

@@ -5,19 +5,21 @@ Java: the put-message hooks and DefaultMessageStore.asyncPutMessage.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Protocol
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import Steps
 from rocketline.broker.storing.flusher import Flushed, Flusher
+from rocketline.broker.storing.timer_properties import TIMER_PROPERTIES, asked_ms, slot_before
 from rocketline.errors import IllegalMessageError, LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
-from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, is_retry_topic
+from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TOPIC_LENGTH_MAX, WHEEL_TIMER_TOPIC, is_retry_topic
 from rocketline.model.sys_flags import (
     INNER_BATCH,
     TRANSACTION_COMMIT,
@@ -38,11 +40,6 @@ _RETRY_TOPIC_BYTES_MAX: Final = 255
 _FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
 _HALF_PROPERTIES_BYTES_MAX: Final = 32_767 - 200
 """Of half a transaction: its copies get properties of their own."""
-TIMER_PROPERTIES: Final = (
-    property_names.TIMER_DELAY_SEC,
-    property_names.TIMER_DELAY_MS,
-    property_names.TIMER_DELIVER_MS,
-)
 
 
 class PutStatus(Enum):
@@ -54,6 +51,8 @@ class PutStatus(Enum):
     PROPERTIES_SIZE_EXCEEDED = auto()
     SERVICE_NOT_AVAILABLE = auto()
     WHEEL_TIMER_NOT_ENABLE = auto()
+    WHEEL_TIMER_MSG_ILLEGAL = auto()
+    WHEEL_TIMER_FLOW_CONTROL = auto()
 
     @property
     def code(self) -> ResponseCode:
@@ -72,6 +71,8 @@ _CODES = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.WHEEL_TIMER_NOT_ENABLE: ResponseCode.SYSTEM_ERROR,
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.WHEEL_TIMER_FLOW_CONTROL: ResponseCode.SYSTEM_ERROR,
 }
 
 
@@ -90,11 +91,37 @@ class PutResult:
 Done = Callable[[PutResult], None]
 
 
+class Timers(Protocol):
+    """Who keeps messages until their time."""
+
+    @property
+    def precision_ms(self) -> int:
+        """The step of their times."""
+        ...
+
+    def waiting_at(self, slot_ms: int) -> int:
+        """How many messages are to be delivered in that step."""
+        ...
+
+    def expect(self) -> None:
+        """A message comes to the timer topic."""
+        ...
+
+
 class MessagePut:
     """Stores messages and tells when, and whether, they are as safe as the settings promise."""
 
-    def __init__(self, store: MessageStore, flusher: Flusher, settings: Settings[BrokerConfig]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        flusher: Flusher,
+        settings: Settings[BrokerConfig],
+        timers: Timers | None = None,
+    ) -> None:
+        """Without `timers`, messages for any moment are refused."""
         self._store, self._flusher, self._settings = store, flusher, settings
+        self._timers = timers
+        self._random = random.random
 
     def put(self, message: StoredMessage, done: Done) -> None:
         """Store one message. `done` is called before this returns, or after the flush that the message waits for.
@@ -222,9 +249,45 @@ class MessagePut:
         if property_names.TIMER_OUT_MS in properties:
             return None  # a timer let it go already
         if any(name in properties for name in TIMER_PROPERTIES):
-            problem = "messages for any time are not supported by this broker yet: use a delay level"
-            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
+            return self._set_timer(message)
         return None
+
+    def _set_timer(self, message: StoredMessage) -> PutResult | None:
+        """Send a message for a later moment to the timer topic, with its slot. Java: transformTimerMessage."""
+        timers, properties, config = self._timers, message.properties, self._settings.value.store
+        if timers is None:
+            problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
+            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
+        now_ms = self._store.store_clock.now_ms()
+        deliver_ms = asked_ms(properties, now_ms)
+        if isinstance(deliver_ms, str):
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
+        if deliver_ms <= now_ms:
+            if property_names.TIMER_DEL_UNIQKEY not in properties:
+                return None  # it is delivered at once
+            problem = "a message cannot be called back once its time has come"
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
+        if deliver_ms - now_ms > config.timer_max_delay_sec * 1000:
+            problem = (
+                f"it is for {(deliver_ms - now_ms) // 1000} s from now; timerMaxDelaySec allows "
+                f"{config.timer_max_delay_sec}: send it later, or raise that"
+            )
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
+        slot_ms = slot_before(deliver_ms, timers.precision_ms)
+        if self._is_congested(timers.waiting_at(slot_ms)):
+            problem = f"too many messages are for the same moment (timerCongestNumEachSlot): {deliver_ms}"
+            return PutResult(PutStatus.WHEEL_TIMER_FLOW_CONTROL, problem=problem)
+        properties[property_names.TIMER_OUT_MS] = str(slot_ms)
+        properties[property_names.REAL_TOPIC] = message.topic
+        properties[property_names.REAL_QID] = str(message.queue_id)
+        message.topic, message.queue_id = WHEEL_TIMER_TOPIC, 0
+        timers.expect()
+        return None
+
+    def _is_congested(self, waiting: int) -> bool:
+        """Beyond its bound, a slot takes the less the fuller it is, and nothing more beyond twice as much."""
+        bound = self._settings.value.store.timer_congest_num_each_slot
+        return waiting > bound and self._random() * bound < waiting - bound
 
     def _append(self, message: StoredMessage, done: Done) -> None:
         try:

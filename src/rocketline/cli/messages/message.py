@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketline.cli.messages import message_view
+from rocketline.cli.messages.send import GROUP
 from rocketline.cli.shared.arguments import examples, parse_queue, time_argument
 from rocketline.cli.shared.connection import ClusterConnection, connection_options
 from rocketline.cli.shared.output import Output, output_options
@@ -119,6 +120,30 @@ def resend(connection: ClusterConnection, is_json: bool, topic: str, message_id:
             "queue_offset": receipt.queue_offset,
         },
     )
+
+
+@message.command(
+    short_help="Call a message back before its time.",
+    epilog=examples(
+        ("rocketline send orders hello --after 10m --json", "tells the handle"),
+        ("rocketline message recall orders djEgb3JkZXJz…", ""),
+    ),
+)
+@click.argument("topic")
+@click.argument("handle")
+@output_options
+@connection_options
+def recall(connection: ClusterConnection, is_json: bool, topic: str, handle: str) -> None:
+    """Call back a message of TOPIC that waits for its time, by the HANDLE that sending it gave.
+
+    The broker must allow it: recallMessageEnable=true.
+    """
+    from rocketline.client.sync.producer import Producer
+
+    options = connection.options()
+    with Producer(connection.name_servers, group=GROUP, send_timeout_s=connection.timeout_s, **options) as producer:
+        message_id = producer.recall(topic, handle)
+    Output(is_json=is_json).done(f"called back {message_id}", {"message_id": message_id, "topic": topic})
 
 
 @message.command(short_help="Have a consumer consume a message now.")

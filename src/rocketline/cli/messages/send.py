@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from rocketline.cli.shared.arguments import examples, parse_pairs, parse_queue
+from rocketline.cli.shared.arguments import examples, moment_argument, parse_pairs, parse_queue, span_argument
 from rocketline.cli.shared.connection import ClusterConnection, connection_options
 from rocketline.cli.shared.output import Output, output_options
 from rocketline.clock import SystemClock
@@ -32,6 +33,8 @@ _COLUMNS: Final = ["message_id", "broker", "queue", "queue_offset", "status"]
         ("rocketline send orders --file order.json --property color=red", ""),
         ("journalctl -f | rocketline send logs - --lines", "each line a message"),
         ("rocketline send orders hello --delay-level 3", "delivered after 10 s"),
+        ("rocketline send orders hello --after 90m", "delivered then"),
+        ("rocketline send orders hello --at 2026-11-20T08:00", "local time; with a zone: …T08:00Z"),
         ("rocketline send load x --count 10000", "with a progress bar"),
     ),
 )
@@ -43,6 +46,8 @@ _COLUMNS: Final = ["message_id", "broker", "queue", "queue_offset", "status"]
 @click.option("--key", "keys", multiple=True, help="What it can be found by; may be repeated.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--delay-level", type=click.IntRange(0), default=0, help="1 to 18: delivered after 1 s to 2 h.")
+@click.option("--at", "deliver_at", type=moment_argument, metavar="TIME", help="Delivered at this moment.")
+@click.option("--after", "deliver_after", type=span_argument, metavar="SPAN", help="Delivered later: 90s, 10m, 2h, 3d.")
 @click.option("--queue", metavar="BROKER:NUMBER", help="To this queue; in turn to all by default.")
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send it so many times.")
 @click.option("--group", default=GROUP, show_default=True, help="The producer group.")
@@ -59,6 +64,8 @@ def send(
     keys: tuple[str, ...],
     properties: tuple[str, ...],
     delay_level: int,
+    deliver_at: datetime | None,
+    deliver_after: timedelta | None,
     queue: str | None,
     count: int,
     group: str,
@@ -78,7 +85,16 @@ def send(
         _progress(count) as advance,
     ):
         for content in _bodies(body, file, is_lines=is_lines, count=count):
-            made = Message(topic, content, tags=tag, keys=keys, properties=own, delay_level=delay_level)
+            made = Message(
+                topic,
+                content,
+                tags=tag,
+                keys=keys,
+                properties=own,
+                delay_level=delay_level,
+                deliver_at=deliver_at,
+                deliver_after=deliver_after,
+            )
             receipts.add(producer.send(made, queue=place))
             advance()
     receipts.finish(clock.monotonic() - started_s)
@@ -113,7 +129,7 @@ class _Receipts:
     def add(self, receipt: SendReceipt) -> None:
         self._count += 1
         if self._output.is_json:
-            self._output.record(dict(zip(_COLUMNS, _row(receipt), strict=True)))
+            self._output.record(dict(zip(_columns(receipt), _row(receipt), strict=True)))
         elif self._count <= _SHOWN_ALL:
             self._first.append(receipt)
 
@@ -121,14 +137,21 @@ class _Receipts:
         if self._output.is_json:
             return
         if self._count <= _SHOWN_ALL:
-            self._output.table(_COLUMNS, [_row(receipt) for receipt in self._first], empty="nothing to send")
+            columns = _columns(self._first[0]) if self._first else _COLUMNS
+            self._output.table(columns, [_row(receipt) for receipt in self._first], empty="nothing to send")
         else:
             click.echo(f"{self._count} messages in {elapsed_s:.1f} s, {self._count / max(elapsed_s, 1e-9):.0f}/s")
 
 
+def _columns(receipt: SendReceipt) -> list[str]:
+    """Only a message that waits for its time can be called back."""
+    return _COLUMNS if receipt.recall_handle is None else [*_COLUMNS, "recall_handle"]
+
+
 def _row(receipt: SendReceipt) -> list[object]:
     queue = receipt.queue
-    return [receipt.message_id, queue.broker_name, queue.queue_id, receipt.queue_offset, receipt.status.name]
+    row = [receipt.message_id, queue.broker_name, queue.queue_id, receipt.queue_offset, receipt.status.name]
+    return row if receipt.recall_handle is None else [*row, receipt.recall_handle]
 
 
 @contextmanager

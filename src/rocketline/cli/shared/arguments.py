@@ -86,3 +86,32 @@ def time_argument(text: str) -> int:
         raise click.BadParameter(
             f"{text!r} is no time: write now, 10m (ago; ms s m h d), 2026-11-16T08:30, or milliseconds since 1970"
         ) from None
+
+
+def span_argument(text: str) -> dt.timedelta:
+    """The type of an option that is a length of time.
+
+    >>> span_argument("90m")
+    datetime.timedelta(seconds=5400)
+    """
+    if match := _AGO.fullmatch(text):
+        return dt.timedelta(milliseconds=float(match[1]) * _UNIT_MS[match[2]])
+    raise click.BadParameter(f"{text!r} is no length of time: write 500ms, 90s, 10m, 2h or 3d")
+
+
+def moment_argument(text: str) -> dt.datetime:
+    """The type of an option that is a moment to come: local time if no zone is told.
+
+    >>> moment_argument("2026-11-16T08:30+01:00").isoformat()
+    '2026-11-16T08:30:00+01:00'
+    """
+    if _MILLISECONDS.fullmatch(text):
+        return dt.datetime.fromtimestamp(int(text) / 1000, dt.UTC)
+    try:
+        found = dt.datetime.fromisoformat(text)
+        return found if found.tzinfo is not None else found.astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is no moment: write 2026-11-16T08:30, local or with its zone, or milliseconds since 1970; "
+            "for a time from now take --after"
+        ) from None

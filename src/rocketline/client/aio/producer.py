@@ -18,6 +18,7 @@ from rocketline.client.producer.delivery import Delivery
 from rocketline.client.producer.hooks import SendMode
 from rocketline.client.producer.options import ProducerKeywords, ProducerOptions
 from rocketline.client.producer.queue_choice import BrokerFaults, QueueSelector
+from rocketline.client.producer.recall import Recalls
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.requests import Requests
 from rocketline.client.replies import ReceivedReply
@@ -75,6 +76,7 @@ class Producer(AsyncClient[ProducerOptions]):
             room = SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes)
         self.soon = AsyncSends(self.runtime, self.core, self.delivery, room)
         self._requests = Requests(self.runtime, self.core, self.delivery, self.soon)
+        self._recalls = Recalls(self.runtime, self.core)
         self._probing: Stoppable | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it runs; None before and after. One comparison tells whether it can be used."""
@@ -215,6 +217,19 @@ class Producer(AsyncClient[ProducerOptions]):
     def reply_counts(self) -> ReplyCounts:
         """Requests of this client that wait for a reply, and replies that came too late, or to nobody."""
         return self.runtime.requests.counts
+
+    async def recall(self, topic: str, handle: str, *, timeout_s: float | None = None) -> str:
+        """Call back a message that is to be delivered later, by the `recall_handle` of its receipt; its id is returned.
+
+        The broker must allow it (`recallMessageEnable`). Raises `InvalidMessageError` for what is no handle of this
+        topic, `RouteError`, `TransportError`, and `ResponseError` if the broker refuses, above all because the moment
+        has come: then the message is delivered.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            self._refuse()
+        return await self._recalls.recall(
+            topic, handle, self.options.send_timeout_s if timeout_s is None else timeout_s
+        )
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of `topic` can be sent to. Java: fetchPublishMessageQueues."""

@@ -53,6 +53,7 @@ class SendReceipt:
     """Of a delayed message: where it waits, not where it will be consumed."""
     transaction_id: str | None = None
     recall_handle: str | None = None
+    """By which a message for a later moment can be called back until then: `Producer.recall`."""
     region: str = DEFAULT_REGION
     is_traced: bool = True
 

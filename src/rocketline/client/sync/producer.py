@@ -171,6 +171,7 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
 
     request = waits(AsyncProducer.request)
     queues = waits(AsyncProducer.queues)
+    recall = waits(AsyncProducer.recall)
 
     @property
     def reply_counts(self) -> ReplyCounts:

@@ -131,7 +131,52 @@ class StoreConfig:
     timer_wheel_enable: bool = setting(
         True,
         key="timerWheelEnable",
-        help="Whether the topic of timer messages is made at start; these themselves are not part of Rocketline yet.",
+        help="Whether messages for any moment are taken and delivered; without, those that wait go on waiting.",
+    )
+    timer_max_delay_sec: int = setting(
+        259_200,
+        key="timerMaxDelaySec",
+        low=0,
+        live=True,
+        help="Seconds that a timer message may be ahead of now; beyond, it is refused.",
+    )
+    timer_precision_ms: int = setting(
+        1000,
+        key="timerPrecisionMs",
+        low=1,
+        high=3_600_000,
+        help="The step of the timer wheel: milliseconds that a timer message may come late.",
+    )
+    mapped_file_size_timer_log: int = setting(
+        100 * _MIB, key="mappedFileSizeTimerLog", low=4096, help="Bytes of each file of the timer log."
+    )
+    timer_roll_window_slot: int = setting(
+        172_800,
+        key="timerRollWindowSlot",
+        low=-(2**31),
+        help="Steps that the timer wheel looks ahead; what is due later is parked anew in between.",
+    )
+    timer_flush_interval_ms: int = setting(
+        1000, key="timerFlushIntervalMs", low=1, help="Milliseconds between two saves of what timers have done."
+    )
+    timer_congest_num_each_slot: int = setting(
+        2**31 - 1,
+        key="timerCongestNumEachSlot",
+        low=0,
+        live=True,
+        help="Messages due within one step, beyond which some more are refused, and all beyond twice as many.",
+    )
+    timer_stop_enqueue: bool = setting(
+        False, key="timerStopEnqueue", live=True, help="Whether timer messages are left in their topic for now."
+    )
+    timer_stop_dequeue: bool = setting(
+        False, key="timerStopDequeue", live=True, help="Whether timer messages that are due are held back for now."
+    )
+    append_topic_for_timer_delete_key: bool = setting(
+        False,
+        key="appendTopicForTimerDeleteKey",
+        live=True,
+        help="Whether a recall names its message by topic and key, as Apache 5.3 does, and not by key alone.",
     )
 
     # --- starting
@@ -258,6 +303,10 @@ class StoreConfig:
         if self.store_path_commit_log:
             return Path(self.store_path_commit_log)
         return self.store_path_root_dir / "commitlog"
+
+    def timer_roll_window(self, slots_max: int) -> int:
+        """`timerRollWindowSlot` as it counts, on a wheel that can look ahead by so many steps."""
+        return self.timer_roll_window_slot if 2 <= self.timer_roll_window_slot <= slots_max else slots_max
 
     @property
     def disk_max_used_percent(self) -> int:

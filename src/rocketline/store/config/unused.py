@@ -134,26 +134,20 @@ class RocksDb:
     useSeparateStorePathForRocksdbCQ: bool = False
 
 
-@unused(help="Accepted and without effect: timer messages are not part of Rocketline yet.")
+@unused(help="Accepted for Apache's sake and without effect: timers need no threads, and are tried until they succeed.")
 class TimerSettings:
-    """Messages for any time."""
+    """How Apache's timers work inside."""
 
-    mappedFileSizeTimerLog: int = 104_857_600
-    timerRollWindowSlot: int = 172_800
-    timerFlushIntervalMs: int = 1000
     timerGetMessageThreadNum: int = 3
     timerPutMessageThreadNum: int = 3
     timerEnableDisruptor: bool = False
     timerEnableCheckMetrics: bool = True
     timerInterceptDelayLevel: bool = False
     timerWheelSnapshotFlush: bool = False
-    timerStopEnqueue: bool = False
     timerCheckMetricsWhen: str = "05"
     timerSkipUnknownError: bool = False
     timerWarmEnable: bool = False
-    timerStopDequeue: bool = False
     timerEnableRetryUntilSuccess: bool = False
-    timerCongestNumEachSlot: int = 2_147_483_647
     timerMetricSmallThreshold: int = 1_000_000
     timerProgressLogIntervalMs: int = 10_000
     timerWheelSnapshotIntervalMs: int = 10_000
@@ -162,9 +156,6 @@ class TimerSettings:
     timerReputServiceCorePoolSize: int = 6
     timerReputServiceMaxPoolSize: int = 6
     timerReputServiceQueueCapacity: int = 10_000
-    appendTopicForTimerDeleteKey: bool = False
-    timerMaxDelaySec: int = 259_200
-    timerPrecisionMs: int = 1000
 
 
 @unused(help="Accepted for Apache's sake and without effect: topics are not compacted.")

@@ -1,0 +1,67 @@
+"""How a timer message looks while it waits, and when it is delivered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from rocketline.model import property_names
+from rocketline.model.ids import LogOffset
+from rocketline.model.message import StoredMessage
+
+NEVER_PARKED: Final = 2**63 - 1
+"""In place of the time when a message was parked: it was due before. Java: Long.MAX_VALUE."""
+
+
+def slot_ms_of(message: StoredMessage) -> int | None:
+    """The slot that a message of the timer topic was given, None if it has none. Apache's broker never gets over one
+    that has none."""
+    return _number(message.properties.get(property_names.TIMER_OUT_MS, ""))
+
+
+def recalled_key(marker: StoredMessage) -> tuple[str, str] | None:
+    """Which message a marker calls back: its topic and its unique key; None if it is no marker.
+
+    Apache 5.3 writes topic and key, those before and after the key alone.
+    """
+    key = marker.properties.get(property_names.TIMER_DEL_UNIQKEY)
+    if not key:
+        return None
+    topic = marker.properties.get(property_names.REAL_TOPIC, "")
+    return topic, key.removeprefix(f"{topic}+")
+
+
+def key_of(message: StoredMessage) -> tuple[str, str]:
+    """By what a marker names a message."""
+    properties = message.properties
+    return properties.get(property_names.REAL_TOPIC, ""), properties.get(property_names.UNIQ_KEY, "")
+
+
+def released(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessage | None:
+    """The message as it goes to its real topic, None if it does not say where that is.
+
+    It keeps the properties that tell of its time, as Apache's does.
+    """
+    properties = dict(parked.properties)
+    topic, queue_id = properties.get(property_names.REAL_TOPIC), _number(properties.get(property_names.REAL_QID, ""))
+    if not topic or queue_id is None or queue_id >= 2**31:
+        return None
+    properties[property_names.TIMER_ENQUEUE_MS] = str(parked_ms)
+    properties[property_names.TIMER_DEQUEUE_MS] = str(now_ms)
+    return replace(
+        parked, topic=topic, queue_id=queue_id, properties=properties, prepared_log_offset=LogOffset(0), version=1
+    )
+
+
+def rolled(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessage:
+    """The message as it goes back to the timer topic, for another part of its time."""
+    properties = dict(parked.properties)
+    times = _number(properties.get(property_names.TIMER_ROLL_TIMES, "")) or 0
+    properties[property_names.TIMER_ENQUEUE_MS] = str(parked_ms)
+    properties[property_names.TIMER_ROLL_TIMES] = str(times + 1)
+    properties[property_names.TIMER_DEQUEUE_MS] = str(now_ms)
+    return replace(parked, properties=properties, version=1)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 19 else None

@@ -1,0 +1,159 @@
+"""Opening the files of timers: the timer log is cut where its checkpoint ends, and the wheel made to agree with it.
+
+Units behind the checkpoint are parked again, from the timer topic. So nothing is lost, and nothing is there twice.
+Java: TimerMessageStore.recover, which keeps such units and parks their messages a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from rocketline.errors import CorruptStoreError
+from rocketline.logs import Log
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.timers.checkpoint import TimerCheckpoint
+from rocketline.store.timers.timer_log import NONE, UNIT_BYTES, TimerLog, TimerUnit
+from rocketline.store.timers.wheel import Slot, TimerWheel
+
+_log = Log(__name__)
+
+QueueOffsetOf = Callable[[int], int | None]
+"""The place in the timer topic of the record at a log offset: None if it is gone or damaged, and more than any other if
+the log ends before it."""
+_PRECISIONS: Final = (1, 10, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10_000, 60_000)
+
+
+class BrokenTimersError(Exception):
+    """Timer log and wheel do not fit together: they are to be derived anew."""
+
+
+def recover(
+    timer_log: TimerLog,
+    wheel: TimerWheel,
+    fs: FileSystem,
+    wheel_path: Path,
+    checkpoint: TimerCheckpoint,
+    queue_offset_of: QueueOffsetOf,
+) -> None:
+    """Bring both to the state of the checkpoint.
+
+    Raises `BrokenTimersError`, `OSError`; `CorruptStoreError` if the wheel was made with another precision.
+    """
+    try:
+        timer_log.load()
+    except CorruptStoreError as error:
+        raise BrokenTimersError(str(error)) from None
+    flushed = checkpoint.log_flushed
+    if not timer_log.start <= flushed <= timer_log.segments.end:
+        raise BrokenTimersError(f"the timer log should reach {flushed} and ends at {timer_log.segments.end}")
+    end = _cut_at(timer_log, checkpoint, queue_offset_of)
+    try:
+        _load(wheel, fs, wheel_path, checkpoint.read_ms)
+        _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms, end)
+        _revise(timer_log, wheel, checkpoint, end)
+    except BrokenTimersError as error:
+        _log.warning("timer wheel made anew from the timer log", path=str(wheel_path), problem=str(error))
+        _scan(timer_log, wheel, checkpoint.read_ms, end)
+        fs.remove(wheel_path)  # slots of it that the new one lacks must not be found again
+        fs.sync_folder(wheel_path.parent)
+    timer_log.cut(end)
+
+
+def _load(wheel: TimerWheel, fs: FileSystem, path: Path, read_ms: int) -> None:
+    if not fs.exists(path):
+        raise BrokenTimersError("there is no timer wheel")
+    try:
+        wheel.load(fs, path, read_ms)
+    except CorruptStoreError as error:
+        raise BrokenTimersError(str(error)) from None
+
+
+def _cut_at(timer_log: TimerLog, checkpoint: TimerCheckpoint, queue_offset_of: QueueOffsetOf) -> int:
+    """Where the first unit begins whose message is to be parked again."""
+    end = checkpoint.log_flushed
+    for position, unit in timer_log.scan(end):
+        place = queue_offset_of(unit.log_offset)
+        if place is not None and place >= checkpoint.queue_offset:
+            break
+        end = position + UNIT_BYTES
+    return end
+
+
+def _revise(timer_log: TimerLog, wheel: TimerWheel, checkpoint: TimerCheckpoint, end: int) -> None:
+    """The wheel may be newer than the cut, or older than the end of the log."""
+    slots = {slot_ms: _before(timer_log, wheel, slot_ms, slot, end) for slot_ms, slot in wheel.items()}
+    kept = {slot_ms: slot for slot_ms, slot in slots.items() if slot is not None}
+    for position, unit in timer_log.scan(checkpoint.log_flushed):
+        if position >= end:
+            break
+        if unit.slot_ms >= checkpoint.read_ms:
+            _extend(kept, position, unit, timer_log.start)
+    if kept != dict(wheel.items()):
+        wheel.replace(kept)
+
+
+def _before(timer_log: TimerLog, wheel: TimerWheel, slot_ms: int, slot: Slot, end: int) -> Slot | None:
+    """The slot without its units from `end` on, None if it has no others. Raises `BrokenTimersError`."""
+    last, count = slot.last, slot.waiting
+    while True:
+        unit = timer_log.at(last)
+        if unit is None or unit.slot_ms != slot_ms:
+            raise BrokenTimersError(f"the slot of {slot_ms} leads to {last}, where none of its units is")
+        if last < end:
+            return Slot(slot.first, last, count)
+        last, count = unit.previous, count + (1 if unit.is_delete else -1)
+        if last == NONE:
+            return None
+
+
+def _extend(slots: dict[int, Slot], position: int, unit: TimerUnit, start: int) -> None:
+    """Add a unit to its slot, unless that has it already. Raises `BrokenTimersError`."""
+    slot, count = slots.get(unit.slot_ms), -1 if unit.is_delete else 1
+    if slot is None:
+        if unit.previous >= start:
+            raise BrokenTimersError(f"the unit at {position} follows one that is not there")
+        slots[unit.slot_ms] = Slot(position, position, count)
+    elif position > slot.last:
+        if unit.previous != slot.last:
+            raise BrokenTimersError(f"the unit at {position} follows {unit.previous}, and not {slot.last}")
+        slots[unit.slot_ms] = Slot(slot.first, position, slot.waiting + count)
+
+
+def _scan(timer_log: TimerLog, wheel: TimerWheel, read_ms: int, end: int) -> None:
+    """Make the wheel of the whole timer log. Raises `BrokenTimersError`, `OSError`."""
+    slots: dict[int, Slot] = {}
+    reached = timer_log.start
+    for position, unit in timer_log.scan(timer_log.start):
+        if position >= end:
+            break
+        if unit.slot_ms % wheel.precision_ms:
+            raise BrokenTimersError(f"the unit at {position} is for {unit.slot_ms}, which is no slot's time")
+        if unit.slot_ms >= read_ms:
+            _extend(slots, position, unit, timer_log.start)
+        reached = position + UNIT_BYTES
+    if timer_log.place_from(reached) < end:
+        raise BrokenTimersError(f"the timer log cannot be read at {reached}")
+    wheel.replace(slots)
+
+
+def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms: int, end: int) -> None:
+    """A wheel that was made with other steps would be read wrongly, and messages delivered early or not at all."""
+    position = timer_log.last_before(end)
+    unit = timer_log.at(position) if position is not None else None
+    if unit is None or unit.slot_ms < read_ms or unit.slot_ms in wheel:
+        return
+    for other_ms in _PRECISIONS:
+        other = TimerWheel(other_ms, wheel.slots)
+        if other_ms != wheel.precision_ms and not unit.slot_ms % other_ms:
+            try:
+                other.load(timer_log.fs, path, 0)
+            except CorruptStoreError:
+                continue
+            slot = other.get(unit.slot_ms)
+            if slot is not None and slot.last == position:
+                raise CorruptStoreError(
+                    str(path),
+                    f"it was made with timerPrecisionMs={other_ms}: set it so until its messages are delivered",
+                )

@@ -1,0 +1,334 @@
+"""Which timer messages wait, and until when. Java: the files of TimerMessageStore.
+
+How far parking and delivery are is kept as one value, and saved once the log is flushed as far as it was then: so after
+a crash a message may be delivered twice, and none is lost. What a save finds is true at one moment, whatever happens
+while it runs.
+
+Differs: there are no files before the first timer message; what a broker missed while it was down for longer than a
+week is delivered; a wheel or timer log that is damaged is derived anew, where Apache's broker does not start or loses
+messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rocketline.errors import CorruptStoreError
+from rocketline.logs import Log
+from rocketline.model.java_hash import java_string_hash
+from rocketline.store.config import StoreConfig
+from rocketline.store.files.json_files import FileSave, load_json
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.timers.checkpoint import TimerCheckpoint
+from rocketline.store.timers.metrics import WaitingCounts
+from rocketline.store.timers.recovery import BrokenTimersError, QueueOffsetOf, recover
+from rocketline.store.timers.saving import TimerSave
+from rocketline.store.timers.timer_log import (
+    MAGIC_DELETE,
+    MAGIC_PLAIN,
+    MAGIC_ROLL,
+    NONE,
+    UNIT,
+    UNIT_BYTES,
+    TimerLog,
+    TimerUnit,
+)
+from rocketline.store.timers.wheel import SLOTS, Slot, TimerWheel
+from rocketline.wire.bodies.codec import encode
+from rocketline.wire.bodies.stats import TimerMetrics
+
+_log = Log(__name__)
+
+_BLANK_SLOTS: Final = 60
+"""Left between the two ends of the wheel. Java: TIMER_BLANK_SLOTS."""
+_DELAY_MS_MIN: Final = -(2**31)
+_UNUSABLE: Final = 2**62
+"""In place of a position, in a checkpoint: the files are to be derived anew."""
+_topic_hash: Final = lru_cache(maxsize=4096)(java_string_hash)
+
+
+class Parked(NamedTuple):
+    """A message of the timer topic."""
+
+    slot_ms: int
+    log_offset: int
+    record_bytes: int
+    topic: str
+    """Where it belongs."""
+    is_delete: bool
+    """It calls another one back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """What is to be saved once the log is flushed up to `log_end`."""
+
+    log_end: int
+    checkpoint: TimerCheckpoint
+    slots: dict[int, Slot]
+    metrics: TimerMetrics
+
+
+class TimerStore:
+    """Slots of messages that wait. Everything is done on one thread but `TimerSave.run`."""
+
+    def __init__(
+        self,
+        config: Callable[[], StoreConfig],
+        fs: FileSystem,
+        now_ms: Callable[[], int],
+        *,
+        slots: int = SLOTS,
+    ) -> None:
+        start = config()
+        self._config, self._fs, self._now_ms = config, fs, now_ms
+        root = start.store_path_root_dir
+        self._wheel_path, self._checkpoint_path = root / "timerwheel", root / "config" / "timercheck"
+        self._metrics_path, self._log_folder = root / "config" / "timermetrics", root / "timerlog"
+        self.precision_ms = start.timer_precision_ms
+        self.wheel = TimerWheel(self.precision_ms, slots)
+        self.log = TimerLog(fs, self._log_folder, start.mapped_file_size_timer_log)
+        self._roll_ms = start.timer_roll_window(slots - _BLANK_SLOTS) * self.precision_ms
+        self.counts = WaitingCounts(TimerMetrics(), now_ms)
+        self.read_ms = 0
+        """All slots before this time were delivered."""
+        self.queue_offset = 0
+        """The next message of the timer topic to park."""
+        self._taken_ms: int | None = None  # the slot that is being delivered
+        self._known = (0, 0)  # when all is derived anew: what lay before this queue offset and time was delivered
+        self._saved = TimerCheckpoint()
+        self._noted: _Noted | None = None
+        self._being_saved: tuple[_Noted, TimerSave] | None = None
+        self._dropped: list[Path] = []
+        self._is_changed = False
+        self.is_unsafe = False
+        """A sync failed: nothing is saved until the store is opened anew, and then all since then is done again."""
+
+    # --- opening
+
+    def open(self, queue_offset_of: QueueOffsetOf) -> None:
+        """Find out what waits. Raises `OSError`, `CorruptStoreError` if the settings do not fit the files."""
+        self.counts = WaitingCounts(
+            load_json(self._fs, self._metrics_path, TimerMetrics) or TimerMetrics(), self._now_ms
+        )
+        try:
+            saved = TimerCheckpoint.load(self._fs, self._checkpoint_path)
+        except CorruptStoreError as error:
+            _log.warning("timer checkpoint cannot be read: messages may be delivered again", problem=str(error))
+            saved = None
+        if saved is None:
+            self.read_ms = self.wheel.rounded(self._now_ms()) - self.wheel.slots * self.precision_ms
+            if self._fs.exists(self._wheel_path) or self._fs.exists(self._log_folder):
+                self.derive_anew("there is no checkpoint")
+            return
+        self._saved = saved
+        self.read_ms = self.wheel.rounded(saved.read_ms) or self.wheel.rounded(self._now_ms())
+        if saved.log_flushed == _UNUSABLE:
+            self.queue_offset = saved.queue_offset
+            self.derive_anew("the last attempt was cut short")
+            return
+        self.queue_offset = min(saved.queue_offset, saved.master_queue_offset)
+        checkpoint = replace(saved, read_ms=self.read_ms, queue_offset=self.queue_offset)
+        try:
+            recover(self.log, self.wheel, self._fs, self._wheel_path, checkpoint, queue_offset_of)
+        except BrokenTimersError as error:
+            self.derive_anew(str(error))
+
+    def derive_anew(self, problem: str) -> None:
+        """Forget timer log and wheel, and have the whole timer topic parked again. Raises `OSError`.
+
+        What was delivered is known by its place and time, and is not delivered again. The old files are moved away;
+        until all is parked the checkpoint says that it is not.
+        """
+        _log.warning("timer messages are read anew from their topic", problem=problem, queue_offset=self.queue_offset)
+        read_ms = self.read_ms if self._taken_ms is None else self._taken_ms
+        self._known = max(self._known[0], self.queue_offset), read_ms
+        marked = TimerCheckpoint(read_ms, _UNUSABLE, self._known[0], 0, 0, self._now_ms(), self._saved.counter + 1)
+        marked.save(self._fs, self._checkpoint_path)
+        self.log.close()
+        for path in (self._wheel_path, self._log_folder):
+            if self._fs.exists(path):
+                aside = path.with_name(f"{path.name}.corrupt")
+                self._fs.remove_tree(aside)
+                self._fs.rename(path, aside)
+        self._fs.sync_folder(self._wheel_path.parent)
+        self.log = TimerLog(self._fs, self._log_folder, self._config().mapped_file_size_timer_log)
+        self.wheel.clear()
+        self.counts.clear()
+        self._saved, self._noted, self._dropped = marked, None, []
+        self.queue_offset, self.read_ms, self._taken_ms, self._is_changed = 0, read_ms, None, True
+
+    @property
+    def is_rereading(self) -> bool:
+        """Not all is parked again that was once."""
+        return self.queue_offset < self._known[0]
+
+    # --- parking
+
+    def was_delivered(self, queue_offset: int, slot_ms: int) -> bool:
+        """Whether a message that is read again was delivered before all was derived anew."""
+        return queue_offset < self._known[0] and slot_ms < self._known[1]
+
+    def is_over(self, slot_ms: int) -> bool:
+        """The slot was delivered, or is being so: whoever belongs there is to be delivered at once."""
+        return slot_ms < (self.read_ms if self._taken_ms is None else self._taken_ms + self.precision_ms)
+
+    def waiting_at(self, slot_ms: int) -> int:
+        """How many messages are to be delivered then."""
+        slot = self.wheel.get(slot_ms)
+        return slot.waiting if slot is not None else 0
+
+    def park(self, messages: Sequence[Parked]) -> None:
+        """Let messages wait. Raises `OSError`; then none of them does."""
+        write_ms = self.wheel.rounded(self._now_ms())
+        slots: dict[int, Slot] = {}
+        units: list[tuple[int, bytes]] = []
+        for position, message in zip(self.log.places(len(messages)), messages, strict=True):
+            slot_ms, magic = self._slot_of(message.slot_ms, write_ms)
+            if message.is_delete:
+                magic |= MAGIC_DELETE
+            slot = slots.get(slot_ms) or self.wheel.get(slot_ms) or Slot(position, NONE, 0)
+            parked_ms = write_ms if slot_ms - write_ms >= _DELAY_MS_MIN else slot_ms  # there are 32 bits for it
+            fields = (UNIT_BYTES, slot.last, magic, parked_ms, slot_ms - parked_ms)
+            place = (message.log_offset, message.record_bytes, _topic_hash(message.topic), 0)
+            units.append((position, UNIT.pack(*fields, *place)))
+            slots[slot_ms] = Slot(slot.first, position, slot.waiting + (-1 if message.is_delete else 1))
+        self.log.append(units)
+        self.wheel.put(slots)
+        for message in messages:
+            self.counts.add(message.topic, -1 if message.is_delete else 1)
+        self._is_changed = True
+
+    def _slot_of(self, slot_ms: int, write_ms: int) -> tuple[int, int]:
+        """When a message is looked at, and whether that is to park it again."""
+        beyond_ms, magic = slot_ms - write_ms - self._roll_ms, MAGIC_PLAIN
+        if beyond_ms >= 0:
+            steps, magic = self._roll_ms // self.precision_ms, MAGIC_PLAIN | MAGIC_ROLL
+            if beyond_ms < steps // 3 * self.precision_ms:  # so that the last part is not too short
+                steps //= 2
+            slot_ms = write_ms + steps * self.precision_ms
+        if slot_ms >= self.read_ms + self.wheel.span_ms:  # that far the wheel goes only when older ones are delivered
+            return self.read_ms + self.wheel.span_ms // 2, MAGIC_PLAIN | MAGIC_ROLL
+        return slot_ms, magic
+
+    def parked_to(self, queue_offset: int) -> None:
+        """All messages of the timer topic before this one are parked, or delivered."""
+        if queue_offset != self.queue_offset:
+            self.queue_offset, self._is_changed = queue_offset, True
+
+    # --- delivering
+
+    def next_ms(self) -> int | None:
+        """The time of the first slot that somebody waits in."""
+        return self.wheel.first_ms()
+
+    def take(self, slot_ms: int) -> Iterator[tuple[int, TimerUnit]]:
+        """The units of the first slot, the newest first; it is being delivered from now on.
+
+        Raises `BrokenTimersError`, `OSError`.
+        """
+        slot = self.wheel.get(slot_ms)
+        assert slot is not None
+        self._taken_ms = slot_ms
+        position = slot.last
+        while position != NONE and position >= self.log.start:
+            unit = self.log.at(position)
+            if unit is None or unit.slot_ms != slot_ms:
+                raise BrokenTimersError(f"the chain of slot {slot_ms} is broken at {position}")
+            yield position, unit
+            position = unit.previous
+
+    def unit_at(self, position: int) -> TimerUnit:
+        """One that `take` told of."""
+        unit = self.log.at(position)
+        assert unit is not None
+        return unit
+
+    def delivered(self, slot_ms: int) -> None:
+        """All of the first slot is done."""
+        self.wheel.drop_first()
+        self._taken_ms, self._is_changed = None, True
+        self.read_ms = max(self.read_ms, slot_ms + self.precision_ms)
+
+    def passed(self, time_ms: int) -> None:
+        """Nobody waits before this time."""
+        self.read_ms = max(self.read_ms, self.wheel.rounded(time_ms))
+
+    # --- saving
+
+    @property
+    def checkpoint(self) -> TimerCheckpoint:
+        """How far all is."""
+        version = self._saved.state_version, self._now_ms(), self._saved.counter + 1
+        return TimerCheckpoint(self.read_ms, self.log.end, self.queue_offset, self.queue_offset, *version)
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Something changed since the last save, or that one still has to be written."""
+        return (self._is_changed or self._noted is not None) and not self.is_unsafe
+
+    def drop_before(self, log_start: int) -> None:
+        """The log begins there now. Raises `OSError`."""
+        self._dropped += self.log.drop_before(log_start)
+
+    def begin_save(self, log_end: int, flushed: int) -> TimerSave | None:
+        """What is to be written; None if nothing is, or if the log is not flushed as far as that needs."""
+        if self.is_unsafe or self.is_rereading or self._being_saved is not None:
+            return None
+        if self._noted is None or flushed >= log_end:
+            if not self._is_changed and self._noted is None and not self._dropped:
+                return None
+            slots = (self._noted.slots if self._noted is not None else {}) | self.wheel.take_changed()
+            self._noted = _Noted(log_end, self.checkpoint, slots, self.counts.table)
+            self._is_changed = False
+        if flushed < self._noted.log_end:
+            return None
+        noted, self._noted = self._noted, None
+        job = TimerSave(
+            self._fs,
+            self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != _UNUSABLE else 0),
+            self._wheel_path,
+            self.wheel.file_bytes,
+            list(self.wheel.pieces(noted.slots)),
+            noted.checkpoint,
+            self._checkpoint_path,
+            FileSave(self._fs, self._metrics_path, iter([encode(noted.metrics).decode()])),
+            tuple(self._dropped),
+        )
+        self._being_saved = noted, job
+        return job
+
+    def save_done(self) -> None:
+        """The job ran."""
+        if self._being_saved is not None:
+            (noted, job), self._being_saved = self._being_saved, None
+            self._saved = noted.checkpoint
+            self._dropped = self._dropped[len(job.dropped) :]
+
+    def save_failed(self) -> None:
+        """It did not, or perhaps not."""
+        if self._being_saved is not None:
+            (noted, job), self._being_saved = self._being_saved, None
+            self.is_unsafe = job.is_lost
+            self.wheel.give_back(noted.slots)
+            self._is_changed = True
+
+    def save(self, log_end: int, flushed: int) -> None:
+        """Write it now, how far delivery is among it, if there ever was a timer message. Raises `OSError`."""
+        self._is_changed = self._is_changed or self._saved != TimerCheckpoint()
+        job = self.begin_save(log_end, flushed)
+        if job is not None:
+            try:
+                job.run()
+            except OSError:
+                self.save_failed()
+                raise
+            self.save_done()
+
+    def close(self) -> None:
+        """Let go of the files, without saving."""
+        self.log.close()

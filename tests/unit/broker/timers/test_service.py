@@ -1,0 +1,281 @@
+"""Timer messages: never early, at most a step late, each once, and none lost, whatever becomes of the files."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import pytest
+
+from rocketline.errors import CorruptStoreError
+from rocketline.model.names import WHEEL_TIMER_TOPIC
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.testing.fake_clock import FakeClock
+from support.brokers.tables import ROOT, message
+from support.brokers.timers import TimerScene
+from support.stores.small import flush
+
+WHEEL, LOG, CHECK = ROOT / "timerwheel", ROOT / "timerlog", ROOT / "config" / "timercheck"
+
+
+@pytest.fixture
+def files(clock: FakeClock) -> MemoryFileSystem:
+    return MemoryFileSystem(clock, capacity=2**30)
+
+
+@pytest.fixture
+def scene(clock: FakeClock, files: MemoryFileSystem) -> Iterator[TimerScene]:
+    made = TimerScene(clock, files)
+    yield made
+    made.close()
+
+
+def test_each_comes_within_a_step_after_its_moment(scene: TimerScene) -> None:
+    """S149."""
+    now_ms = scene.clock.wall_ms()
+    due = {f"{ms}": now_ms + ms for ms in (1, 999, 1000, 1001, 1500, 2000, 59_999, 60_000, 500_000)}
+    for key, deliver_ms in due.items():
+        scene.send(key, deliver_ms)
+    scene.pass_time(510, step_s=0.1)
+    assert scene.keys() == list(due)
+    for found in scene.delivered():
+        assert 0 <= found.store_ms - due[found.properties["UNIQ_KEY"]] <= 1000
+    assert scene.waiting() == 0
+    assert scene.work() is None
+
+
+def test_message_beyond_the_wheel_is_rolled_until_its_time(scene: TimerScene) -> None:
+    """With a wheel of ten minutes, messages for the next hour; one is called back after it was rolled."""
+    now_ms = scene.clock.wall_ms()
+    for minutes in (9, 11, 17, 30, 60):
+        scene.send(f"{minutes}", now_ms + minutes * 60_000)
+    scene.send("recalled", now_ms + 40 * 60_000)
+    scene.pass_time(1200, step_s=10)
+    assert scene.keys() == ["9", "11", "17"]
+    scene.send("marker", now_ms + 40 * 60_000, recalls="recalled")
+    scene.pass_time(2500, step_s=10)
+    assert scene.keys() == ["9", "11", "17", "30", "60"]
+    for found in scene.delivered():
+        late_ms = found.store_ms - now_ms - int(found.properties["UNIQ_KEY"]) * 60_000
+        assert 0 <= late_ms <= 11_000
+    assert int(scene.delivered()[-1].properties["TIMER_ROLL_TIMES"]) >= 5
+    assert scene.waiting() == 0
+
+
+def test_time_that_jumps_ahead_brings_all_and_no_recalled_one(scene: TimerScene) -> None:
+    """As when a test turns a clock by days, or the broker was down."""
+    now_ms = scene.clock.wall_ms()
+    scene.send("a", now_ms + 3_000_000)
+    scene.send("b", now_ms + 3_000_000)
+    scene.send("marker", now_ms + 3_000_000, recalls="a")
+    scene.send("c", now_ms + 30_000)
+    scene.work()
+    scene.clock.advance(86_400 * 13)
+    scene.work()
+    assert sorted(scene.keys()) == ["b", "c"]
+    assert scene.waiting() == 0
+
+
+def test_messages_of_one_slot_come_in_the_order_in_which_they_were_sent(scene: TimerScene) -> None:
+    deliver_ms = scene.clock.wall_ms() + 5000
+    for number in range(500):
+        scene.send(f"{number}", deliver_ms)
+    scene.pass_time(6)
+    assert scene.keys() == [f"{number}" for number in range(500)]
+
+
+def test_stop_and_start_in_between_change_nothing(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """S155."""
+    scene, now_ms = TimerScene(clock, files), clock.wall_ms()
+    for minutes in range(1, 40):
+        scene.send(f"{minutes}", now_ms + minutes * 60_000)
+    for _ in range(20):
+        scene.pass_time(130, step_s=10)
+        scene.close()
+        scene = scene.again()
+    assert scene.keys() == [f"{minutes}" for minutes in range(1, 40)]
+    assert scene.waiting() == 0
+    scene.close()
+
+
+def test_kill_brings_what_was_not_saved_again_and_nothing_is_lost(clock: FakeClock, files: MemoryFileSystem) -> None:
+    scene, now_ms = TimerScene(clock, files), clock.wall_ms()
+    for number in range(1, 30):
+        scene.send(f"{number}", now_ms + number * 1000)
+        if number == 15:
+            scene.work()
+            scene.save()
+    scene.work()
+    scene.pass_time(5)
+    flush(scene.store)
+    scene.die()
+    again = scene.again()
+    again.pass_time(40)
+    keys = again.keys()
+    assert set(keys) == {f"{number}" for number in range(1, 30)}
+    assert set(keys[:5]) == set(keys[5:10])  # delivered before the kill, and not saved
+    assert again.waiting() == 0
+    again.close()
+
+
+def cut_wheel(files: MemoryFileSystem) -> None:
+    files.write_file(WHEEL, bytes(100))
+
+
+def lose_wheel(files: MemoryFileSystem) -> None:
+    files.remove(WHEEL)
+
+
+def garble_wheel(files: MemoryFileSystem) -> None:
+    files.open(WHEEL).write_at(0, b"\7" * files.size_of(WHEEL))
+
+
+def mislead_wheel(files: MemoryFileSystem) -> None:
+    """Slots lead to places where nothing of theirs is."""
+    file = files.open(WHEEL)
+    for at in range(0, file.size, 32):
+        if any(file.read_at(at, 8)):
+            file.write_at(at + 16, (52 * 3).to_bytes(8, "big"))
+
+
+def lose_log(files: MemoryFileSystem) -> None:
+    files.remove_tree(LOG)
+
+
+def cut_log(files: MemoryFileSystem) -> None:
+    files.write_file(LOG / "00000000000000000000", bytes(100))
+
+
+def clear_log(files: MemoryFileSystem) -> None:
+    files.open(LOG / "00000000000000000000").write_at(0, bytes(520))
+
+
+def garble_log(files: MemoryFileSystem) -> None:
+    files.open(LOG / "00000000000000000000").write_at(104, b"\7" * 52)
+
+
+def lose_both(files: MemoryFileSystem) -> None:
+    lose_log(files)
+    lose_wheel(files)
+
+
+DAMAGES = [cut_wheel, lose_wheel, garble_wheel, mislead_wheel, lose_log, cut_log, clear_log, garble_log, lose_both]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_damaged_files_are_derived_anew(clock: FakeClock, files: MemoryFileSystem, damage: object) -> None:
+    """Where Apache's broker does not start, or loses messages; what was delivered does not come again."""
+    scene, now_ms = TimerScene(clock, files), clock.wall_ms()
+    for number in range(1, 200):
+        scene.send(f"{number}", now_ms + number * 1000)
+    scene.send("marker", now_ms + 150_000, recalls="150")
+    scene.pass_time(50)
+    scene.close()
+    assert callable(damage)
+    damage(files)
+    again = scene.again()
+    again.pass_time(60)
+    again.close()
+    last = again.again()
+    last.pass_time(120)
+    assert last.keys() == [f"{number}" for number in range(1, 200) if number != 150]
+    assert last.waiting() == 0
+    last.close()
+
+
+def test_lost_checkpoint_may_bring_messages_again_and_loses_none(clock: FakeClock, files: MemoryFileSystem) -> None:
+    scene, now_ms = TimerScene(clock, files), clock.wall_ms()
+    for number in range(1, 20):
+        scene.send(f"{number}", now_ms + number * 1000)
+    scene.pass_time(5)
+    scene.close()
+    files.write_file(CHECK, b"\1\2\3")
+    again = scene.again()
+    again.pass_time(20)
+    assert set(again.keys()) == {f"{number}" for number in range(1, 20)}
+    again.close()
+
+
+def test_other_precision_is_refused_while_messages_wait(clock: FakeClock, files: MemoryFileSystem) -> None:
+    scene = TimerScene(clock, files)
+    scene.send("later", clock.wall_ms() + 60_000)
+    scene.work()
+    scene.close()
+    for precision in ("100", "5000"):
+        with pytest.raises(CorruptStoreError, match="timerPrecisionMs=1000"):
+            TimerScene(clock, files, timerPrecisionMs=precision)
+
+
+def test_message_without_a_time_stops_nobody(scene: TimerScene) -> None:
+    """Apache's broker never gets over it."""
+    scene.store.append(message(WHEEL_TIMER_TOPIC, REAL_TOPIC="T", REAL_QID="0"))
+    scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS="soon", REAL_TOPIC="T", REAL_QID="0"))
+    scene.send("good", scene.clock.wall_ms() + 1000)
+    scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS=str(scene.clock.wall_ms())))  # and no topic
+    scene.pass_time(5)
+    assert scene.keys() == ["good"]
+
+
+def test_full_disk_delays_and_loses_nothing(clock: FakeClock) -> None:
+    files = MemoryFileSystem(clock, capacity=2**30)
+    scene = TimerScene(clock, files)
+    scene.send("late", clock.wall_ms() + 1000)
+    scene.work()
+    scene.store.is_disk_full = True
+    clock.advance(5)
+    assert scene.work() == 0.5
+    assert not scene.keys()
+    scene.store.is_disk_full = False
+    scene.work()
+    assert scene.keys() == ["late"]
+    scene.close()
+
+
+def test_many_due_at_once_hold_nobody_up(scene: TimerScene) -> None:
+    """Twenty thousand in one second; each step is short, as measured in work and not in time."""
+    deliver_ms = scene.clock.wall_ms() + 5000
+    for number in range(20_000):
+        scene.send(f"{number}", deliver_ms)
+    parking = 0
+    while scene.service.step() == 0:
+        parking += 1
+    assert parking >= 20_000 // 128
+    scene.clock.advance(6)
+    steps, most, before = 0, 0, 0
+    while scene.service.step() == 0:
+        steps, count = steps + 1, scene.store.max_offset("T", 1)
+        most, before = max(most, count - before), count
+    assert before == 20_000
+    assert most <= 128
+
+
+def test_files_of_the_timer_log_go_with_the_log(scene: TimerScene) -> None:
+    for number in range(400):
+        scene.send(f"{number}", scene.clock.wall_ms() + 1000)
+    scene.pass_time(3)
+    scene.save()
+    assert len(scene.files.list(LOG)) == 5
+    scene.service._timers.drop_before(scene.store.max_log_offset)
+    scene.save()
+    assert len(scene.files.list(LOG)) == 1
+
+
+def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
+    from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
+
+    disk = FaultyFileSystem(clock)
+    scene = TimerScene(clock, disk)
+    for number in range(1, 10):
+        scene.send(f"{number}", clock.wall_ms() + number * 1000)
+    scene.work()
+    flush(scene.store)
+    disk.fail(at=1, calls={"sync"}, error=errno.EIO)
+    scene.save()
+    disk.heal()
+    assert not scene.service.is_unsaved
+    scene.pass_time(3)
+    flush(scene.store)
+    again = TimerScene(clock, disk.crash(Survival.NOTHING, seed=1))
+    again.pass_time(20)
+    assert set(again.keys()) == {f"{number}" for number in range(1, 10)}
+    again.close()

@@ -1,0 +1,102 @@
+"""The files of timers, in Apache's bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketline.errors import CorruptStoreError
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.timers.checkpoint import TimerCheckpoint
+from rocketline.store.timers.timer_log import NONE, UNIT, UNIT_BYTES, TimerLog
+from rocketline.store.timers.timer_store import Parked, TimerStore
+from rocketline.store.timers.wheel import SLOT, Slot, TimerWheel
+from rocketline.testing.fake_clock import FakeClock
+from support.stores.small import ROOT, memory, store_config
+
+FOLDER, WHEEL, CHECK = ROOT / "timerlog", ROOT / "timerwheel", ROOT / "config" / "timercheck"
+NOW_MS = 1_700_000_000_000
+
+
+def opened(files: MemoryFileSystem, clock: FakeClock) -> TimerStore:
+    config = store_config()
+    timers = TimerStore(lambda: config, files, clock.wall_ms)
+    timers.open(lambda log_offset: None)
+    return timers
+
+
+def test_unit_and_slot_are_those_of_apache(clock: FakeClock) -> None:
+    """As a broker of Apache writes them: a message of TopicTest at 4096, five seconds from now."""
+    files = memory(clock)
+    timers = opened(files, clock)
+    timers.park([Parked(NOW_MS + 5000, 4096, 300, "TopicTest", is_delete=False)])
+    timers.parked_to(1)
+    timers.save(0, 0)
+    log = files.open(FOLDER / "00000000000000000000")
+    assert log.size == 104_857_600
+    assert log.read_at(0, 53).hex() == (
+        "00000034ffffffffffffffff000000010000018bcfe568000000138800000000000010000000012c8e987641000000000000000000"
+    )
+    wheel = files.open(WHEEL)
+    assert wheel.size == 38_707_200
+    assert wheel.read_at(16_384_160, 32).hex() == "000000006553f105000000000000000000000000000000000000000100000000"
+    check = files.read_file(CHECK)
+    assert check is not None
+    assert len(check) == 4096
+    assert TimerCheckpoint.load(files, CHECK) == TimerCheckpoint(timers.read_ms, 52, 1, 1, 0, NOW_MS, 1)
+    assert files.read_file(ROOT / "config" / "timermetrics") == (
+        b'{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1700000000000},'
+        b'"timingCount":{"TopicTest":{"count":1,"timeStamp":1700000000000}}}'
+    )
+
+
+def test_file_of_the_timer_log_ends_with_a_blank(clock: FakeClock) -> None:
+    """A unit never crosses two files; the last one of a usual file begins at 104857532."""
+    log = TimerLog(memory(clock), FOLDER, 104_857_600)
+    assert log.place_from(104_857_532) == 104_857_532
+    assert log.place_from(104_857_584) == 104_857_600
+    small = TimerLog(memory(clock), FOLDER, 200)
+    places = small.places(7)
+    assert places == [0, 52, 104, 200, 252, 304, 400]
+    small.append([(at, UNIT.pack(UNIT_BYTES, NONE, 1, at, 0, at, 9, 0, 0)) for at in places])
+    assert small.segments.read(156, 16).hex() == "0000002c0000000000000000cbd43194"
+    assert [position for position, _ in small.scan(0)] == places
+    assert [unit.log_offset for _, unit in small.scan(200)] == [200, 252, 304, 400]
+    assert small.last_before(small.end) == 400
+    assert small.last_before(400) == 304
+    assert small.at(156) is None
+
+
+def test_wheel_reads_what_it_wrote_and_only_what_is_to_come(clock: FakeClock) -> None:
+    files, wheel = memory(clock), TimerWheel(1000, 600)
+    files.make_folder(ROOT)
+    slots = {NOW_MS + ms: Slot(ms, ms + 52, 2) for ms in (1000, 2000, 3000, 600_000)}
+    wheel.put(slots)
+    file = files.open(WHEEL, size=wheel.file_bytes)
+    pieces = list(wheel.pieces(wheel.take_changed()))
+    assert [len(data) // SLOT.size for _, data in pieces] == [1, 3] or [len(d) // 32 for _, d in pieces] == [3, 1]
+    for position, data in pieces:
+        file.write_at(position, data)
+    again = TimerWheel(1000, 600)
+    again.load(files, WHEEL, NOW_MS + 2000)
+    assert dict(again.items()) == {at: slot for at, slot in slots.items() if at >= NOW_MS + 2000}
+    assert (again.first_ms(), again.count) == (NOW_MS + 2000, 6)
+
+
+@pytest.mark.parametrize("size", [0, 32, 2 * 600 * 32 + 1])
+def test_wheel_of_another_length_is_none(clock: FakeClock, size: int) -> None:
+    files = memory(clock)
+    files.make_folder(ROOT / "config")
+    files.write_file(WHEEL, bytes(size))
+    with pytest.raises(CorruptStoreError, match=f"{size} bytes where a timer wheel has 38400"):
+        TimerWheel(1000, 600).load(files, WHEEL, 0)
+
+
+def test_checkpoint_that_is_cut_short_is_told(clock: FakeClock) -> None:
+    files = memory(clock)
+    assert TimerCheckpoint.load(files, Path("/none")) is None
+    files.make_folder(CHECK.parent)
+    files.write_file(CHECK, b"\1" * 20)
+    with pytest.raises(CorruptStoreError, match="20 bytes"):
+        TimerCheckpoint.load(files, CHECK)
