@@ -183,6 +183,26 @@ async def test_producer_is_asked_and_its_answer_counts() -> None:
         assert (await delivered(peer, queue_id=1))[0] == b"a"
 
 
+@pytest.mark.parametrize("state", [COMMIT, ROLLBACK])
+async def test_producer_that_is_late_ends_the_copies_too(state: str) -> None:
+    """It knows nothing of the question that was asked meanwhile, and nobody is asked again."""
+    clock = FakeClock()
+    async with scene(NEVER, clock=clock) as (running, peer):
+        await join(peer)
+        fields = await try_half(peer, b"a", born_ms=clock.wall_ms())
+        for _ in range(3):
+            clock.advance(7)
+            await running.services.checks.check()
+        assert len(await peer.told_meanwhile()) == 3
+        assert (await end(peer, end_fields(fields), state)).code == 0
+        running.services.ops.write()
+        clock.advance(7)
+        await join(peer)
+        await running.services.checks.check()
+        assert not await peer.told_meanwhile()
+        assert len(await delivered(peer)) == (state == COMMIT)
+
+
 async def test_another_member_of_the_group_is_asked() -> None:
     """S174: when the one that sent it is gone."""
     async with scene(QUICK) as (running, peer), BrokerPeer(running.address) as other:

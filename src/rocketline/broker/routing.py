@@ -132,7 +132,7 @@ class RequestRouting:
                 on_half=lambda topic: figures.add(topic, 1),
             ),
             SendBackHandlers(store, put, topics, groups, stats, settings),
-            TransactionHandlers(store, put, services.ops, figures, stats, settings, clock, self._log),
+            TransactionHandlers(store, put, services.ops, services.copies, figures, stats, settings, clock, self._log),
             ReplyHandlers(
                 self._services.producers,
                 self._services.pushes,

@@ -25,7 +25,7 @@ from rocketline.broker.pulls.long_poll import HeldPulls
 from rocketline.broker.stats.slow_consumers import SlowConsumers
 from rocketline.broker.storage import BrokerStorage
 from rocketline.broker.storing.flusher import Flusher
-from rocketline.broker.transactions.check_round import TransactionTools
+from rocketline.broker.transactions.check_round import Copies, TransactionTools
 from rocketline.broker.transactions.checks import TransactionChecks
 from rocketline.broker.transactions.op_messages import OpMessages
 from rocketline.broker.transactions.questions import Questions
@@ -62,7 +62,8 @@ class Services:
         call_later = asyncio.get_running_loop().call_later
         self.ops = OpMessages(storage.store, storage.stats, settings, clock, log, call_later)
         figures, topics, stats = storage.half_messages, storage.topics, storage.stats
-        tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log)
+        self.copies = Copies()
+        tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log, self.copies)
         questions = Questions(self.producers, config.broker_name, log)
         self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
         storage.when_flushed = self.checks.commit_safe

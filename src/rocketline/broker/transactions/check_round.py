@@ -4,9 +4,10 @@ A half message that has ended is passed by. One that has not, and is old enough,
 its producer is asked about that copy: so the queue's beginning always moves on. What was asked for often enough goes to
 TRANS_CHECK_MAX_TIME_TOPIC.
 
-Differs: ends that are noted and not yet written count as well. A message is passed by only once its copy is stored.
-To be put off, because its producer wants not to be asked yet, does not count as a question; and if it ended under its
-first offset, its copy has ended, too. (Apache discards the one after 15 rounds, and asks for the other.)
+Differs: ends that are noted and not yet written count as well, and so does the end of an older copy. A message is
+passed by only once its copy is stored. To be put off, because its producer wants not to be asked yet, does not count as
+a question; and if it ended under its first offset, its copy has ended, too. (Apache discards the one after 15 rounds,
+and asks for the other.)
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ from rocketline.store.filesystem import told
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.bodies.transactions import ended_in
 
+_STEP_S: Final = 0.002
+"""A step ends with what it is at then; on a machine that is not busy the next two end it before."""
 _STEP_EFFORT: Final = 1024
-"""Two milliseconds or three: 32 half messages that are copied, or so many that have ended."""
-_COPY_EFFORT: Final = 32
+_COPY_EFFORT: Final = 64
 _BYTES_PER_EFFORT: Final = 4096
 _OP_EFFORT: Final = 8
 _UNITS: Final = 256
 _ENDED_BEFORE_MAX: Final = 100_000
+_COPIES_MAX: Final = 200_000
 _HOUR_MS: Final = 3_600_000
 
 
@@ -62,6 +65,7 @@ class TransactionTools:
     settings: Settings[BrokerConfig]
     clock: Clock
     log: Throttle
+    copies: Copies
 
 
 class EndedBefore:
@@ -82,6 +86,28 @@ class EndedBefore:
             del self._offsets[next(iter(self._offsets))]
 
 
+class Copies:
+    """Which half message was stored once more, and where: a producer that is late ends the copy, too.
+
+    The last two hundred thousand. The end of one that is forgotten leaves its copy to be asked for.
+    """
+
+    def __init__(self) -> None:
+        self._newer: dict[int, int] = {}
+
+    def add(self, offset: int, copy: int) -> None:
+        """The half message at this offset of the queue is at that one as well."""
+        self._newer[offset] = copy
+        if len(self._newer) > _COPIES_MAX:
+            del self._newer[next(iter(self._newer))]
+
+    def take(self, offset: int) -> int:
+        """The newest copy of a half message that has ended; its own offset if there is none."""
+        while (newer := self._newer.pop(offset, None)) is not None:
+            offset = newer
+        return offset
+
+
 class CheckRound:
     """A walk from `progress` to where the queue of half messages ended when it began, unless it comes to one that is
     too young. After each step `progress` tells how far it is."""
@@ -99,7 +125,6 @@ class CheckRound:
         self._open_ops: dict[int, int] = {}
         """Op messages that name half messages which are still ahead, with their number; in their order."""
         self._is_over = False
-        self.copies, self.discards = 0, 0
 
     @property
     def progress(self) -> Progress:
@@ -114,7 +139,8 @@ class CheckRound:
             yield asked
 
     def _step(self, asked: list[StoredMessage]) -> None:
-        effort, store = 0, self._tools.store
+        effort, store, clock = 0, self._tools.store, self._tools.clock
+        due_s = clock.monotonic() + _STEP_S
         units = store.units(names.HALF_TOPIC, 0, self._half, min(_UNITS, self._half_end - self._half))
         if not units:  # its files have lost them
             self._is_over = True
@@ -132,6 +158,8 @@ class CheckRound:
             else:
                 self._look_at(log_offset, asked)
                 effort += _COPY_EFFORT + size // _BYTES_PER_EFFORT
+                if clock.monotonic() > due_s:
+                    effort = _STEP_EFFORT
             if self._is_over:
                 return
             self._half += 1
@@ -203,13 +231,13 @@ class CheckRound:
         else:
             copy = half_messages.check_copy(half)
             if self._append(copy):
-                self.copies += 1
+                tools.copies.add(self._half, copy.queue_offset)
                 asked.append(copy)
 
     def _put_off(self, half: StoredMessage) -> None:
         first = half_messages.first_offset(half)
-        if first not in self._before and first not in self._tools.ops:
-            self._append(half_messages.put_off(half))
+        if first not in self._before and first not in self._tools.ops and self._append(half_messages.put_off(half)):
+            self._tools.copies.add(self._half, half.queue_offset)
 
     def _discard(self, half: StoredMessage) -> None:
         """Keep it where an administrator finds it."""
@@ -219,7 +247,6 @@ class CheckRound:
             self._is_over = True
             return
         if self._append(half_messages.discarded(half)):
-            self.discards += 1
             place = half_messages.real_place(half)
             if place is not None:
                 tools.figures.add(place[0], -1)

@@ -41,31 +41,29 @@ def committed(half: StoredMessage, place: tuple[str, int]) -> StoredMessage:
 
 
 def check_copy(half: StoredMessage) -> StoredMessage:
-    """The half message once more, to be asked for: one question more has been."""
-    return _copy(half, {property_names.TRANSACTION_CHECK_TIMES: str(check_times(half) + 1)})
+    """The half message, just read from the log, as it is stored once more to be asked for: one question more has been.
+
+    This and `put_off` change the message itself, because there may be a hundred thousand.
+    """
+    half.properties[property_names.TRANSACTION_CHECK_TIMES] = str(check_times(half) + 1)
+    return half
 
 
 def put_off(half: StoredMessage) -> StoredMessage:
-    """The half message once more, because it must not be asked for yet. It knows where it was first."""
-    first = half.properties.get(property_names.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
-    return _copy(half, {property_names.TRAN_PREPARED_QUEUE_OFFSET: first})
+    """The same, because it must not be asked for yet. It knows where it was first."""
+    half.properties.setdefault(property_names.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
+    return half
 
 
 def discarded(half: StoredMessage) -> StoredMessage:
     """The half message that was asked for often enough."""
-    return replace(_copy(half, {}), topic=names.TRANS_CHECK_MAX_TIME_TOPIC)
+    return replace(half, topic=names.TRANS_CHECK_MAX_TIME_TOPIC, queue_id=0, properties=dict(half.properties))
 
 
 def resumed(message: StoredMessage) -> StoredMessage:
     """A half message that was given up, or is thought to be, as one that nobody was asked for yet."""
-    again = _copy(message, {property_names.TRANSACTION_CHECK_TIMES: "0"})
-    again.topic = names.HALF_TOPIC
-    return again
-
-
-def _copy(half: StoredMessage, more: dict[str, str]) -> StoredMessage:
-    properties = half.properties | more
-    return replace(half, queue_id=0, properties=properties, prepared_log_offset=LogOffset(0), version=1)
+    properties = message.properties | {property_names.TRANSACTION_CHECK_TIMES: "0"}
+    return replace(message, topic=names.HALF_TOPIC, queue_id=0, properties=properties)
 
 
 def op_message(body: str, host: HostAddress, now_ms: int) -> StoredMessage:

@@ -12,6 +12,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
 from rocketline.broker.transactions import half_messages
+from rocketline.broker.transactions.check_round import Copies
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
 from rocketline.clock import Clock
@@ -43,13 +44,15 @@ class TransactionHandlers:
         store: MessageStore,
         put: MessagePut,
         ops: OpMessages,
+        copies: Copies,
         figures: TransactionFigures,
         stats: BrokerStats,
         settings: Settings[BrokerConfig],
         clock: Clock,
         log: Throttle,
     ) -> None:
-        self._store, self._put, self._ops, self._figures, self._stats = store, put, ops, figures, stats
+        self._store, self._put, self._ops, self._copies = store, put, ops, copies
+        self._figures, self._stats = figures, stats
         self._settings, self._clock, self._log = settings, clock, log
 
     def by_code(self) -> dict[int, Handler]:
@@ -124,6 +127,7 @@ class TransactionHandlers:
         place = half_messages.real_place(half)
         assert place is not None, "looked at before"
         self._ops.add(half.queue_offset)
+        self._ops.add(self._copies.take(half.queue_offset))
         self._figures.add(place[0], -1)
 
     # --- one that was given up

@@ -6,7 +6,6 @@ Java: AbstractTransactionalMessageCheckListener, Broker2Client.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -14,7 +13,7 @@ from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.transactions.half_messages import real_place
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
-from rocketline.model import property_names
+from rocketline.model import names, property_names
 from rocketline.model.message import StoredMessage
 from rocketline.net.channel import Channel
 from rocketline.wire import headers
@@ -70,12 +69,12 @@ class Questions:
 
 
 def question(copy: StoredMessage, broker_name: str) -> Command:
-    """The request: the copy's places in its header, and in its body the message as it will be."""
+    """The request: the copy's places in its header, and in its body the message as it will be, which it is then."""
     place = real_place(copy)
     assert place is not None, "a half message without a real topic is not asked for"
     unique_key = copy.properties.get(property_names.UNIQ_KEY)
     header = headers.CheckTransactionStateRequestHeader(
-        topic=copy.topic,
+        topic=names.HALF_TOPIC,
         tran_state_table_offset=copy.queue_offset,
         commit_log_offset=copy.log_offset,
         msg_id=unique_key,
@@ -83,5 +82,5 @@ def question(copy: StoredMessage, broker_name: str) -> Command:
         offset_msg_id=copy.offset_message_id,
         target_broker=broker_name,
     )
-    body = encode_record(replace(copy, topic=place[0], queue_id=place[1]))
-    return Command(RequestCode.CHECK_TRANSACTION_STATE, headers.encode(header), body)
+    copy.topic, copy.queue_id = place
+    return Command(RequestCode.CHECK_TRANSACTION_STATE, headers.encode(header), encode_record(copy))

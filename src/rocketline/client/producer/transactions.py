@@ -239,12 +239,16 @@ class Checks:
         self._workers, self._timeout_s = workers, timeout_s
         self._waiting: deque[TransactionCheck] = deque()
         self._waiting_bytes = self._running = self._threads = 0
+        self._is_dropping = False
 
     def add(self, check: TransactionCheck) -> None:
         """Answer it, now or after others."""
         if len(self._waiting) >= _WAITING_MAX or self._waiting_bytes + check.size > _WAITING_BYTES_MAX:
-            _log.warning("check of a transaction dropped: too many wait; the broker asks again", group=self._group)
+            if not self._is_dropping:
+                self._is_dropping = True
+                _log.warning("checks of transactions dropped: too many wait; the broker asks again", group=self._group)
             return
+        self._is_dropping = False
         self._waiting.append(check)
         self._waiting_bytes += check.size
         self._begin()

@@ -98,6 +98,18 @@ class ClientProgram:
         result = self._call("consume", *arguments, timeout_s=timeout_s)
         return [Delivered(*values) for values in result["deliveries"]]
 
+    def transact(
+        self, name_servers: str, topic: str, group: str, *transactions: str, checks: int, timeout_s: int = 60
+    ) -> list[str]:
+        """Make transactions, and wait until brokers have asked so often; the bodies that they asked about. Java and Go.
+
+        A transaction is `body:local:check`, where the last two are commit, rollback or unknown. One whose local part
+        is `none` is not sent: it is another's, and only asked about.
+        """
+        arguments = (name_servers, topic, group, str(checks), str(timeout_s), *transactions)
+        result = self._call("transact", *arguments, timeout_s=timeout_s)
+        return list(result["checked"])
+
     def _call(self, *arguments: str, timeout_s: float) -> Any:
         environment = {**os.environ, "HOME": str(self.home)}
         self.home.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import pytest
 
 from rocketline.broker.storing.flusher import Flusher
 from rocketline.broker.storing.put import MessagePut, PutResult
-from rocketline.broker.transactions.check_round import CheckRound, EndedBefore, Progress, TransactionTools
+from rocketline.broker.transactions.check_round import CheckRound, Copies, EndedBefore, Progress, TransactionTools
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
 from rocketline.errors import StoreFullError
@@ -48,6 +48,7 @@ class Scene:
             tables.settings,
             tables.clock,
             tables.log,
+            Copies(),
         )
         self.put = MessagePut(
             tables.store, Flusher(tables.store, lambda: tables.settings.value.store, tables.clock), tables.settings
@@ -275,7 +276,7 @@ def test_ends_that_cannot_be_written_wait(scene: Scene) -> None:
 
 
 def test_many_are_looked_at_in_steps(scene: Scene) -> None:
-    """No step makes more than 33 copies, or looks at more than a few hundred that have ended."""
+    """No step makes more than 16 copies, or looks at more than a few hundred that have ended."""
     for number in range(1000):
         half = scene.half(number.to_bytes(2, "big"))
         if number % 2:
@@ -285,7 +286,7 @@ def test_many_are_looked_at_in_steps(scene: Scene) -> None:
     walk = CheckRound(scene.tools, scene.at, scene.before)
     steps = list(walk.steps())
     assert sum(map(len, steps)) == 500
-    assert max(map(len, steps)) <= 33
+    assert max(map(len, steps)) <= 16
     assert walk.progress == Progress(1000, scene.store.max_offset(OP_HALF_TOPIC, 0))
 
 

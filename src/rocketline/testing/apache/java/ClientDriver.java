@@ -9,8 +9,8 @@ import java.util.Arrays;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Runs mqadmin commands, senders and consumers in one JVM, one call after the other, until standard input ends; or the
- * one call that its arguments are.
+ * Runs mqadmin commands, senders, consumers and transactions in one JVM, one call after the other, until standard
+ * input ends; or the one call that its arguments are.
  *
  * <p>On standard input a call is a count of arguments, then each argument; an answer is a status (0: done), the call's
  * standard output and its error output. Numbers have four bytes, texts are UTF-8 behind their length.
@@ -51,6 +51,7 @@ final class ClientDriver {
                 case "send" -> Send.run(rest);
                 case "consume" -> Consume.run(rest);
                 case "watch" -> Watch.run(rest);
+                case "transact" -> Transact.run(rest);
                 default -> Mqadmin.run(call[0], rest);
             };
         } catch (Exception failure) {

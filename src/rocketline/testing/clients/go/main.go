@@ -3,6 +3,7 @@
 //	send NAMESERVERS TOPIC KIND:FIRST:COUNT:FAILURES…
 //	consume NAMESERVERS TOPIC GROUP MODE EXPRESSION COUNT SECONDS
 //	watch NAMESERVERS TOPIC GROUP MODE EXPRESSION
+//	transact NAMESERVERS TOPIC GROUP CHECKS SECONDS BODY:LOCAL:CHECK…
 //
 // Prints one line of JSON; watch prints one for each delivery. A message's body is its number and how often its consumer shall fail, such as 17/0.
 package main
@@ -27,6 +28,8 @@ func main() {
 		result = consume(arguments)
 	case "watch":
 		result = watch(arguments)
+	case "transact":
+		result = transact(arguments)
 	default:
 		panic("no such command: " + os.Args[1])
 	}
