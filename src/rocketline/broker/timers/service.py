@@ -94,11 +94,6 @@ class TimerService:
         """How many messages wait, by topic."""
         return self._timers.counts.table
 
-    def forget_topics(self, topics: frozenset[str]) -> None:
-        """These are deleted; what waits for them is still delivered."""
-        for topic in topics:
-            self._timers.counts.forget(topic)
-
     def figures(self) -> TimerFigures:
         now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()
         late_ms = now_ms - first_ms - self.precision_ms if first_ms is not None else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from rocketline.wire.bodies.stats import TimerMetric, TimerMetrics
@@ -17,23 +17,18 @@ class WaitingCounts:
         self._topics = dict(saved.timing_count)
 
     def add(self, topic: str, count: int) -> None:
-        before = self._topics.get(topic)
-        if before is None and count < 0:  # of a topic that was deleted meanwhile
-            return
-        self._topics[topic] = TimerMetric((before.count if before is not None else 0) + count, self._now_ms())
-        self._version = replace(self._version, counter=self._version.counter + 1, timestamp=self._now_ms())
-
-    def forget(self, topic: str) -> None:
-        """The topic is deleted."""
-        self._topics.pop(topic, None)
+        """So many more, or fewer, wait. A marker may count against a message that is not there, for a while."""
+        before, now_ms = self._topics.get(topic), self._now_ms()
+        waiting = (before.count if before is not None else 0) + count
+        if waiting:
+            self._topics[topic] = TimerMetric(waiting, now_ms)
+        else:
+            self._topics.pop(topic, None)
+        self._version = replace(self._version, counter=self._version.counter + 1, timestamp=now_ms)
 
     def clear(self) -> None:
         """All are counted anew."""
         self._topics.clear()
-
-    @property
-    def by_topic(self) -> Mapping[str, TimerMetric]:
-        return self._topics
 
     @property
     def table(self) -> TimerMetrics:

@@ -66,6 +66,20 @@ final class Send {
                 message.setDelayTimeLevel(1);
                 count(producer.send(message));
             });
+            case "timed" -> each(messages, message -> {
+                message.setDelayTimeMs(2500);
+                count(producer.send(message));
+            });
+            case "recalled" -> each(messages, message -> {
+                message.setDelayTimeSec(5);
+                SendResult result = producer.send(message);
+                String recalled = producer.recallMessage(topic, result.getRecallHandle());
+                if (recalled.equals(result.getMsgId())) {
+                    count(result);
+                } else {
+                    problems.add("recalled " + recalled + " in place of " + result.getMsgId());
+                }
+            });
             case "ordered" -> each(messages, message -> count(producer.send(
                     message,
                     (queues, queued, number) -> queues.get((Integer) number % queues.size()),
