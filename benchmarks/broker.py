@@ -33,7 +33,7 @@ from rocketline.errors import RocketlineError
 from rocketline.testing import apache
 
 _NAMES = _APACHE, _OURS, _BARE = "apache", "ours", "bare"
-_PARTS = ("starts", "loads", "crash")
+_PARTS = ("starts", "loads", "crash", "timers")
 QUICK = Plan(
     rounds=1,
     measure_s=1,
@@ -42,13 +42,22 @@ QUICK = Plan(
     compiling_s_max=0,
     pull_messages=20_000,
     crash_log_bytes=64 << 20,
+    timers=20_000,
+    timers_spread_s=120,
+    timers_watch_s=20,
+    timers_burst=5_000,
 )
 """To see that it works, not to quote from."""
 
 
 def run(contest: Contest, parts: Sequence[str]) -> str | None:
     """Measure the `parts`. Why it ended early, if it did: what was measured before is still worth a look."""
-    measure = {"starts": contest.measure_starts, "loads": contest.measure_loads, "crash": contest.measure_restarts}
+    measure = {
+        "starts": contest.measure_starts,
+        "loads": contest.measure_loads,
+        "crash": contest.measure_restarts,
+        "timers": contest.measure_timers,
+    }
     try:
         for part in parts:
             measure[part]()

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from benchmarks import crash, loadgen, tables
+from benchmarks import crash, loadgen, tables, timers
 from benchmarks.broker_report import MANY, ONE, SINGLE, Measured, Work, Workload
 from benchmarks.brokers import Questions, StartBroker
 from benchmarks.loadgen import LoadError, LoadResult, Shape, Span
@@ -50,6 +50,10 @@ class Plan:
     batch: int = 32
     pull_messages: int = 200_000
     crash_log_bytes: int = 1 << 30
+    timers: int = 1_000_000
+    timers_spread_s: int = 3600
+    timers_watch_s: int = 60
+    timers_burst: int = 20_000
 
     def workloads(self, work: Work) -> list[Workload]:
         """Everything to load a broker with that is work of this kind."""
@@ -134,6 +138,21 @@ class Contest:
                     )
                 contestant.measured.restarts[body] = restart
                 self._say(f"{contestant.label}, killed, bodies of {body} B: {restart}")
+
+    def measure_timers(self) -> None:
+        """Messages that wait for their time: many, and many at once."""
+        plan = self.plan
+        for contestant in self.contestants:
+            with self._folder() as folder:
+                contestant.measured.timers = timers.measure(
+                    contestant.start,
+                    folder,
+                    pending=plan.timers,
+                    spread_s=plan.timers_spread_s,
+                    watch_s=plan.timers_watch_s,
+                    burst=plan.timers_burst,
+                )
+            self._say(f"{contestant.label}: {contestant.measured.timers}")
 
     @contextmanager
     def _running(self, contestants: Sequence[Contestant], *, is_sync: bool) -> Iterator[list[Entrant]]:

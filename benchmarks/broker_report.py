@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from statistics import median
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from benchmarks.crash import Restart
 from benchmarks.loadgen import LoadResult, Shape
 from benchmarks.tables import Goal, Row, row_values
+from benchmarks.timers import Timers
 
 TITLE = "Brokers: medians, and as a multiple of Apache's"
 
@@ -50,6 +51,7 @@ class Measured:
     loaded_rss_mb: float = 0
     restarts: dict[int, Restart] = field(default_factory=dict)
     """After a kill, by size of body."""
+    timers: Timers | None = None
 
     def load_median(self, workload: Workload, name: str) -> float:
         return float(median(getattr(result, name) for result in self.loads[workload]))
@@ -64,6 +66,9 @@ _SEND_COST = Goal(limit=1, is_ratio=True)
 _START_MS = Goal(limit=500, is_ratio=False)
 _IDLE_MB = Goal(limit=100, is_ratio=False)
 _RESTART_S = {100: Goal(limit=20, is_ratio=False), 1024: Goal(limit=5, is_ratio=False)}
+_TIMER_LATE_MS = Goal(limit=1200, is_ratio=False)
+"""A step of the wheel, and a fifth of a second."""
+_NOT_EARLY = Goal(limit=0, is_ratio=False, is_more_better=True)
 _NONE_REFUSED = Goal(limit=0, is_ratio=False)
 
 
@@ -94,6 +99,33 @@ def rows(measured: Sequence[Measured], crash_log_bytes: int) -> Iterator[Row]:
         seconds = tuple(restart.seconds for restart in restarts)
         yield Row(section=section, name=f"{size} of log, s", values=seconds, goal=_RESTART_S.get(body))
         yield Row(section=section, name="CPU for that, s", values=tuple(restart.cpu_s for restart in restarts))
+
+    yield from _timer_rows([server.timers for server in measured if server.timers is not None], len(measured))
+
+
+def _timer_rows(found: Sequence[Timers], wanted: int) -> Iterator[Row]:
+    if len(found) < wanted:
+        return
+    section = f"{found[0].pending:,} timers pending"
+    figures: tuple[tuple[str, str, Callable[[Timers], float], Goal | None], ...] = (
+        (section, "memory for them, MB", lambda one: one.rss_mb, None),
+        (section, "start with them, s", lambda one: one.start_s, None),
+        (section, "the first was late by, ms", lambda one: one.spread.first_ms, _NOT_EARLY),
+        (section, "99 % were late by at most, ms", lambda one: one.spread.p99_ms, _TIMER_LATE_MS),
+        (f"{found[0].burst.messages:,} due in a second", "the first was late by, ms", _first_of_burst, _NOT_EARLY),
+        (f"{found[0].burst.messages:,} due in a second", "the last was late by, ms", _last_of_burst, None),
+        (f"{found[0].burst.messages:,} due in a second", "CPU per message, µs", lambda one: one.cpu_us, None),
+    )
+    for part, name, figure, goal in figures:
+        yield Row(section=part, name=name, values=tuple(figure(one) for one in found), goal=goal)
+
+
+def _first_of_burst(timers: Timers) -> float:
+    return timers.burst.first_ms
+
+
+def _last_of_burst(timers: Timers) -> float:
+    return timers.burst.last_ms
 
 
 def _load_rows(workload: Workload, measured: Sequence[Measured]) -> Iterator[Row]:

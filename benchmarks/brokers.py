@@ -153,20 +153,13 @@ class Questions:
 
     def pull_one(self, topic: str, queue_id: int, offset: int) -> bytes:
         """The record of one message."""
-        header = headers.PullMessageRequestHeader(
-            consumer_group="bench-consumer",
-            topic=topic,
-            queue_id=queue_id,
-            queue_offset=offset,
-            max_msg_nums=1,
-            sys_flag=4,  # with the subscription
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
-        )
-        return self._ask(RequestCode.PULL_MESSAGE, header).body
+        return self._ask(RequestCode.PULL_MESSAGE, _pull_header(topic, queue_id, offset, 1)).body
+
+    def pull(self, topic: str, offset: int) -> bytes:
+        """Records of the first queue from there on; none if there are none."""
+        header = _pull_header(topic, 0, offset, 32)
+        answer = self._exchange.ask(Command(RequestCode.PULL_MESSAGE, headers.encode(header)))
+        return answer.body if answer.code == ResponseCode.SUCCESS else b""
 
     def _ask(self, code: RequestCode, header: headers.Header | None, body: bytes = b"") -> Command:
         answer = self._exchange.ask(Command(code, {} if header is None else headers.encode(header), body))
@@ -183,3 +176,19 @@ def _obstacle_to_sends(port: int) -> str | None:
     except (OSError, ResponseError) as error:
         return str(error)
     return None
+
+
+def _pull_header(topic: str, queue_id: int, offset: int, count: int) -> headers.PullMessageRequestHeader:
+    return headers.PullMessageRequestHeader(
+        consumer_group="bench-consumer",
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=4,  # with the subscription
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+    )

@@ -23,7 +23,7 @@ from rocketline.store.message_store import MessageStore
 from rocketline.store.timers.timer_log import TimerUnit
 from rocketline.store.timers.timer_store import TimerStore
 
-_RUN_MESSAGES: Final = 128
+_RUN_MESSAGES: Final = 64
 _RUN_BYTES: Final = 1024 * 1024
 """So much is delivered in one turn of the loop: a few milliseconds."""
 _WALK_UNITS: Final = 2000

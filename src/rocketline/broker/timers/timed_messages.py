@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from rocketline.model import property_names
@@ -38,29 +37,28 @@ def key_of(message: StoredMessage) -> tuple[str, str]:
 
 
 def released(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessage | None:
-    """The message as it goes to its real topic, None if it does not say where that is.
+    """Make of the message, which nobody else has, what goes to its real topic; None if it does not say where that is.
 
     It keeps the properties that tell of its time, as Apache's does.
     """
-    properties = dict(parked.properties)
+    properties = parked.properties
     topic, queue_id = properties.get(property_names.REAL_TOPIC), _number(properties.get(property_names.REAL_QID, ""))
     if not topic or queue_id is None or queue_id >= 2**31:
         return None
     properties[property_names.TIMER_ENQUEUE_MS] = str(parked_ms)
     properties[property_names.TIMER_DEQUEUE_MS] = str(now_ms)
-    return replace(
-        parked, topic=topic, queue_id=queue_id, properties=properties, prepared_log_offset=LogOffset(0), version=1
-    )
+    parked.topic, parked.queue_id, parked.prepared_log_offset = topic, queue_id, LogOffset(0)
+    return parked
 
 
 def rolled(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessage:
-    """The message as it goes back to the timer topic, for another part of its time."""
-    properties = dict(parked.properties)
+    """The same for the timer topic, where it waits for another part of its time."""
+    properties = parked.properties
     times = _number(properties.get(property_names.TIMER_ROLL_TIMES, "")) or 0
     properties[property_names.TIMER_ENQUEUE_MS] = str(parked_ms)
     properties[property_names.TIMER_ROLL_TIMES] = str(times + 1)
     properties[property_names.TIMER_DEQUEUE_MS] = str(now_ms)
-    return replace(parked, properties=properties, version=1)
+    return parked
 
 
 def _number(text: str) -> int | None:
