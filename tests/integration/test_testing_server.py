@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from rocketline import Producer, PullConsumer
 from rocketline.errors import ConfigError, ResponseError
 from rocketline.model.message import Message
 from rocketline.model.route import TopicRouteData
@@ -222,3 +224,31 @@ def test_a_server_is_there_in_less_than_a_second() -> None:
     with Server() as server:
         assert server.address
         assert time.monotonic() - begin_s < 1
+
+
+@pytest.mark.parametrize("days", [3, 10])
+def test_messages_come_within_a_step_after_their_moment_when_time_is_turned(days: int) -> None:
+    """S149, on the virtual clock: by three days, and by ten with the limit raised, which is beyond the wheel."""
+    moments_s = [1, 3600, 30 * 3600, 47 * 3600, 49 * 3600, days * 86_400 - 7200, days * 86_400 - 60]
+    with (
+        Server(settings={"timerMaxDelaySec": str(days * 86_400)}) as server,
+        Producer(server.address, group="calendar") as producer,
+        PullConsumer(server.address, group="look") as consumer,
+    ):
+        server.create_topic("timed", queues=1)
+        begin_ms = server.clock.wall_ms()
+        moments = [datetime.fromtimestamp(begin_ms / 1000 + seconds, UTC) for seconds in moments_s]
+        queue = producer.send(Message("timed", b"0", deliver_at=moments[0])).queue
+        for number, moment in enumerate(moments[1:], 1):
+            producer.send(Message("timed", b"%d" % number, deliver_at=moment))
+        for number, seconds in enumerate(moments_s):
+            left_s = seconds - (server.clock.wall_ms() - begin_ms) / 1000
+            if left_s > 30:
+                server.advance(left_s - 30)
+                assert consumer.max_offset(queue) == number
+            server.advance(max(0.0, seconds - (server.clock.wall_ms() - begin_ms) / 1000) + 1)
+            assert consumer.max_offset(queue) == number + 1
+        found = consumer.pull(queue, 0).messages
+        assert [int(message.body) for message in found] == list(range(len(moments)))
+        for message, moment in zip(found, moments, strict=True):
+            assert message.store_ms >= moment.timestamp() * 1000

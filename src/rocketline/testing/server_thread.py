@@ -67,12 +67,12 @@ class ServerThread:
         self.clock.turn(seconds)
         for broker in self._brokers:
             store, schedule = broker.storage.store, broker.storage.schedule
-            store.delete_expired()
-            store.unlink(store.clean())
             while schedule.deliver() <= 0:
                 continue
             while broker.storage.timers is not None and broker.storage.timers.step() == 0:
                 continue
+            store.delete_expired()
+            store.unlink(store.clean())
 
     def _run(self) -> None:
         try:
