@@ -19,7 +19,8 @@ from rocketline.wire.properties import decode_properties, encode_properties
 
 _FIXED = struct.Struct(">iiiii")
 _SHORT = struct.Struct(">h")
-_ENTRY_BYTES_MIN = _FIXED.size + _SHORT.size
+ENTRY_BYTES_MIN = _FIXED.size + _SHORT.size
+"""What a message takes beside its body and its properties."""
 _SIZES = struct.Struct(">i8xii").unpack_from
 _SHORT_AT = _SHORT.unpack_from
 
@@ -63,13 +64,17 @@ def _check_alike(messages: Sequence[Message]) -> None:
 
 
 def _encode_entry(message: Message) -> bytes:
-    properties = encode_properties(message.properties)
-    size = _ENTRY_BYTES_MIN + len(message.body) + len(properties)
+    return encode_entry(message.flag, message.body, encode_properties(message.properties))
+
+
+def encode_entry(flag: int, body: bytes, properties: bytes) -> bytes:
+    """One message of a batch. Raises `LocalProtocolError` if a number does not fit."""
+    size = ENTRY_BYTES_MIN + len(body) + len(properties)
     try:
-        fixed = _FIXED.pack(size, 0, 0, message.flag, len(message.body))
+        fixed = _FIXED.pack(size, 0, 0, flag, len(body))
     except struct.error:
-        raise LocalProtocolError(f"flag {message.flag} or the size {size} does not fit 32 bits") from None
-    return b"".join((fixed, message.body, _SHORT.pack(len(properties)), properties))
+        raise LocalProtocolError(f"flag {flag} or the size {size} does not fit 32 bits") from None
+    return b"".join((fixed, body, _SHORT.pack(len(properties)), properties))
 
 
 def decode_batch(data: bytes, topic: str) -> list[Message]:
@@ -90,7 +95,7 @@ def split_batch(data: bytes) -> list[BatchEntry]:
 def split_some(data: bytes, at: int, count_max: int) -> tuple[list[BatchEntry], int]:
     """At most `count_max` of them, from the one that begins at `at`; and where the next begins."""
     entries: list[BatchEntry] = []
-    size_of_all, fixed_bytes, least = len(data), _FIXED.size, _ENTRY_BYTES_MIN
+    size_of_all, fixed_bytes, least = len(data), _FIXED.size, ENTRY_BYTES_MIN
     while at < size_of_all and len(entries) < count_max:
         size, flag, body_bytes = _SIZES(data, at) if size_of_all - at >= least else (0, 0, 0)
         body_at, end = at + fixed_bytes, at + size
@@ -116,12 +121,12 @@ def count_batch(data: bytes) -> int:
 def _entry_at(data: bytes, start: int) -> tuple[int, int, int]:
     """The flag of the message there, where its body ends, and where it ends itself."""
     left = len(data) - start
-    if left < _ENTRY_BYTES_MIN:
+    if left < ENTRY_BYTES_MIN:
         raise RemoteProtocolError(f"batch: {left} bytes at {start} are too few for a message")
     size, _, _, flag, body_bytes = _FIXED.unpack_from(data, start)
-    if not _ENTRY_BYTES_MIN <= size <= left:
+    if not ENTRY_BYTES_MIN <= size <= left:
         raise RemoteProtocolError(f"batch: message of {size} bytes announced at {start}, {left} left")
-    if not 0 <= body_bytes <= size - _ENTRY_BYTES_MIN:
+    if not 0 <= body_bytes <= size - ENTRY_BYTES_MIN:
         raise RemoteProtocolError(f"batch: body of {body_bytes} bytes in the message of {size} at {start}")
     body_end = start + _FIXED.size + body_bytes
     (properties_bytes,) = _SHORT.unpack_from(data, body_end)

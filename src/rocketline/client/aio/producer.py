@@ -12,6 +12,7 @@ from typing import Final, NoReturn, Unpack
 
 from rocketline.client.aio.shell import AsyncClient
 from rocketline.client.producer.async_sends import AsyncSends
+from rocketline.client.producer.auto_batch import AutoBatch
 from rocketline.client.producer.back_pressure import SendRoom
 from rocketline.client.producer.core import ProducerCore
 from rocketline.client.producer.delivery import Delivery
@@ -21,6 +22,7 @@ from rocketline.client.producer.queue_choice import BrokerFaults, QueueSelector
 from rocketline.client.producer.recall import Recalls
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.requests import Requests
+from rocketline.client.producer.send_request import SendRequest
 from rocketline.client.replies import ReceivedReply
 from rocketline.client.runtime.members import TransactionCheck
 from rocketline.client.runtime.pending_requests import ReplyCounts
@@ -75,6 +77,9 @@ class Producer(AsyncClient[ProducerOptions]):
         if self.options.back_pressure:
             room = SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes)
         self.soon = AsyncSends(self.runtime, self.core, self.delivery, room)
+        self.batches: AutoBatch | None = None
+        if self.options.auto_batch:
+            self.batches = AutoBatch(self.runtime, self.core, self.soon, self.delivery.positions)
         self._requests = Requests(self.runtime, self.core, self.delivery, self.soon)
         self._recalls = Recalls(self.runtime, self.core)
         self._probing: Stoppable | None = None
@@ -110,6 +115,8 @@ class Producer(AsyncClient[ProducerOptions]):
     async def _leave(self) -> None:
         self._loop = None
         self._requests.end_all()
+        if self.batches is not None:
+            self.batches.leave_all()
         await self.soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()
@@ -150,11 +157,11 @@ class Producer(AsyncClient[ProducerOptions]):
         """
         if asyncio.get_running_loop() is not self._loop:
             self._refuse()
-        started_s = self._clock.monotonic()
+        started_s, request = self._clock.monotonic(), self.core.prepare(message)
+        if self.batches is not None and timeout_s is None:
+            return await self._gather(request, SendMode.SYNC, queue, selector, started_s)
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        return await self.delivery.send(
-            self.core.prepare(message), SendMode.SYNC, queue, selector, started_s, timeout_s
-        )
+        return await self.delivery.send(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
 
     def send_soon(
         self,
@@ -173,9 +180,31 @@ class Producer(AsyncClient[ProducerOptions]):
         loop, started_s = running_loop(), self._clock.monotonic()
         if loop is None or loop is not self._loop:
             self._refuse()
+        request = self.core.prepare(message)
+        if self.batches is not None and timeout_s is None:
+            return self._gather(request, SendMode.ASYNC, queue, selector, started_s)
         receipt: asyncio.Future[SendReceipt] = loop.create_future()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        self.soon.send(self.core.prepare(message), queue, selector, started_s, timeout_s, receipt)
+        self.soon.send(request, queue, selector, started_s, timeout_s, receipt)
+        return receipt
+
+    def _gather(
+        self,
+        request: SendRequest,
+        mode: SendMode,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        started_s: float,
+    ) -> asyncio.Future[SendReceipt]:
+        """Send it together with others, if it may wait for them."""
+        assert self.batches is not None
+        receipt: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+        self.soon.take_permit()
+        try:
+            self.batches.add(request, mode, queue, selector, started_s, receipt)
+        except BaseException:
+            self.soon.give_permit()
+            raise
         return receipt
 
     async def send_oneway(

@@ -35,7 +35,18 @@ class ReceiptFuture(Protocol):
 class _InFlightSend:
     """One message on its way: waits for the broker's answer, and has `receipt` told."""
 
-    __slots__ = ("address", "first", "is_given", "is_over", "owner", "receipt", "request", "started_s", "timeout_s")
+    __slots__ = (
+        "address",
+        "first",
+        "is_given",
+        "is_over",
+        "mode",
+        "owner",
+        "receipt",
+        "request",
+        "started_s",
+        "timeout_s",
+    )
 
     first: MessageQueue
     address: str
@@ -48,8 +59,9 @@ class _InFlightSend:
         started_s: float,
         timeout_s: float,
         is_given: bool,
+        mode: SendMode,
     ) -> None:
-        self.owner, self.request, self.receipt = owner, request, receipt
+        self.owner, self.request, self.receipt, self.mode = owner, request, receipt, mode
         self.started_s, self.timeout_s, self.is_given = started_s, timeout_s, is_given
         self.is_over = False
 
@@ -110,10 +122,14 @@ class AsyncSends:
         started_s: float,
         timeout_s: float,
         receipt: ReceiptFuture,
+        mode: SendMode = SendMode.ASYNC,
     ) -> None:
-        """The same for what has its permit. It keeps that until its receipt is there, unless this raises."""
+        """The same for what has its permit. It keeps that until its receipt is there, unless this raises.
+
+        `mode` says whose rules count: those of callers that wait, if some do.
+        """
         is_given = queue is not None or selector is not None
-        in_flight = _InFlightSend(self, request, receipt, started_s, timeout_s, is_given)
+        in_flight = _InFlightSend(self, request, receipt, started_s, timeout_s, is_given, mode)
         first = None
         if self._room is None:
             first = self._core.first_queue(request, self._delivery.positions, queue, selector)
@@ -127,6 +143,8 @@ class AsyncSends:
         try:
             if left_s <= 0:
                 raise RequestTimeoutError(first.broker_name, "the time was over before the message's turn came")
+            if mode is SendMode.SYNC:
+                left_s = self._core.first_timeout_s(left_s, is_given=is_given)
             address = self._delivery.begin(request, first, left_s, in_flight)
             if address is not None:
                 in_flight.address = address
@@ -174,7 +192,7 @@ class AsyncSends:
             in_flight,
             lambda: self._delivery.go_on(
                 in_flight.request,
-                SendMode.ASYNC,
+                in_flight.mode,
                 in_flight.first,
                 outcome,
                 in_flight.started_s,
@@ -220,7 +238,7 @@ class AsyncSends:
         await self._take_room(size, in_flight.timeout_s)
         try:
             return await self._delivery.send(
-                in_flight.request, SendMode.ASYNC, queue, selector, in_flight.started_s, in_flight.timeout_s
+                in_flight.request, in_flight.mode, queue, selector, in_flight.started_s, in_flight.timeout_s
             )
         finally:
             self._give_room(size)

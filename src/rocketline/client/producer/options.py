@@ -81,6 +81,16 @@ class ProducerOptions(ClientOptions):
     """The room in messages. Java: backPressureForAsyncSendNum."""
     back_pressure_bytes: int = option(100 * _MIB, low=_MIB)
     """The room in bytes of bodies. Java: backPressureForAsyncSendSize."""
+    auto_batch: bool = False
+    """Let single messages wait for others to go out together, each with its own receipt: for many callers with small
+    messages. Not for calls with a `timeout_s` of their own, nor for delayed, long or transactional messages and
+    requests. Java: autoBatch."""
+    batch_delay_s: float = option(0.01, above=0, high=30)
+    """How long a message waits for others. Java: batchMaxDelayMs."""
+    batch_bytes_max: int = option(32 * 1024, low=1024, high=2 * _MIB)
+    """So many bytes leave at once. Java: batchMaxBytes."""
+    batch_total_bytes_max: int = option(32 * _MIB, low=1024)
+    """So many bytes may wait in all; more is sent by itself. Java: totalBatchMaxBytes."""
     busy_wait_s: float = option(0.0004, low=0, high=0.01)
     """How long a blocking `send` looks for its answer before its thread goes to sleep, if no other thread sends; 0: not
     at all. A call to a broker nearby takes two thirds of the time for it, and half again as much of a processor's.
@@ -95,6 +105,8 @@ class ProducerOptions(ClientOptions):
         for topic in (*self.topics, self.create_topic_key):
             if problem := topic_problem(topic):
                 yield f"topic {topic!r}: {problem}"
+        if self.auto_batch and self.batch_bytes_max > self.message_bytes_max:
+            yield f"batch_bytes_max={self.batch_bytes_max}: a batch has {self.message_bytes_max} bytes at most"
         try:
             compress(b"", self.compression, self.compression_level)
         except LocalProtocolError as error:
@@ -126,6 +138,10 @@ class ProducerKeywords(ClientKeywords, total=False):
     back_pressure: bool
     back_pressure_count: int
     back_pressure_bytes: int
+    auto_batch: bool
+    batch_delay_s: float
+    batch_bytes_max: int
+    batch_total_bytes_max: int
     busy_wait_s: float
     send_hooks: tuple[SendHook, ...]
     forbidden_hooks: tuple[ForbiddenHook, ...]

@@ -20,7 +20,7 @@ from rocketline.model import property_names
 from rocketline.model.message import Message
 from rocketline.model.names import is_retry_topic
 from rocketline.model.queue import MessageQueue
-from rocketline.wire.batch import encode_batch
+from rocketline.wire.batch import encode_batch, encode_entry
 from rocketline.wire.codes import CURRENT_VERSION, RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.compression import compress
@@ -143,6 +143,21 @@ class SendRequests:
         request.message_id = ",".join([member.properties[property_names.UNIQ_KEY] for member in members])
         request.code, request.batch_id = _BATCH_CODE, self._ids.make()
         request.properties = self._format(topic, shared, request.batch_id)
+        return request
+
+    def prepare_gathered(self, members: Sequence[SendRequest]) -> SendRequest:
+        """The batch of messages that were prepared each for itself, for one topic, and are alike in their WAIT."""
+        first, request = members[0], SendRequest()
+        request.topic, request.head, request.messages = first.topic, first.head, [each.messages[0] for each in members]
+        request.code, request.sys_flag, request.flag, request.moved = _BATCH_CODE, 0, 0, None
+        request.body = b"".join(
+            [encode_entry(each.flag, each.body, each.properties.encode("utf-8", "replace")) for each in members]
+        )
+        request.message_id = ",".join([each.message_id for each in members])
+        request.batch_id = self._ids.make()
+        wait = request.messages[0].properties.get(property_names.WAIT)
+        shared = {} if wait is None else {property_names.WAIT: wait}
+        request.properties = self._format(first.topic, shared, request.batch_id)
         return request
 
     def prepare_laid_out(self, topic: str, body: bytes) -> SendRequest:

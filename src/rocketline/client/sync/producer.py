@@ -62,7 +62,7 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         room = None
         if self.options.back_pressure:
             room = BlockingRoom(SendRoom(self.options.back_pressure_count, self.options.back_pressure_bytes))
-        self._send_queue = SendQueue(self.runtime.portal, self._twin.soon, room, core.clock)
+        self._send_queue = SendQueue(self.runtime.portal, self._twin.soon, room, core.clock, self._twin.batches)
 
     def _make_twin(
         self, name_servers: str | Sequence[str] | None, group: str, options: ProducerKeywords
@@ -102,6 +102,9 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         self._twin.check_running()
         clock, started_s = self._clock, self._clock.monotonic()
         request = self._core.prepare(message)
+        if timeout_s is None and self.options.auto_batch:
+            timeout_s = self.options.send_timeout_s
+            return self._send_queue.send(request, queue, selector, timeout_s, SendMode.SYNC, gathers=True).result()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
         first = self._core.first_queue(request, self._turns.positions, queue, selector)
         is_given, left_s = queue is not None or selector is not None, timeout_s
@@ -144,8 +147,9 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         `async_in_flight_max` messages are on their way already. With `back_pressure` the call waits for room.
         """
         self._twin.check_running()
+        gathers = timeout_s is None and self.options.auto_batch
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        receipt = self._send_queue.send(self._core.prepare(message), queue, selector, timeout_s)
+        receipt = self._send_queue.send(self._core.prepare(message), queue, selector, timeout_s, gathers=gathers)
         if callback is not None:
             receipt.add_done_callback(callback)
         return receipt

@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from rocketline.client.producer.async_sends import AsyncSends
+from rocketline.client.producer.auto_batch import AutoBatch
 from rocketline.client.producer.back_pressure import SendRoom
+from rocketline.client.producer.hooks import SendMode
 from rocketline.client.producer.queue_choice import QueueSelector
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.send_request import SendRequest
@@ -26,14 +28,23 @@ class _Handed(NamedTuple):
     started_s: float
     timeout_s: float
     receipt: Future[SendReceipt]
+    mode: SendMode
+    gathers: bool
 
 
 class SendQueue:
     """Takes messages from any thread and sends them on the loop. At most as many wait as `AsyncSends` allows."""
 
-    def __init__(self, portal: Portal, soon: AsyncSends, room: BlockingRoom | None, clock: Clock) -> None:
-        """With `room`, callers wait for it."""
-        self._portal, self._soon, self._room, self._clock = portal, soon, room, clock
+    def __init__(
+        self,
+        portal: Portal,
+        soon: AsyncSends,
+        room: BlockingRoom | None,
+        clock: Clock,
+        batches: AutoBatch | None = None,
+    ) -> None:
+        """With `room`, callers wait for it; with `batches`, messages may leave together."""
+        self._portal, self._soon, self._batches, self._room, self._clock = portal, soon, batches, room, clock
         self._waiting: deque[_Handed] = deque()
         self._is_posted = self._is_closed = False
 
@@ -43,8 +54,14 @@ class SendQueue:
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         timeout_s: float,
+        mode: SendMode = SendMode.ASYNC,
+        *,
+        gathers: bool = False,
     ) -> Future[SendReceipt]:
-        """Raises `OverloadedError` and `ForkedError`; whatever else goes wrong, the future tells."""
+        """With `gathers`, it may leave together with others, if there are batches.
+
+        Raises `OverloadedError` and `ForkedError`; whatever else goes wrong, the future tells.
+        """
         self._portal.check_process()
         self._soon.take_permit()
         started_s = self._clock.monotonic()
@@ -58,7 +75,7 @@ class SendQueue:
                 receipt.set_exception(CallTimeoutError("waiting for room to send (back_pressure)", timeout_s))
                 return receipt
             receipt.add_done_callback(lambda _: room.give(size))
-        self._waiting.append(_Handed(request, queue, selector, started_s, timeout_s, receipt))
+        self._waiting.append(_Handed(request, queue, selector, started_s, timeout_s, receipt, mode, gathers))
         if not self._is_posted:
             self._is_posted = True
             self._portal.post(self._take)
@@ -83,9 +100,16 @@ class SendQueue:
         while self._waiting:
             handed = self._waiting.popleft()
             try:
-                self._soon.begin(*handed)
+                self._begin(handed)
             except RocketlineError as error:
                 self._refuse(handed, error)
+
+    def _begin(self, handed: _Handed) -> None:
+        request, queue, selector, started_s, timeout_s, receipt, mode, gathers = handed
+        if gathers and self._batches is not None:
+            self._batches.add(request, mode, queue, selector, started_s, receipt)
+        else:
+            self._soon.begin(request, queue, selector, started_s, timeout_s, receipt, mode)
 
 
 class BlockingRoom:
