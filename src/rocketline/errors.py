@@ -2,6 +2,7 @@
 
     RocketlineError                  retryable = False
     ├─ ConfigError                   a setting is wrong, found before anything starts
+    ├─ ExpressionError               an SQL expression cannot be read; it says where and why
     ├─ MissingExtraError             an optional package is needed and not installed
     ├─ ClosedError                   the object was closed before or during the call
     ├─ TransportError                the network failed (retryable)
@@ -59,6 +60,17 @@ class ConfigError(RocketlineError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
+
+
+class ExpressionError(RocketlineError, ValueError):
+    """An SQL expression that nobody can filter by; `at` is the place in it, counted from 0."""
+
+    def __init__(self, expression: str, at: int, problem: str) -> None:
+        self.expression, self.at, self.problem = expression, at, problem
+        before = expression[:at]
+        self.line, self.column = before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
+        near = f", near {expression[at : at + 20]!r}" if at < len(expression) else ", where it ends"
+        super().__init__(f"line {self.line}, column {self.column}{near}: {problem}")
 
 
 class MissingExtraError(RocketlineError):
