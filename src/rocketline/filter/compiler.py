@@ -56,5 +56,5 @@ def compile_sql(expression: str) -> SqlFilter:
     """
     if len(expression) > EXPRESSION_MAX:
         problem = f"it has {len(expression)} characters, at most {EXPRESSION_MAX} are read"
-        raise ExpressionError(expression, EXPRESSION_MAX, problem)
+        raise ExpressionError(expression, EXPRESSION_MAX, problem, is_too_much=True)
     return SqlFilter(expression, parse(expression))

@@ -188,7 +188,7 @@ class _Parser:
         while self.next.kind in ("+", "-", "NOT"):
             marks.append(self._tokens.take())
             if len(marks) > DEPTH_MAX:
-                raise self._problem(marks[0].at, f"more than {DEPTH_MAX} signs and NOTs one after the other")
+                raise self._too_much(marks[0].at, f"more than {DEPTH_MAX} signs and NOTs one after the other")
         at = self.next.at
         node = self._primary()
         for mark in reversed(marks):
@@ -219,7 +219,7 @@ class _Parser:
     def _in_parentheses(self, opening: Token) -> Node:
         self._parentheses += 1
         if self._parentheses > DEPTH_MAX:
-            raise self._problem(opening.at, f"parentheses are more than {DEPTH_MAX} deep")
+            raise self._too_much(opening.at, f"parentheses are more than {DEPTH_MAX} deep")
         node = self._any()
         self._expect(")", "a parenthesis is not closed")
         self._parentheses -= 1
@@ -277,18 +277,21 @@ class _Parser:
 
     def _limited(self, node: Condition | Nothing, at: int) -> Condition:
         if node.depth > DEPTH_MAX:
-            raise self._problem(at, f"comparisons are nested more than {DEPTH_MAX} deep")
+            raise self._too_much(at, f"comparisons are nested more than {DEPTH_MAX} deep")
         return cast("Condition", node)
 
     def _count(self) -> None:
         self.terms += 1
         if self.terms > TERMS_MAX:
-            raise self._problem(self.next.at, f"more than {TERMS_MAX} comparisons")
+            raise self._too_much(self.next.at, f"more than {TERMS_MAX} comparisons")
 
     def _expect(self, kind: str, problem: str) -> Token:
         if self.next.kind != kind:
             raise self._problem(self.next.at, problem)
         return self._tokens.take()
+
+    def _too_much(self, at: int, problem: str) -> ExpressionError:
+        return ExpressionError(self._text, at, problem, is_too_much=True)
 
     def _problem(self, at: int, problem: str) -> ExpressionError:
         return ExpressionError(self._text, at, problem)

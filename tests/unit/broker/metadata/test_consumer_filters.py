@@ -80,6 +80,8 @@ def test_after_a_restart_all_are_dead_until_they_are_said_again(scene: Scene) ->
     assert kept.is_dead
     assert again.begin_save() is None
     again.register("g", [sql("a > 5", 7)])
+    kept = again.get("g", "T")
+    assert kept is not None
     assert not kept.is_dead
     assert again.compiled(kept).matches(b"a\x016\x02")
 

@@ -55,7 +55,9 @@ class Scene:
     async def ask(
         self, expression: str = "a > 5", offset: int = 0, *, code: int = RequestCode.PULL_MESSAGE, **fields: str
     ) -> Command:
-        return await self.handle(pull(offset, code=code, subscription=expression, expressionType="SQL92", **fields))
+        request = pull(offset, code=code)
+        request.ext |= {"subscription": expression, "expressionType": "SQL92", **fields}
+        return await self.handle(request)
 
 
 @pytest.fixture
@@ -161,7 +163,8 @@ async def test_tags_and_expressions_wait_side_by_side(scene: Scene) -> None:
     scene.tables.append(a="1")
     assert (await scene.ask("a > 5")).code == 20
     for fields in ({"subscription": "t1"}, {"subscription": "a > 5", "expressionType": "SQL92"}):
-        request = pull(1, flags=SUBSCRIPTION | SUSPEND, **fields)
+        request = pull(1, flags=SUBSCRIPTION | SUSPEND)
+        request.ext |= fields
         assert scene.pulls.handle(scene.channel, request) is LATER
     before = len(await scene.answers())
     scene.tables.append(b"tagged", TAGS="t1")
