@@ -27,7 +27,7 @@ from rocketline.settings import Settings
 from rocketline.store.files.json_files import FileSave, load_json, pretty, pretty_pieces
 from rocketline.store.filesystem import FileSystem
 from rocketline.wire.bodies.codec import to_value
-from rocketline.wire.bodies.filters import BloomFilterData, ConsumerFilterData, ConsumerFilterTable, FilterDataByGroup
+from rocketline.wire.bodies.groups import BloomFilterData, ConsumerFilterData, ConsumerFilterTable, FilterDataByGroup
 
 BYTES_MAX: Final = 64 * 1024 * 1024
 """Of all filters: a hundred thousand of the usual ones."""

@@ -18,8 +18,7 @@ from rocketline.store.log.damage import FILE_NAME as DAMAGE_FILE_NAME
 from rocketline.store.log.damage import DamagedSpan, read_spans
 from rocketline.store.queues.queue_ends import FILE_NAME, EndsFile, QueueEnds
 from rocketline.wire.bodies import codec
-from rocketline.wire.bodies.filters import ConsumerFilterTable
-from rocketline.wire.bodies.groups import SubscriptionGroupTable
+from rocketline.wire.bodies.groups import ConsumerFilterTable, SubscriptionGroupTable
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from rocketline.wire.bodies.pop import MessageRequestModeTable
 from rocketline.wire.bodies.topics import TopicConfigTable
