@@ -2,6 +2,7 @@
 
     RocketlineError                  retryable = False
     ├─ ConfigError                   a setting is wrong, found before anything starts
+    ├─ ExpressionError               an SQL expression cannot be read; it says where and why
     ├─ MissingExtraError             an optional package is needed and not installed
     ├─ ClosedError                   the object was closed before or during the call
     ├─ TransportError                the network failed (retryable)
@@ -23,6 +24,7 @@
     ├─ ClientError                   a client cannot do what was asked of it; `code` is Java's number for it, or -1
     │  ├─ InvalidNameError           a topic or group name that no server accepts
     │  ├─ InvalidMessageError        a message, or a batch, that no broker accepts
+    │  ├─ InvalidFilterError         an SQL expression that cannot be subscribed by
     │  ├─ InvalidOffsetError         an offset outside of its queue
     │  ├─ NotStartedError · GroupInUseError · WrongLoopError · ForkedError
     │  ├─ SelectorError              the application's queue selector failed
@@ -59,6 +61,20 @@ class ConfigError(RocketlineError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
+
+
+class ExpressionError(RocketlineError, ValueError):
+    """An SQL expression that nobody can filter by; `at` is the place in it, counted from 0.
+
+    `is_too_much`: nothing else is wrong than that it is longer or deeper than what we take; another broker may.
+    """
+
+    def __init__(self, expression: str, at: int, problem: str, *, is_too_much: bool = False) -> None:
+        self.expression, self.at, self.problem, self.is_too_much = expression, at, problem, is_too_much
+        before = expression[:at]
+        self.line, self.column = before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
+        near = f", near {expression[at : at + 20]!r}" if at < len(expression) else ", where it ends"
+        super().__init__(f"line {self.line}, column {self.column}{near}: {problem}")
 
 
 class MissingExtraError(RocketlineError):
@@ -210,6 +226,14 @@ class InvalidMessageError(ClientError, ValueError):
     def __init__(self, topic: str, problem: str) -> None:
         self.topic, self.problem = topic, problem
         super().__init__(f"message for topic {topic!r}: {problem}" if topic else problem)
+
+
+class InvalidFilterError(ClientError, ValueError):
+    """An SQL expression by which nobody, or not this broker, can choose among a topic's messages."""
+
+    def __init__(self, topic: str, expression: str, problem: str, *, code: int = 23) -> None:
+        self.topic, self.expression, self.problem, self.code = topic, expression, problem, code
+        super().__init__(f"subscription to {topic!r} by SQL: {expression[:200]!r}: {problem}")
 
 
 class InvalidOffsetError(ClientError, ValueError):

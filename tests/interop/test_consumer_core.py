@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from rocketline.client.consumer.local_offsets import LocalFileOffsets, offset_path
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.apache import Release
+from support.apache.java_programs import run_java
 from support.clients import allocations
 
 pytestmark = pytest.mark.interop
@@ -19,19 +19,6 @@ pytestmark = pytest.mark.interop
 CASES = 2000
 CLIENT_ID, GROUP = "10.0.0.1@DEFAULT", "g"
 ONE, TWO, THREE = (MessageQueue("Bestellung-ü", "b", number) for number in range(3))
-
-
-def run_java(release: Release, home: Path, main_class: str, *arguments: str, text: str = "") -> list[str]:
-    """The lines that a program of ours with Apache's classes prints."""
-    own = {
-        "user.home": str(home),
-        "rocketline.output": str(home / "output.txt"),
-        "rocketmq.client.localOffsetStoreDir": str(home),
-        "sun.jnu.encoding": "UTF-8",
-    }
-    command = release.command(main_class, *arguments, properties=own)
-    done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", cwd=home, timeout=50, check=True)
-    return done.stdout.splitlines()
 
 
 def a_case(chance: random.Random) -> tuple[str, str, list[str], list[str]]:

@@ -75,8 +75,10 @@ class RequestRouting:
         self._storage, self._services, self._settings = storage, services, settings
         self._files, self._clock, self._log = files, clock, log
         self._put = MessagePut(storage.store, services.flusher, settings, storage.timers)
-        self._checks = PullChecks(storage.topics, storage.groups, services.consumers, settings)
-        self._reading = PullReading(storage.store, storage.offsets, storage.stats, settings, clock)
+        self._checks = PullChecks(storage.topics, storage.groups, services.consumers, storage.filters, settings)
+        self._reading = PullReading(
+            storage.store, storage.offsets, storage.stats, services.filter_work, settings, clock
+        )
         self._admission = Admission(storage.store, lambda: services.flusher.waiting, settings, clock)
         self._sends = SendPath(
             storage.store,
@@ -111,7 +113,14 @@ class RequestRouting:
     def _pulls(self) -> Family:
         services = self._services
         return PullHandlers(
-            self._checks, self._reading, services.held, self._settings, self._clock, self._log, services.work
+            self._checks,
+            self._reading,
+            services.held,
+            self._settings,
+            self._clock,
+            self._log,
+            services.work,
+            self._storage.filters.expressions,
         )
 
     def _for_producers(self) -> list[Family]:
@@ -157,6 +166,7 @@ class RequestRouting:
                 services.notifications,
                 topics,
                 groups,
+                storage.filters,
                 storage.stats,
                 settings,
                 self._clock,
@@ -204,7 +214,7 @@ class RequestRouting:
             TimerHandlers(storage.timers),
             StatsHandlers(stats, ConsumerLag(stats, store, clock), topics, progress, runtime, work),
             ConsumeStatsHandlers(progress, topics, work, clock, address),
-            QueueInspectionHandlers(store, consumers, work),
+            QueueInspectionHandlers(store, consumers, storage.filters, work),
             CleaningHandlers(store, topics, stats, work, self._log),
             ConfigurationHandlers(settings, clock, services.permission_changed, self._log),
         ]

@@ -106,6 +106,7 @@ def wire_up(storage: BrokerStorage, services: Services, routing: RequestRouting)
     """Who is told of what happens to the store and the tables: all of it, here."""
     hooks = dataclasses.replace(services.flusher.hooks, settle=routing.settle, on_arrival=services.held.on_arrival)
     storage.store.connect(hooks)
+    services.consumers.on_empty = storage.filters.unregister
     storage.topics.on_change = services.name_servers.register_topics
     storage.stats.call_soon = asyncio.get_running_loop().call_soon
 

@@ -21,6 +21,7 @@ from rocketline.broker.cluster.routes import Routes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork
 from rocketline.broker.metadata.saving import Saving
+from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.pulls.long_poll import HeldPulls
 from rocketline.broker.stats.slow_consumers import SlowConsumers
 from rocketline.broker.storage import BrokerStorage
@@ -57,7 +58,8 @@ class Services:
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
         self.pushes = Pushes(clock, asyncio.get_running_loop().call_later)
         self.expiry = ClientExpiry(self.consumers, self.producers, self.notifications, settings, self.chores, log)
-        self.held = HeldPulls(storage.store, clock, asyncio.get_running_loop().call_soon)
+        self.filter_work = FilterWork(asyncio.get_running_loop().call_soon)
+        self.held = HeldPulls(storage.store, clock, asyncio.get_running_loop().call_soon, self.filter_work)
         self.work = LongWork(asyncio.get_running_loop().call_later, log)
         call_later = asyncio.get_running_loop().call_later
         self.ops = OpMessages(storage.store, storage.stats, settings, clock, log, call_later)
@@ -116,6 +118,7 @@ class Services:
                 (partial(save, "topics", storage.topics.table), 5.0, 5.0),
                 (partial(save, "groups", storage.groups.table), 5.0, 5.0),
                 (partial(save, "offsets", storage.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
+                (partial(save, "filters", storage.filters), 10.0, 10.0),
                 (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
                 (partial(save, "half messages", storage.half_messages), half_s, half_s),
                 (self._save_timers, 1.0, config.store.timer_flush_interval_ms / 1000),

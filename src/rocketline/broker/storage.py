@@ -1,4 +1,4 @@
-"""What a broker keeps in its folder: messages, topics, groups, offsets."""
+"""What a broker keeps in its folder: messages, topics, groups, offsets, filters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.request_modes import RequestModes
@@ -51,6 +52,7 @@ class BrokerStorage:
             self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock, log)
             self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
             self.request_modes = RequestModes.load(files, folder / "messageRequestMode.json")
+            self.filters = ConsumerFilters.load(files, folder / "consumerFilter.json", settings, clock)
             self.schedule = DelayedDelivery(
                 self.store, files, folder / "delayOffset.json", self.stats, settings, clock, log
             )
@@ -83,6 +85,7 @@ class BrokerStorage:
             (self.groups.table.save, "groups"),
             (self.offsets.save, "offsets"),
             (self.half_messages.save, "number of half messages"),
+            (self.filters.save, "filters"),
         ):
             self._try(save, what)
         self.topics.table.close()

@@ -130,7 +130,7 @@ def read_span(
     """
     low, high = queue.min_offset, queue.max_offset
     if not low <= offset < high or not high:
-        return _outside(offset, low, high)
+        return outside(offset, low, high)
     if max_messages < 1:
         max_messages = 1
     max_messages = min(max_messages, max(limits.count_in_memory, limits.count_on_disk))
@@ -139,10 +139,7 @@ def read_span(
     if not units:
         return ReadResult(ReadStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), low, high)
     result = ReadResult(ReadStatus.NO_MATCHED_MESSAGE, offset, low, high)
-    first = UNIT.unpack_from(units)[0]
-    is_in_memory = log.end - first <= limits.memory_bytes
-    count_max = min(max_messages, limits.count_in_memory if is_in_memory else limits.count_on_disk)
-    bytes_max = min(_TOTAL_BYTES_MAX, limits.bytes_in_memory if is_in_memory else limits.bytes_on_disk)
+    _, count_max, bytes_max = transfer_bounds(log, UNIT.unpack_from(units)[0], max_messages, limits)
     run = read_run(log, queue, offset, count_max, bytes_max) if wanted is None else None
     if run is None:
         ends = range(offset + 1, offset + 1 + len(units) // UNIT_BYTES)
@@ -170,19 +167,25 @@ def read_batches(
     """
     low, high = queue.min_offset, queue.max_offset
     if not low <= offset < high:
-        return _outside(offset, low, high)
+        return outside(offset, low, high)
     units = queue.units(offset, max(limits.filter_units_max, 1))
     if not units:  # its files have lost them
         return ReadResult(ReadStatus.OFFSET_FOUND_NULL, high, low, high)
     result = ReadResult(ReadStatus.NO_MATCHED_MESSAGE, units[0].first, low, high)
-    is_in_memory = log.end - units[0].log_offset <= limits.memory_bytes
-    count_max = min(max_messages, limits.count_in_memory if is_in_memory else limits.count_on_disk)
-    bytes_max = min(_TOTAL_BYTES_MAX, limits.bytes_in_memory if is_in_memory else limits.bytes_on_disk)
+    _, count_max, bytes_max = transfer_bounds(log, units[0].log_offset, max_messages, limits)
     _take_each(log, [(unit[:3], unit.end) for unit in units], wanted, count_max, bytes_max, result)
     return result
 
 
-def _outside(offset: int, low: int, high: int) -> ReadResult:
+def transfer_bounds(log: CommitLog, first: int, max_messages: int, limits: ReadLimits) -> tuple[bool, int, int]:
+    """Whether records from this log offset on are likely in memory, and how many messages and bytes one read gives."""
+    if log.end - first <= limits.memory_bytes:
+        return True, min(max_messages, limits.count_in_memory), min(_TOTAL_BYTES_MAX, limits.bytes_in_memory)
+    return False, min(max_messages, limits.count_on_disk), min(_TOTAL_BYTES_MAX, limits.bytes_on_disk)
+
+
+def outside(offset: int, low: int, high: int) -> ReadResult:
+    """What a read finds at an offset where no message is."""
     if not high:
         return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
     if offset < low:

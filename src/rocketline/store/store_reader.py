@@ -6,8 +6,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from rocketline.errors import RemoteProtocolError
+from rocketline.filter import SqlFilter
 from rocketline.model.message import StoredMessage
 from rocketline.store.config import StoreConfig
+from rocketline.store.filtered_reading import read_matching
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.log import record_scan
 from rocketline.store.log.commit_log import CommitLog
@@ -98,6 +100,15 @@ class StoreReader:
         if isinstance(queue, BatchConsumeQueue):
             return read_batches(self.log, queue, queue_offset, max_messages, wanted, self._limits())
         return read_span(self.log, queue, queue_offset, max_messages, wanted, self._limits())
+
+    def read_matching(
+        self, topic: str, queue_id: int, queue_offset: int, max_messages: int, wanted: SqlFilter, work_max: int
+    ) -> tuple[ReadResult, int]:
+        """The same for an expression, and the work that it took: see `filtered_reading`."""
+        queue = self.queues.get(topic, queue_id)
+        if queue is None:
+            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0), 0
+        return read_matching(self.log, queue, queue_offset, max(1, max_messages), wanted, self._limits(), work_max)
 
     def read_run(self, topic: str, queue_id: int, queue_offset: int, max_messages: int) -> Run | None:
         """What `read` finds of every message, if that is a run; None leaves it to `read`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rocketline.broker.long_work import LongWork
 from rocketline.broker.pulls.checks import PullChecks
+from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.pulls.handler import PullHandlers
 from rocketline.broker.pulls.hot_path import PullPath
 from rocketline.broker.pulls.long_poll import HeldPulls
@@ -52,12 +53,15 @@ class Pulls:
 
     def __init__(self, tables: Tables) -> None:
         self.soon: list[Callable[[], None]] = []
-        self.held = HeldPulls(tables.store, tables.clock, self.soon.append)
+        filter_work = FilterWork(self.soon.append)
+        self.held = HeldPulls(tables.store, tables.clock, self.soon.append, filter_work)
         tables.store.connect(StoreHooks(on_arrival=self.held.on_arrival))
-        checks = PullChecks(tables.topics, tables.groups, tables.consumers, tables.settings)
-        reading = PullReading(tables.store, tables.offsets, tables.stats, tables.settings, tables.clock)
+        checks = PullChecks(tables.topics, tables.groups, tables.consumers, tables.filters, tables.settings)
+        reading = PullReading(tables.store, tables.offsets, tables.stats, filter_work, tables.settings, tables.clock)
         work = LongWork(lambda _, action: self.soon.append(action), tables.log)
-        handlers = PullHandlers(checks, reading, self.held, tables.settings, tables.clock, tables.log, work)
+        handlers = PullHandlers(
+            checks, reading, self.held, tables.settings, tables.clock, tables.log, work, tables.filters.expressions
+        )
         self._by_code = handlers.by_code()
         self.path = PullPath(checks, reading, tables.topics, tables.groups, tables.consumers, tables.settings)
 

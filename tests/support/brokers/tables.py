@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
+from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.topics import TopicTable
@@ -41,7 +42,9 @@ class Tables:
         self.log = Throttle(clock)
         self.groups = GroupTable.load(files, config / "subscriptionGroup.json", self.settings, clock, self.log)
         self.offsets = ConsumerOffsets.load(files, config / "consumerOffset.json", self.settings, clock)
+        self.filters = ConsumerFilters.load(files, config / "consumerFilter.json", self.settings, clock)
         self.consumers = ConsumerRegistry()
+        self.consumers.on_empty = self.filters.unregister
         self.stats = BrokerStats(self.settings, clock)
         self.topics.update(TopicConfig("T", 2, 2))
 

@@ -27,6 +27,7 @@ SHORT: Final = {
     "transactionCheckInterval": "1000",
     "transactionOpBatchInterval": "500",
     "recallMessageEnable": "true",
+    "enablePropertyFilter": "true",
 }
 
 _APACHE: Final = pytest.param("apache", marks=[pytest.mark.interop, pytest.mark.timeout(func_only=True)])

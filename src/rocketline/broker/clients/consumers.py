@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from rocketline.broker.clients.memberships import Client, Memberships
-from rocketline.broker.filters import Wanted, wanted_by
+from rocketline.broker.filters import wanted_by
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.heartbeat import ConsumerData
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
@@ -30,6 +30,10 @@ def _cost(subscription: SubscriptionData) -> int:
         tags, codes = subscription.tags_set, subscription.code_set
         cost += sum(map(len, tags)) + _TAG_BYTES * max(len(tags), len(codes))
     return cost
+
+
+def _nothing(group: str) -> None:
+    return
 
 
 @dataclass(slots=True)
@@ -57,9 +61,9 @@ class ConsumerGroupInfo:
     """What counts for all of them, and for the connection that said them last."""
     payer: Channel | None = None
 
-    _wanted: dict[str, tuple[SubscriptionData, Wanted]] = field(default_factory=dict)
+    _wanted: dict[str, tuple[SubscriptionData, frozenset[int] | None]] = field(default_factory=dict)
 
-    def wanted(self, subscription: SubscriptionData) -> Wanted:
+    def wanted(self, subscription: SubscriptionData) -> frozenset[int] | None:
         """The tags of one of the subscriptions, the same object for all pulls: there may be thousands of tags."""
         kept = self._wanted.get(subscription.topic)
         if kept is None or kept[0] is not subscription:
@@ -109,6 +113,8 @@ class ConsumerRegistry:
         self._bytes_of: Counter[Channel] = Counter()
         self.bytes = 0
         """What the subscriptions of all groups take."""
+        self.on_empty: Callable[[str], object] = _nothing
+        """Told of a group whose last member has gone."""
 
     def info(self, group: str) -> ConsumerGroupInfo | None:
         return self._groups.get(group)
@@ -196,6 +202,7 @@ class ConsumerRegistry:
         if not info.clients:
             self._charge(info, None, 0)
             del self._groups[group]
+            self.on_empty(group)
         elif info.payer is channel:
             self._charge(info, next(iter(info.clients)), info.bytes)
 

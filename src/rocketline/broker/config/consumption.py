@@ -29,10 +29,24 @@ class ConsumptionConfig:
         False, key="slaveReadEnable", live=True, help="Whether a consumer that is far behind is sent to a replica."
     )
     enable_property_filter: bool = setting(
-        False,
-        key="enablePropertyFilter",
-        only_default="filters in SQL are not part of Rocketline yet; subscribe by tags",
-        help="Whether subscriptions may filter in SQL; only false is supported.",
+        False, key="enablePropertyFilter", live=True, help="Whether subscriptions may filter in SQL."
+    )
+    filter_data_clean_time_span: int = setting(
+        86_400_000,
+        key="filterDataCleanTimeSpan",
+        high=2**63 - 1,
+        live=True,
+        help="Milliseconds after which the filter in SQL of a group that is gone is forgotten.",
+    )
+    expect_consumer_num_use_filter: int = setting(
+        32,
+        key="expectConsumerNumUseFilter",
+        low=1,
+        high=1_000_000,
+        help="Groups with filters in SQL for which consumerFilter.json is laid out, as Apache's broker reads it.",
+    )
+    max_error_rate_of_bloom_filter: int = setting(
+        20, key="maxErrorRateOfBloomFilter", low=1, high=99, help="Percentage of errors for which it is laid out."
     )
     disable_consume_if_consumer_read_slowly: bool = setting(
         False,

@@ -289,14 +289,11 @@ class LiteTopics:
     liteLagLatencyTopK: int = 50
 
 
-@unused(help="Accepted and without effect: filters in SQL are not part of Rocketline yet.")
+@unused(help="Accepted for Apache's sake and without effect: filters in SQL look at messages themselves.")
 class Filters:
-    """Filters in SQL."""
+    """Shortcuts of filters in SQL."""
 
     enableCalcFilterBitMap: bool = False
-    expectConsumerNumUseFilter: int = 32
-    maxErrorRateOfBloomFilter: int = 20
-    filterDataCleanTimeSpan: int = 86_400_000
     filterSupportRetry: bool = False
 
 

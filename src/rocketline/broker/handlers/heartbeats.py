@@ -9,11 +9,12 @@ Differs from Apache:
   meanwhile, is answered IS_SUB_CHANGE=true, so that the client sends them. Apache's broker says false, and has a group
   without subscriptions.
 - To unregister from a group that does not exist does not create it.
-- Expressions other than tags are refused (1), whatever `enablePropertyFilter` says.
+- Expressions of a type that nobody knows are refused (1), also if `enablePropertyFilter` is on: Apache fails on them.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
@@ -21,13 +22,15 @@ from rocketline.broker.clients.memberships import NAME_MAX, Client
 from rocketline.broker.clients.notifications import Notifications
 from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.filters import SQL_TYPE, is_tag_type, not_by_tags
 from rocketline.broker.long_work import LongWork, Steps
+from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TOPICS_MAX, TopicTable, retry_topic
 from rocketline.broker.request_body import read_body, read_body_in_steps
 from rocketline.broker.stats.counters import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
 from rocketline.clock import Clock
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import ExpressionError, RemoteProtocolError
 from rocketline.logs import Log, Throttle
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -63,6 +66,7 @@ class HeartbeatHandlers:
         notifications: Notifications,
         topics: TopicTable,
         groups: GroupTable,
+        filters: ConsumerFilters,
         stats: BrokerStats,
         settings: Settings[BrokerConfig],
         clock: Clock,
@@ -71,6 +75,7 @@ class HeartbeatHandlers:
     ) -> None:
         self._consumers, self._producers, self._notifications = consumers, producers, notifications
         self._topics, self._groups, self._stats = topics, groups, stats
+        self._filters = filters
         self._settings, self._clock, self._work, self._log = settings, clock, work, log
 
     def by_code(self) -> dict[int, Handler]:
@@ -94,6 +99,7 @@ class HeartbeatHandlers:
         is_sub_wanted = heartbeat.heartbeat_fingerprint == 0
         consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set
         for some, is_last in _slices(consumers):
+            yield from self._compile(some)
             if not client.channel.is_closed:
                 is_sub_wanted = self._register_consumers(some, heartbeat, client) or is_sub_wanted
             if not is_last:
@@ -104,6 +110,15 @@ class HeartbeatHandlers:
             self._register_producers([] if client.channel.is_closed else producers[at : at + _PRODUCERS_A_STEP], client)
         header = headers.HeartbeatResponseHeader(is_v2_supported=True, is_subscription_changed=is_sub_wanted)
         return response(ResponseCode.SUCCESS, ext=headers.encode(header))
+
+    def _compile(self, some: list[ConsumerData]) -> Steps[None]:
+        """Expressions that are new are read one at a time."""
+        for data in some:
+            for said in not_by_tags(data.subscription_data_set):
+                if not self._filters.expressions.has(said.sub_string):
+                    with contextlib.suppress(ExpressionError):  # whoever pulls by it is told
+                        self._filters.expressions.find(said.sub_string)
+                    yield
 
     def _register_consumers(self, some: list[ConsumerData], heartbeat: HeartbeatData, client: Client) -> bool:
         """Take in every group that exists or may be made. True if the client should send its subscriptions again."""
@@ -150,6 +165,8 @@ class HeartbeatHandlers:
         is_without = heartbeat.without_sub and fingerprint != 0
         if self._consumers.register(data, client, fingerprint=fingerprint, without_sub=is_without):
             self._group_changed(data.group_name, config, client)
+        if not is_without:
+            self._filters.register(data.group_name, data.subscription_data_set)
         self._stats.registered(CONSUMER_REGISTER_TIME, begin_s)
 
     def _group_changed(self, group: str, config: SubscriptionGroupConfig, client: Client) -> None:
@@ -182,13 +199,27 @@ class HeartbeatHandlers:
                 self._notifications.members_changed(asked.consumer_group)
         return response(ResponseCode.SUCCESS)
 
-    def _check_config(self, channel: Channel, request: Command) -> Command:
+    def _check_config(self, channel: Channel, request: Command) -> Outcome:
         asked = read_body(CheckClientRequestBody, request.body) if request.body else CheckClientRequestBody()
         subscription = asked.subscription_data
-        if subscription is None or subscription.expression_type in ("", "TAG"):
+        if subscription is None or is_tag_type(subscription.expression_type):
             return response(ResponseCode.SUCCESS)
         kind = subscription.expression_type
-        return response(ResponseCode.SYSTEM_ERROR, f"this broker filters by tags, not by {kind} expressions")
+        if kind != SQL_TYPE:
+            return response(ResponseCode.SYSTEM_ERROR, f"this broker filters by tags and {SQL_TYPE}, not by {kind}")
+        if not self._settings.value.enable_property_filter:
+            problem = f"this broker filters by tags; {SQL_TYPE} expressions need its setting enablePropertyFilter=true"
+            return response(ResponseCode.SYSTEM_ERROR, problem)
+        return self._work.begin(channel, request, self._checked(subscription.sub_string))
+
+    def _checked(self, expression: str) -> Steps[Command]:
+        if not self._filters.expressions.has(expression):
+            yield
+        try:
+            self._filters.expressions.find(expression)
+        except ExpressionError as error:
+            return response(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the expression cannot be read: {error}")
+        return response(ResponseCode.SUCCESS)
 
 
 def _slices(consumers: list[ConsumerData]) -> Iterator[tuple[list[ConsumerData], bool]]:

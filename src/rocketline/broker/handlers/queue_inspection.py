@@ -11,11 +11,14 @@ from dataclasses import replace
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.long_work import LongWork, Steps, answered_with, each_with_pause
+from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.model.subscription import SubscriptionData
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.store.files.json_files import pretty
 from rocketline.store.message_store import MessageStore
 from rocketline.wire import headers
+from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import ConsumeQueueData, ConsumeQueueDump
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -27,8 +30,10 @@ _ENTRIES_A_STEP = 500
 class QueueInspectionHandlers:
     """Looks into queues, for people who search for a fault."""
 
-    def __init__(self, store: MessageStore, consumers: ConsumerRegistry, work: LongWork) -> None:
-        self._store, self._consumers, self._work = store, consumers, work
+    def __init__(
+        self, store: MessageStore, consumers: ConsumerRegistry, filters: ConsumerFilters, work: LongWork
+    ) -> None:
+        self._store, self._consumers, self._filters, self._work = store, consumers, filters, work
 
     def by_code(self) -> dict[int, Handler]:
         return {RequestCode.QUERY_CONSUME_QUEUE: self._query}
@@ -53,11 +58,14 @@ class QueueInspectionHandlers:
         return self._work.begin(channel, request, answered_with(_filled(dump, units)))
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
-        """What the group subscribes to, and the text of its SQL filter: null, as there are none."""
+        """What the group subscribes to, and the text of its filter in SQL: null, if it has none."""
         if group is None:
             return None, None
         subscription = self._consumers.subscription(group, topic)
-        return subscription, f"{group}@{topic} is not online!" if subscription is None else "null"
+        if subscription is None:
+            return None, f"{group}@{topic} is not online!"
+        kept = self._filters.get(group, topic)
+        return subscription, "null" if kept is None else pretty(to_value(kept.data))
 
 
 def _filled(dump: ConsumeQueueDump, units: Iterable[tuple[int, int, int]]) -> Steps[ConsumeQueueDump]:

@@ -7,13 +7,16 @@ from enum import IntEnum
 
 from rocketline.broker.clients.consumers import ConsumerGroupInfo, ConsumerRegistry
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.filters import Wanted, is_tag_type, wanted_tags
+from rocketline.broker.filters import SQL_TYPE, Wanted, is_tag_type, wanted_tags
+from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable
+from rocketline.errors import ExpressionError
+from rocketline.filter import SqlFilter
 from rocketline.model import names
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.route import PERM_READ
-from rocketline.model.subscription import ConsumeType
+from rocketline.model.subscription import ConsumeType, SubscriptionData
 from rocketline.model.sys_flags import PULL_SUBSCRIPTION
 from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
@@ -34,7 +37,7 @@ class Forbidden(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A pull that may read: its topic and group as the broker has them, and the tags it wants."""
+    """A pull that may read: its topic and group as the broker has them, and what it wants of them."""
 
     topic: TopicConfig
     group: SubscriptionGroupConfig
@@ -51,13 +54,20 @@ class Said:
 class PullChecks:
     """All that is looked at before a pull reads, in Apache's order; the first that fails is the answer.
 
-    Differs: a filter in SQL is always refused with code 1, as Apache does while `enablePropertyFilter` is off.
+    Differs: a pull with an expression in SQL that cannot be read is refused with code 23; Apache's broker sends it all
+    messages.
     """
 
     def __init__(
-        self, topics: TopicTable, groups: GroupTable, consumers: ConsumerRegistry, settings: Settings[BrokerConfig]
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerRegistry,
+        filters: ConsumerFilters,
+        settings: Settings[BrokerConfig],
     ) -> None:
         self._topics, self._groups, self._consumers, self._settings = topics, groups, consumers, settings
+        self._filters = filters
 
     def admit(
         self, channel: object, asked: PullMessageRequestHeader, said: Said | None = None, *, is_lite: bool
@@ -96,7 +106,10 @@ class PullChecks:
         self, asked: PullMessageRequestHeader, group: SubscriptionGroupConfig, said: Said | None
     ) -> Wanted | Command:
         if asked.sys_flag & PULL_SUBSCRIPTION:
-            return _wanted_by_request(asked) if said is None else said.wanted
+            if said is None:
+                return self._wanted_by_request(asked)
+            is_barred = isinstance(said.wanted, SqlFilter) and not self._settings.value.enable_property_filter
+            return _no_sql(asked.expression_type) if is_barred else said.wanted
         info = self._consumers.info(asked.consumer_group)
         if info is None:
             return response(
@@ -110,7 +123,69 @@ class PullChecks:
             return _forbidden(
                 Forbidden.SUBSCRIPTION, f"the group {asked.consumer_group} is forbidden to read {asked.topic}"
             )
-        return _wanted_by_heartbeat(asked, info)
+        return self._wanted_by_heartbeat(asked, info)
+
+    def _wanted_by_request(self, asked: PullMessageRequestHeader) -> Wanted | Command:
+        if not is_tag_type(asked.expression_type):
+            return self._sql_of_request(asked) if asked.subscription else _unreadable("it is empty")
+        try:
+            return wanted_tags(asked.subscription)
+        except ValueError as error:
+            return _unreadable(str(error))
+
+    def _sql_of_request(self, asked: PullMessageRequestHeader) -> Wanted | Command:
+        if not self._settings.value.enable_property_filter or asked.expression_type != SQL_TYPE:
+            return _no_sql(asked.expression_type)
+        try:
+            return self._filters.expressions.find(asked.subscription or "")
+        except ExpressionError as error:
+            return _unreadable(str(error))
+
+    def _wanted_by_heartbeat(self, asked: PullMessageRequestHeader, info: ConsumerGroupInfo) -> Wanted | Command:
+        subscription = info.subscriptions.get(asked.topic)
+        if subscription is None:
+            return response(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the group {asked.consumer_group} does not subscribe to {asked.topic}",
+            )
+        if subscription.sub_version < asked.sub_version:
+            return response(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                f"the subscription of {asked.consumer_group} to {asked.topic} is of version {subscription.sub_version} "
+                f"here, the pull has {asked.sub_version}: send a heartbeat",
+            )
+        if is_tag_type(subscription.expression_type):
+            return info.wanted(subscription)
+        return self._sql_of_heartbeat(asked, subscription)
+
+    def _sql_of_heartbeat(self, asked: PullMessageRequestHeader, subscription: SubscriptionData) -> Wanted | Command:
+        kept = self._filters.get(asked.consumer_group, asked.topic)
+        if kept is None or kept.is_dead:
+            return self._no_filter(asked, subscription)
+        if kept.version < asked.sub_version:
+            return response(
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+                f"the filter of {asked.consumer_group} for {asked.topic} is of version {kept.version} here, the pull "
+                f"has {asked.sub_version}: send a heartbeat",
+            )
+        if not self._settings.value.enable_property_filter or subscription.expression_type != SQL_TYPE:
+            return _no_sql(subscription.expression_type)
+        try:
+            return self._filters.compiled(kept)
+        except ExpressionError:
+            return self._no_filter(asked, subscription)
+
+    def _no_filter(self, asked: PullMessageRequestHeader, subscription: SubscriptionData) -> Command:
+        problem = "there is no room for it, or it is empty"
+        try:
+            if subscription.sub_string:
+                self._filters.expressions.find(subscription.sub_string)
+        except ExpressionError as error:
+            problem = f"it cannot be read: {error}"
+        return response(
+            ResponseCode.FILTER_DATA_NOT_EXIST,
+            f"no filter of {asked.consumer_group} for {asked.topic} is kept here: {problem}",
+        )
 
     def _is_known_puller(self, channel: object, group: str) -> bool:
         info = self._consumers.info(group)
@@ -119,38 +194,11 @@ class PullChecks:
         return names.is_system_group(group)
 
 
-def _wanted_by_request(asked: PullMessageRequestHeader) -> Wanted | Command:
-    if not is_tag_type(asked.expression_type):
-        return _no_sql(asked.expression_type) if asked.subscription else _unreadable("it is empty")
-    try:
-        return wanted_tags(asked.subscription)
-    except ValueError as error:
-        return _unreadable(str(error))
-
-
-def _wanted_by_heartbeat(asked: PullMessageRequestHeader, info: ConsumerGroupInfo) -> Wanted | Command:
-    subscription = info.subscriptions.get(asked.topic)
-    if subscription is None:
-        return response(
-            ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the group {asked.consumer_group} does not subscribe to {asked.topic}"
-        )
-    if subscription.sub_version < asked.sub_version:
-        return response(
-            ResponseCode.SUBSCRIPTION_NOT_LATEST,
-            f"the subscription of {asked.consumer_group} to {asked.topic} is of version {subscription.sub_version} "
-            f"here, the pull has {asked.sub_version}: send a heartbeat",
-        )
-    return (
-        info.wanted(subscription)
-        if is_tag_type(subscription.expression_type)
-        else _no_sql(subscription.expression_type)
-    )
-
-
 def _no_sql(expression_type: str | None) -> Command:
-    return response(
-        ResponseCode.SYSTEM_ERROR, f"expressions of type {expression_type} are not supported: subscribe by tags"
-    )
+    problem = f"expressions of type {expression_type} are not supported: subscribe by tags"
+    if expression_type == SQL_TYPE:
+        problem += ", or set enablePropertyFilter=true at this broker"
+    return response(ResponseCode.SYSTEM_ERROR, problem)
 
 
 def _unreadable(problem: str) -> Command:

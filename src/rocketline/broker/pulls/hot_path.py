@@ -3,7 +3,7 @@
 A consumer's pulls of a queue differ in nothing but two numbers: offset and committed offset. What the checks find out
 of all the rest is kept by the text of that rest, for as long as topics, groups and settings stay what they are and the
 group's heartbeat says the same. Whatever is unusual (a refusal, a pull that must wait, a number written in an odd way)
-is left to the handler, and nothing has happened then.
+is left to the handler, and nothing has happened then; so is every pull by SQL.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Final
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.filters import SQL_TYPE
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.pulls.checks import Admitted, PullChecks
 from rocketline.broker.pulls.reading import PullReading, pull_code
 from rocketline.errors import RemoteProtocolError
+from rocketline.filter import SqlFilter
 from rocketline.hot.pure.pull_request import PullFields, PullHeader, present
 from rocketline.model.route import MASTER_ID
 from rocketline.model.subscription import SubscriptionData
@@ -73,6 +75,8 @@ class PullPath:
     def answer(self, channel: object, header: PullHeader) -> bytes | None:
         """The whole reply frame to a pull that is not oneway; None leaves it to the handler."""
         fields = header.extFields
+        if fields.expressionType == SQL_TYPE:
+            return None
         offset, commit_offset = _number(fields.queueOffset), _number(fields.commitOffset)
         if offset < 0 or commit_offset < -1:
             return None
@@ -147,6 +151,8 @@ class PullPath:
         config = self._settings.value
         # What depends on more than is compared in `_find` is not kept: on the connection, on how the group consumes.
         if isinstance(admitted, Command) or config.reject_pull_consumer_enable:
+            return None
+        if isinstance(admitted.wanted, SqlFilter):
             return None
         is_own = asked.sys_flag & PULL_SUBSCRIPTION
         if not is_own and not admitted.group.consume_broadcast_enable:

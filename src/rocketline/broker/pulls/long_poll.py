@@ -1,8 +1,9 @@
 """Pulls that found nothing and wait for a message, each at its queue. Java: PullRequestHoldService.
 
 What wakes a pull: a message that it wants, at once and within the append that brought it; a look every five seconds,
-because a message with another tag moves the queue on too; and the end of its time. A pull that was woken is answered,
-whatever it finds, and never waits again.
+because a message with another tag moves the queue on too; and the end of its time. For those that want what fulfils an
+expression in SQL, new messages are looked at in the next turn of the loop, so many at a time. A pull that was woken is
+answered, whatever it finds, and never waits again.
 
 A message costs what it wakes, not what waits: pulls are found by the tags that they want. Those at one queue that want
 the same share what is known of it, and are taken from it at once, however many they are. Then some are answered in each
@@ -22,9 +23,12 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, cast
 
 from rocketline.broker.filters import Wanted
+from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.clock import Clock
+from rocketline.filter import SqlFilter
 from rocketline.net.channel import Channel
 from rocketline.store.queues.queue_table import Queue
+from rocketline.store.reading import ReadResult
 from rocketline.wire.command import Command
 
 LOOK_S: Final = 5.0
@@ -66,7 +70,7 @@ class HeldPull:
 
 @dataclass(slots=True, eq=False)
 class _Alike:
-    """The pulls at one queue that want the same tags."""
+    """The pulls at one queue that want the same."""
 
     queue: _Queue
     wanted: Wanted
@@ -75,16 +79,19 @@ class _Alike:
     pulls: dict[HeldPull, None] = field(default_factory=dict)
     is_ripe: bool = False
     """A message has come that they want: they are at the queue no more, and woken some at a time."""
+    looked: int = 0
+    """For an expression: no message before this offset, from that of the first pull on, fulfils it."""
 
 
 class _AtQueue:
     """The pulls at one queue, by what they want."""
 
-    __slots__ = ("alike", "by_code")
+    __slots__ = ("alike", "by_code", "by_sql")
 
     def __init__(self) -> None:
         self.alike: dict[Wanted, _Alike] = {}
         self.by_code: dict[int, dict[_Alike, None]] = {}
+        self.by_sql: dict[SqlFilter, _Alike] = {}
 
     def interested(self, tags_codes: Collection[int]) -> list[_Alike]:
         """Those who want a message with one of the tags, each once."""
@@ -96,17 +103,25 @@ class _AtQueue:
 
     def add(self, alike: _Alike) -> None:
         self.alike[alike.wanted] = alike
-        for code in alike.wanted or ():
+        if isinstance(alike.wanted, SqlFilter):
+            self.by_sql[alike.wanted] = alike
+        for code in _codes(alike.wanted):
             self.by_code.setdefault(code, {})[alike] = None
 
     def remove(self, alike: _Alike) -> int:
         """How many tags that took."""
         del self.alike[alike.wanted]
-        for code in alike.wanted or ():
+        if isinstance(alike.wanted, SqlFilter):
+            del self.by_sql[alike.wanted]
+        for code in _codes(alike.wanted):
             del self.by_code[code][alike]
             if not self.by_code[code]:
                 del self.by_code[code]
-        return len(alike.wanted or ())
+        return len(_codes(alike.wanted))
+
+
+def _codes(wanted: Wanted) -> Collection[int]:
+    return wanted if isinstance(wanted, frozenset) else ()
 
 
 class WatchedQueues(Protocol):
@@ -114,12 +129,24 @@ class WatchedQueues(Protocol):
 
     def max_offset(self, topic: str, queue_id: int, /) -> int: ...
 
+    def read_matching(
+        self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: SqlFilter, work_max: int, /
+    ) -> tuple[ReadResult, int]: ...
+
 
 class HeldPulls:
     """All pulls that wait, and the lines of those that were woken and wait for their answer."""
 
-    def __init__(self, store: WatchedQueues, clock: Clock, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        self._store, self._clock, self._call_soon = store, clock, call_soon
+    def __init__(
+        self,
+        store: WatchedQueues,
+        clock: Clock,
+        call_soon: Callable[[Callable[[], None]], object],
+        filter_work: FilterWork,
+    ) -> None:
+        self._store, self._clock, self._call_soon, self._filter_work = store, clock, call_soon, filter_work
+        self._unlooked: dict[_Queue, None] = {}
+        """Queues with messages that were not looked at yet for pulls by SQL."""
         self._queues: dict[_Queue, _AtQueue] = {}
         self._held: dict[HeldPull, None] = {}
         self._ripe: deque[_Alike] = deque()
@@ -143,7 +170,7 @@ class HeldPulls:
         text = held.request.ext.get(_TEXT)
         cost = PULL_BYTES + _size(held.request)
         if alike is None:
-            cost += TAG_BYTES * len(held.wanted or ())
+            cost += TAG_BYTES * len(_codes(held.wanted))
         elif alike.text == text and text is not None:
             cost -= sys.getsizeof(text)
         of_one = self._bytes_of[held.channel] + cost
@@ -167,7 +194,7 @@ class HeldPulls:
             at_queue = self._queues[place] = _AtQueue()
         alike = at_queue.alike.get(held.wanted)
         if alike is None:
-            alike = _Alike(place, held.wanted, held.request.ext.get(_TEXT))
+            alike = _Alike(place, held.wanted, held.request.ext.get(_TEXT), looked=held.offset)
             at_queue.add(alike)
         held.alike = alike
         alike.pulls[held] = None
@@ -179,6 +206,8 @@ class HeldPulls:
                 place = queue.topic, queue.queue_id
                 at_queue = self._queues.get(place)
                 if at_queue is not None:
+                    if at_queue.by_sql:
+                        self._unlooked[place] = None
                     for alike in at_queue.interested(tags_codes):
                         self._leave_queue(alike)
                         alike.is_ripe = True
@@ -252,7 +281,7 @@ class HeldPulls:
     def _answer_soon(self) -> None:
         """Never at once: an answer may let the next requests of its connection in, which append and wake others, and we
         are told of arrivals in the midst of an append."""
-        if (self._woken or self._ripe) and not self._is_turn_due:
+        if (self._woken or self._ripe or self._unlooked) and not self._is_turn_due:
             self._is_turn_due = True
             self._call_soon(self._turn)
 
@@ -260,6 +289,7 @@ class HeldPulls:
         """Answer some of those that were woken."""
         self._is_turn_due = False
         try:
+            self._look_for_matches()
             looks = self._wake_ripe(_LOOKS_PER_TURN)
             for _ in range(_WOKEN_PER_TURN):
                 if not self._woken:
@@ -269,6 +299,34 @@ class HeldPulls:
                 self._answer(self._next_woken())
         finally:
             self._answer_soon()
+
+    def _look_for_matches(self) -> None:
+        """See which expressions new messages fulfil, as far as this turn allows."""
+        for place in list(self._unlooked):
+            at_queue = self._queues.get(place)
+            for alike in list(at_queue.by_sql.values()) if at_queue is not None else ():
+                if not self._look(place, alike):
+                    return
+            del self._unlooked[place]
+
+    def _look(self, place: _Queue, alike: _Alike) -> bool:
+        """False if there is more to look at, in another turn."""
+        wanted = cast("SqlFilter", alike.wanted)
+        while alike.looked < self._store.max_offset(*place):
+            if self._filter_work.is_over:
+                return False
+            try:
+                found, work = self._store.read_matching(*place, alike.looked, 1, wanted, self._filter_work.left)
+            except OSError:  # whoever reads for the answer meets it too, and has somebody to tell
+                found, work = None, 0
+            self._filter_work.spend(work)
+            if found is None or found.message_count or found.next_offset <= alike.looked:
+                self._leave_queue(alike)
+                alike.is_ripe = True
+                self._ripe.append(alike)
+                return True
+            alike.looked = found.next_offset
+        return True
 
     def _next_woken(self) -> HeldPull:
         channel = next(iter(self._woken))

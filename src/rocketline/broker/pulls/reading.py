@@ -7,8 +7,10 @@ from typing import Final, Protocol
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import Wanted
 from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.clock import Clock
+from rocketline.filter import SqlFilter
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.route import MASTER_ID
 from rocketline.settings import Settings
@@ -46,7 +48,13 @@ class Store(Protocol):
 
     def max_offset(self, topic: str, queue_id: int, /) -> int: ...
 
-    def read(self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: Wanted, /) -> ReadResult: ...
+    def read(
+        self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: frozenset[int] | None, /
+    ) -> ReadResult: ...
+
+    def read_matching(
+        self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: SqlFilter, work_max: int, /
+    ) -> tuple[ReadResult, int]: ...
 
     def read_run(self, topic: str, queue_id: int, offset: int, max_messages: int, /) -> Run | None: ...
 
@@ -57,9 +65,16 @@ class PullReading:
     """Reads for pulls, shared by the handler and its fast twin."""
 
     def __init__(
-        self, store: Store, offsets: ConsumerOffsets, stats: BrokerStats, settings: Settings[BrokerConfig], clock: Clock
+        self,
+        store: Store,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        filter_work: FilterWork,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
     ) -> None:
         self._store, self._offsets, self._stats, self._settings = store, offsets, stats, settings
+        self._filter_work = filter_work
         self._now_s = clock.monotonic
         self._begin_s = 0.0
         """When the read began that is noted next: nothing else happens between the two."""
@@ -69,9 +84,19 @@ class PullReading:
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is None:
             self._begin_s = self._now_s()
+            if isinstance(wanted, SqlFilter):
+                return self._read_matching(topic, queue_id, offset, max_messages, wanted)
             return self._store.read(topic, queue_id, offset, max_messages, wanted)
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
         return ReadResult(ReadStatus.OFFSET_RESET, reset, low, high)
+
+    def _read_matching(
+        self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: SqlFilter
+    ) -> ReadResult:
+        work_max = self._filter_work.left
+        result, work = self._store.read_matching(topic, queue_id, offset, max_messages, wanted, work_max)
+        self._filter_work.spend(work)
+        return result
 
     def read_run(self, group: str, topic: str, queue_id: int, offset: int, max_messages: int) -> Run | None:
         """The same for every message, if that is a run and no reset waits; nothing has happened if it is None."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rocketline.cli.messages.message_view import MessageLines
-from rocketline.cli.shared.arguments import examples, time_argument
+from rocketline.cli.shared.arguments import examples, filter_options, selector, time_argument
 from rocketline.cli.shared.connection import ClusterConnection, connection_options
 from rocketline.cli.shared.output import output_options
 from rocketline.clock import SystemClock
@@ -25,12 +25,13 @@ _POLL_S: Final = 1.0
     epilog=examples(
         ("rocketline consume orders --group audit", "until Ctrl-C"),
         ("rocketline consume orders --group audit --limit 100 --from first", ""),
+        ('rocketline consume orders --group audit --sql "price > 5"', "by their properties"),
         ("rocketline consume orders --group audit --idle 5 --json", "until nothing came for 5 s"),
     ),
 )
 @click.argument("topic")
 @click.option("--group", required=True, help="The group; its members share the topic's queues.")
-@click.option("--tag", help="Only messages with this tag, or with one of several: 'new || paid'.")
+@filter_options
 @click.option("--limit", type=click.IntRange(1), help="End after so many.")
 @click.option(
     "--idle", "idle_s", type=click.FloatRange(0.001), metavar="SECONDS", help="End when nothing came so long."
@@ -48,6 +49,7 @@ def consume(
     topic: str,
     group: str,
     tag: str | None,
+    sql: str | None,
     limit: int | None,
     idle_s: float | None,
     begin: str,
@@ -57,7 +59,7 @@ def consume(
     from rocketline.client.sync.lite_pull_consumer import LitePullConsumer
 
     where, time_ms = _begin(begin)
-    lines = MessageLines(is_json=is_json, is_body=is_body)
+    lines, chosen = MessageLines(is_json=is_json, is_body=is_body), selector(tag, sql)
     with connection.admin() as admin:
         admin.topics.route(topic)  # a consumer would wait for a topic that does not exist
     with LitePullConsumer(
@@ -68,7 +70,7 @@ def consume(
         consume_timestamp_ms=time_ms,
         **connection.options(),
     ) as consumer:
-        consumer.subscribe(topic, tag)
+        consumer.subscribe(topic, chosen)
         with suppress(KeyboardInterrupt):
             _show(consumer, lines, limit, idle_s)
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 from rocketline.clock import Clock, SystemClock
 from rocketline.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from rocketline.client.consumer.subscriptions import MessageSelector
+
+Command: TypeAlias = Callable[..., Any]
 
 _AGO: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -29,6 +34,25 @@ def examples(*pairs: tuple[str, str]) -> str:
         line for command, meaning in pairs for line in ((f"  # {meaning}",) if meaning else ()) + (f"  {command}",)
     ]
     return "\b\n" + "\n".join(["Examples:", *lines])
+
+
+def filter_options(command: Command) -> Command:
+    """Adds `--tag` and `--sql`, of which `selector` makes one."""
+    command = click.option(
+        "--sql", help="Only messages whose properties fulfil this: \"price > 5 AND region = 'north'\"."
+    )(command)
+    return click.option("--tag", help="Only messages with this tag, or with one of several: 'new || paid'.")(command)
+
+
+def selector(tag: str | None, sql: str | None) -> MessageSelector | str | None:
+    """What to choose among messages. Raises `click.UsageError`."""
+    if sql is None:
+        return tag
+    if tag is not None:
+        raise click.UsageError("--tag and --sql exclude each other: compare TAGS, as in \"TAGS = 'new' AND price > 5\"")
+    from rocketline.client.consumer.subscriptions import by_sql
+
+    return by_sql(sql)
 
 
 def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:

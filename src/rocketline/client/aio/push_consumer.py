@@ -73,8 +73,8 @@ class PushConsumer(AsyncClient[PushOptions]):
     async def start(self) -> None:
         """Join the group and begin to consume. A topic that does not exist yet is waited for.
 
-        Raises `GroupInUseError`, `TransportError` if no name server can be reached, and `ClosedError` if it was closed
-        meanwhile; then nothing is left running.
+        Raises `GroupInUseError`, `TransportError` if no name server can be reached, `InvalidFilterError` if a broker
+        refuses an expression in SQL, and `ClosedError` if it was closed meanwhile; then nothing is left running.
         """
         await super().start()
 
@@ -128,7 +128,8 @@ class PushConsumer(AsyncClient[PushOptions]):
     def subscribe(
         self, topic: str, expression: str | MessageSelector, handler: AnyHandler, *, is_batch: bool | None = None
     ) -> None:
-        """Have messages of `topic` brought to `handler`: those tagged as in `"new || paid"`, or all by `"*"`.
+        """Have messages of `topic` brought to `handler`: those tagged as in `"new || paid"`, those whose properties
+        fulfil an expression, as in `by_sql("price > 5")`, or all by `"*"`.
 
         The handler gets a message or, if `is_batch`, a sequence of up to `consume_batch_max` messages; without
         `is_batch`, a sequence if that number is above 1. A second parameter without a default gets a `ConsumeContext`.
@@ -136,7 +137,8 @@ class PushConsumer(AsyncClient[PushOptions]):
         to a request; for a sequence, replies in a list.
 
         All members of a group must have the same subscriptions. Subscribing again replaces the former one. Raises
-        `InvalidNameError`, `ClientError` for an expression that means nothing, `ClosedError`.
+        `InvalidNameError`, `ClientError` for an expression that means nothing, `InvalidFilterError` for one in SQL that
+        cannot be read, `ClosedError`.
         """
         self._life.check_open()
         self._life.check_if_running()

@@ -13,9 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rocketline.clock import Clock
-from rocketline.errors import ClientError
+from rocketline.errors import ClientError, ExpressionError, InvalidFilterError
+from rocketline.filter import compile_sql
+from rocketline.logs import Log
 from rocketline.model.java_hash import java_string_hash
 from rocketline.model.subscription import SubscriptionData
+
+_log = Log(__name__)
 
 ALL: Final = "*"
 TAG: Final = "TAG"
@@ -43,7 +47,8 @@ def by_sql(expression: str) -> MessageSelector:
 
 
 def parse_subscription(topic: str, selector: MessageSelector | str | None, *, sub_version: int) -> SubscriptionData:
-    """What a heartbeat says about a topic. Raises `ClientError` for an expression that can choose nothing.
+    """What a heartbeat says about a topic. Raises `ClientError` for an expression that can choose nothing, and
+    `InvalidFilterError`, which is one, for one in SQL that brokers could not read.
 
     >>> parse_subscription("T", "TagA || TagB", sub_version=1).code_set
     [2598919, 2598920]
@@ -55,6 +60,8 @@ def parse_subscription(topic: str, selector: MessageSelector | str | None, *, su
     if selector.expression_type != TAG:
         if not selector.expression:
             raise ClientError(f"subscription to {topic!r}: a {selector.expression_type} expression must not be empty")
+        if selector.expression_type == SQL92:
+            _check_sql(topic, selector.expression)
         return SubscriptionData(
             topic, selector.expression, sub_version=sub_version, expression_type=selector.expression_type
         )
@@ -68,6 +75,18 @@ def parse_subscription(topic: str, selector: MessageSelector | str | None, *, su
         )
     codes = list(dict.fromkeys(map(java_string_hash, tags)))
     return SubscriptionData(topic, expression, tags, codes, sub_version)
+
+
+def _check_sql(topic: str, expression: str) -> None:
+    """Here rather than at the broker: Apache's sends all messages to a pull whose expression it cannot read."""
+    try:
+        ignored = compile_sql(expression).ignored
+    except ExpressionError as error:
+        if not error.is_too_much:  # else it is for the broker to say
+            raise InvalidFilterError(topic, expression, str(error)) from None
+        return
+    if ignored:
+        _log.warning("end of an expression has no effect", topic=topic, expression=expression[:200], end=ignored[:80])
 
 
 class Subscriptions(Mapping[str, SubscriptionData]):

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
 
+from rocketline.client.consumer.filter_check import check_filters
 from rocketline.client.consumer.offset_store import ReadFrom
 from rocketline.client.consumer.process_queue import ProcessQueue
 from rocketline.client.consumer.pulls import PullPlan, Pulls
@@ -30,7 +31,7 @@ from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.namespaced import as_seen, find_queues, on_wire
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.validation import check_topic
-from rocketline.errors import ClientError, InvalidOffsetError, RocketlineError
+from rocketline.errors import ClientError, InvalidFilterError, InvalidOffsetError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
@@ -109,10 +110,11 @@ class LitePullCore:
 
     async def begin(self) -> None:
         """Find routes and set to work: listeners are called from here on, and may seek. Raises `TransportError` or
-        `NoNameServerError` if no name server answers."""
+        `NoNameServerError` if no name server answers, `InvalidFilterError` if a broker refuses an expression."""
         self._is_running = True
         for topic in list(self._subscriptions):
             await self._runtime.look_for_route(topic)
+        await check_filters(self._runtime, self._group, self._wanted())
         await self._watch.start(self._options.topic_check_period_s)
         await self._settle_in()
 
@@ -155,6 +157,10 @@ class LitePullCore:
             await self._runtime.update_route(topic)
         except RocketlineError as error:
             self._throttle.warning("route not known", "it is asked for again soon", topic=topic, problem=error)
+        try:
+            await check_filters(self._runtime, self._group, self._wanted())
+        except InvalidFilterError as error:  # whoever subscribed is gone by now; pulls will be refused
+            self._throttle.error("subscription by SQL is refused", str(error), topic=topic)
         await self._settle_in()
 
     def unsubscribe(self, topic: str) -> None:
@@ -196,6 +202,9 @@ class LitePullCore:
     def _begin_assigned(self) -> None:
         for queue in self.queues.queues():
             self._loops.begin(self.queues.find(queue))
+
+    def _wanted(self) -> list[SubscriptionData]:
+        return list((self._expressions if self._mode is _Mode.ASSIGN else self._subscriptions).values())
 
     def _subscription(self, topic: str) -> SubscriptionData | None:
         return (self._expressions if self._mode is _Mode.ASSIGN else self._subscriptions).get(topic)

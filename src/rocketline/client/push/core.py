@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Final
 
+from rocketline.client.consumer.filter_check import check_filters
 from rocketline.client.consumer.hooks import ConsumeHooks
 from rocketline.client.consumer.offset_store import ReadFrom
 from rocketline.client.consumer.process_queue import Queue
@@ -37,7 +38,7 @@ from rocketline.client.rebalance.start_offset import StartOffsets
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable
-from rocketline.errors import RocketlineError
+from rocketline.errors import InvalidFilterError, RocketlineError
 from rocketline.logs import Log, Throttle
 from rocketline.model.names import retry_topic
 from rocketline.model.queue import MessageQueue
@@ -154,12 +155,14 @@ class PushConsumerCore:
         self._runtime.register_consumer(self.group, self)
 
     async def begin(self) -> None:
-        """Find routes and brokers, and have queues shared out. Raises `TransportError` if no name server answers."""
+        """Find routes and brokers, and have queues shared out. Raises `TransportError` if no name server answers, and
+        `InvalidFilterError` if a broker refuses an expression."""
         self._is_running = True
         self._started_ms = self._runtime.clock.wall_ms()
         self._begin_periodic_work()
         for topic in list(self.topics):
             await self._runtime.look_for_route(topic)
+        await check_filters(self._runtime, self.group, self.subscriptions())
         if await self._runtime.heartbeat_all(even_if_running=True):
             self._runtime.wake_rebalance()
 
@@ -197,6 +200,10 @@ class PushConsumerCore:
             await self._runtime.update_route(topic)
         except RocketlineError as error:
             _log.warning("route of a subscription not known yet", topic=topic, problem=error)
+        try:
+            await check_filters(self._runtime, self.group, self.subscriptions())
+        except InvalidFilterError as error:  # whoever subscribed is gone by now; pulls will be refused
+            _log.error("subscription by SQL is refused", topic=topic, problem=error)
         await self._runtime.heartbeat_all(even_if_running=True)
         self._runtime.wake_rebalance()
 

@@ -113,14 +113,16 @@ class PushConsumer(BlockingClient[AsyncPushConsumer, PushOptions]):
         *,
         is_batch: bool | None = None,
     ) -> None:
-        """Have messages of `topic` brought to `handler`: those tagged as in `"new || paid"`, or all by `"*"`.
+        """Have messages of `topic` brought to `handler`: those tagged as in `"new || paid"`, those whose properties
+        fulfil an expression, as in `by_sql("price > 5")`, or all by `"*"`.
 
         The handler gets a message or, if `is_batch`, a sequence of up to `consume_batch_max` messages; without
         `is_batch`, a sequence if that number is above 1. A second parameter without a default gets a `ConsumeContext`.
         It is called in one of `consume_threads` threads and returns None, a `ConsumeResult` or a `reply`.
 
         All members of a group must have the same subscriptions. Subscribing again replaces the former one. Raises
-        `InvalidNameError`, `ClientError` for an expression that means nothing, `ClosedError`.
+        `InvalidNameError`, `ClientError` for an expression that means nothing, `InvalidFilterError` for one in SQL that
+        cannot be read, `ClosedError`.
         """
         if Handler(handler, is_batch=False).is_async:
             raise TypeError(f"{handler!r} is a coroutine function: those are for rocketline.aio.PushConsumer")

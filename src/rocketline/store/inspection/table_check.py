@@ -18,7 +18,7 @@ from rocketline.store.log.damage import FILE_NAME as DAMAGE_FILE_NAME
 from rocketline.store.log.damage import DamagedSpan, read_spans
 from rocketline.store.queues.queue_ends import FILE_NAME, EndsFile, QueueEnds
 from rocketline.wire.bodies import codec
-from rocketline.wire.bodies.groups import SubscriptionGroupTable
+from rocketline.wire.bodies.groups import ConsumerFilterTable, SubscriptionGroupTable
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from rocketline.wire.bodies.pop import MessageRequestModeTable
 from rocketline.wire.bodies.topics import TopicConfigTable
@@ -29,6 +29,7 @@ _TABLES: Final[dict[str, type[Any]]] = {
     "consumerOffset.json": ConsumerOffsetTable,
     "delayOffset.json": DelayOffsetTable,
     "messageRequestMode.json": MessageRequestModeTable,
+    "consumerFilter.json": ConsumerFilterTable,
 }
 _JOURNALED: Final = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscriptionGroupTable"}
 """Tables with a journal beside them, and what it calls their entries."""

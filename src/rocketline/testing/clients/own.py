@@ -31,7 +31,9 @@ from rocketline import (
     PushConsumer,
     ReceivedMessage,
     aio,
+    by_sql,
 )
+from rocketline.client.consumer.subscriptions import MessageSelector
 from rocketline.clock import SystemClock
 from rocketline.errors import RocketlineError
 
@@ -153,6 +155,11 @@ async def _send_async(name_servers: str, topic: str, numbers: range, failures: i
 # --- consuming
 
 
+def _selector(expression: str) -> MessageSelector | str:
+    """Tags, or an expression in SQL if `sql:` stands before it."""
+    return by_sql(expression.removeprefix("sql:")) if expression.startswith("sql:") else expression
+
+
 def _push_consumer(arguments: Sequence[str], take: Callable[[ReceivedMessage], bool]) -> PushConsumer:
     """Of NAMESERVERS TOPIC GROUP MODE EXPRESSION; `take` says whether the message is done."""
     name_servers, topic, group, mode, expression = arguments[:5]
@@ -167,7 +174,7 @@ def _push_consumer(arguments: Sequence[str], take: Callable[[ReceivedMessage], b
         instance_name=f"pid{os.getpid()}",
     )
     retry = ConsumeResult.SUSPEND if mode == "orderly" else ConsumeResult.RETRY_LATER
-    consumer.subscribe(topic, expression, lambda message: None if take(message) else retry)
+    consumer.subscribe(topic, _selector(expression), lambda message: None if take(message) else retry)
     return consumer
 
 
@@ -209,7 +216,7 @@ def _poll(arguments: Sequence[str], deliveries: _Deliveries) -> None:
         api_timeout_s=_PATIENCE_S,
         consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
     ) as consumer:
-        consumer.subscribe(topic, expression)
+        consumer.subscribe(topic, _selector(expression))
         is_last = False
         while not is_last:
             is_last = deliveries.is_done

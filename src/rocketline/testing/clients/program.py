@@ -93,7 +93,9 @@ class ClientProgram:
         expression: str = "*",
         timeout_s: int = 120,
     ) -> list[Delivered]:
-        """Consume until `count` deliveries came and a moment passed, or until the time is up; in order of arrival."""
+        """Consume until `count` deliveries came and a moment passed, or until the time is up; in order of arrival.
+
+        `expression` has tags, or is in SQL with `sql:` before it, which Java's client and ours understand."""
         arguments = (name_servers, topic, group, mode, expression, str(count), str(timeout_s))
         result = self._call("consume", *arguments, timeout_s=timeout_s)
         return [Delivered(*values) for values in result["deliveries"]]

@@ -43,3 +43,42 @@ class GroupSubscription:
     group: str | None = None
     topic: str | None = None
     subscription_data: SubscriptionData | None = None
+
+
+@record
+class BloomFilterData:
+    """The bits that stand for one group and topic in a map of so many bits. Java: BloomFilterData."""
+
+    bit_num: Int32 = 0
+    bit_pos: list[Int32] | None = None
+
+
+@record
+class ConsumerFilterData:
+    """What a group has chosen among a topic's messages. It is `dead` while nobody of the group is online."""
+
+    bloom_filter_data: BloomFilterData | None = None
+    born_time: int = 0
+    client_version: int = 0
+    """Of the subscription: greater is newer."""
+    consumer_group: str = ""
+    dead: bool = False
+    dead_time: int = 0
+    expression: str = ""
+    expression_type: str = ""
+    topic: str = ""
+
+
+@record
+class FilterDataByGroup:
+    """The filters of one topic. Java: FilterDataMapByTopic."""
+
+    group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
+    topic: str | None = None
+
+
+@record
+class ConsumerFilterTable:
+    """All filters in SQL, by topic, as `consumerFilter.json` has them. Java: ConsumerFilterManager."""
+
+    filter_data_by_topic: dict[str, FilterDataByGroup] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.handlers import heartbeats
 from rocketline.broker.handlers.heartbeats import CONSUMER_GROUPS_MAX, HeartbeatHandlers
 from rocketline.broker.metadata import groups as groups_module
+from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.request_body import BODY_BYTES_MAX
@@ -55,6 +56,7 @@ class Scene:
         self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
         self.topics = TopicTable.load(files, Path("topics.json"), own, clock)
         self.groups = GroupTable.load(files, Path("subscriptionGroup.json"), own, clock, Throttle(clock))
+        self.filters = ConsumerFilters.load(files, Path("consumerFilter.json"), own, clock)
         self.notifications = Notifications(self.consumers, own, Throttle(clock))
         self.stats = BrokerStats(own, clock)
         self.work = AtOnce(clock)
@@ -64,6 +66,7 @@ class Scene:
             self.notifications,
             self.topics,
             self.groups,
+            self.filters,
             self.stats,
             own,
             clock,
@@ -454,12 +457,36 @@ async def test_farewell_to_unknown_groups_succeeds_and_makes_none(scene: Scene) 
 async def test_subscription_by_tags_is_accepted_and_any_other_is_not(
     scene: Scene, expression_type: str, code: int
 ) -> None:
-    """S88, without the part that a later release of ours answers"""
+    """S88."""
     member, _ = scene.channel()
     asked = CheckClientRequestBody("c", "g", None, SubscriptionData("T", "a > 1", expression_type=expression_type))
     answer = scene.ask(member, Command(RequestCode.CHECK_CLIENT_CONFIG, body=encode(asked)))
     assert answer.code == code
     assert code == 0 or expression_type in (answer.remark or "")
+
+
+async def test_expressions_are_checked_if_they_may_be_used(clock: FakeClock) -> None:
+    """S88, S233, S237, S238."""
+    scene = Scene(clock, enablePropertyFilter="true")
+    member, _ = scene.channel()
+    wrong = ("a IN (1,2)", "a != 5", "a == 5", "a > 'x'", "a > 0.0", "NOT a > 5", "5", "")
+    for expression, code in (("a > 1", 0), ("a > 5 garbage", 0), *((text, 23) for text in wrong)):
+        asked = CheckClientRequestBody("c", "g", None, SubscriptionData("T", expression, expression_type="SQL92"))
+        answer = scene.ask(member, Command(RequestCode.CHECK_CLIENT_CONFIG, body=encode(asked)))
+        assert answer.code == code, expression
+        assert not code or "column" in str(answer.remark)
+
+
+async def test_filters_of_a_heartbeat_are_kept_and_die_with_the_group(scene: Scene) -> None:
+    member, _ = scene.channel()
+    said = SubscriptionData("T", "a > 1", sub_version=5, expression_type="SQL92")
+    scene.consumers.on_empty = scene.filters.unregister
+    scene.ask(member, heartbeat("c", consumer("g", said)))
+    kept = scene.filters.get("g", "T")
+    assert kept is not None
+    assert not kept.is_dead
+    scene.ask(member, Command(RequestCode.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": "g"}))
+    assert kept.is_dead
 
 
 @pytest.mark.parametrize("body", [b"", b"{}"])

@@ -61,6 +61,7 @@ class Scene:
                 notifications,
                 kept.topics,
                 kept.groups,
+                kept.filters,
                 kept.stats,
                 kept.settings,
                 kept.clock,

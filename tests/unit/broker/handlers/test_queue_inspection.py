@@ -26,7 +26,7 @@ def kept() -> Iterator[Tables]:
 
 
 def ask(kept: Tables, **ext: object) -> Command:
-    handlers = QueueInspectionHandlers(kept.store, kept.consumers, one_step(kept.clock)).by_code()
+    handlers = QueueInspectionHandlers(kept.store, kept.consumers, kept.filters, one_step(kept.clock)).by_code()
     handler = handlers[RequestCode.QUERY_CONSUME_QUEUE]
     request = Command(RequestCode.QUERY_CONSUME_QUEUE, {key: str(value) for key, value in ext.items()})
     answer = handler(channel(kept.clock)[0], request)

@@ -111,7 +111,7 @@ async def test_expression_of_bars_cannot_be_parsed(scene: Scene) -> None:
     assert scene.code(pull(subscription="||")) == 23
 
 
-async def test_expression_in_sql_is_refused(scene: Scene) -> None:
+async def test_expression_in_sql_is_refused_unless_it_is_enabled(scene: Scene) -> None:
     answer = scene.ask(pull(subscription="a > 1", expressionType="SQL92"))
     assert answer.code == 1
     assert "SQL92" in str(answer.remark)
@@ -153,13 +153,6 @@ async def test_subscription_older_than_the_pull_is_not_the_latest(scene: Scene) 
     scene.tables.consumers.register(consumer("g", SubscriptionData("T", sub_version=7)), client)
     assert scene.code(pull(flags=0, subVersion="8")) == 25
     assert scene.code(pull(flags=0, subVersion="7")) == 19
-
-
-async def test_heartbeat_in_sql_is_refused(scene: Scene) -> None:
-    client = client_on(scene.channel, scene.tables.clock)
-    subscription = SubscriptionData("T", "a > 1", expression_type="SQL92")
-    scene.tables.consumers.register(consumer("g", subscription), client)
-    assert scene.code(pull(flags=0)) == 1
 
 
 async def test_strangers_are_refused_where_pull_consumers_are_rejected(clock: FakeClock) -> None:

@@ -8,9 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.pulls.long_poll import HELD_BYTES_MAX, HELD_BYTES_OF_ONE_MAX, PULL_BYTES, HeldPull, HeldPulls
+from rocketline.filter import SqlFilter
 from rocketline.net.channel import Channel
 from rocketline.store.queues.consume_queue import ConsumeQueue
+from rocketline.store.reading import ReadResult
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.command import Command
 
@@ -37,10 +40,15 @@ class Scene:
         self.ends: dict[tuple[str, int], int] = {}
         self.soon: list[Callable[[], None]] = []
         self.woken: list[HeldPull] = []
-        self.pulls = HeldPulls(self, clock, self.soon.append)
+        self.pulls = HeldPulls(self, clock, self.soon.append, FilterWork(self.soon.append))
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.ends.get((topic, queue_id), 0)
+
+    def read_matching(
+        self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: SqlFilter, work_max: int
+    ) -> tuple[ReadResult, int]:
+        raise AssertionError("nobody pulls by SQL here")
 
     def hold(
         self,

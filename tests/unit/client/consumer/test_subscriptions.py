@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketline.client.consumer.subscriptions import Subscriptions, by_sql, by_tags, parse_subscription
-from rocketline.errors import ClientError
+from rocketline.errors import ClientError, InvalidFilterError
 from rocketline.model.subscription import SubscriptionData
 from rocketline.testing.fake_clock import FakeClock
 
@@ -36,11 +36,28 @@ def test_expression_without_any_tag_is_refused(expression: str) -> None:
         parse_subscription("T", expression, sub_version=1)
 
 
-def test_sql_is_left_to_the_broker() -> None:
-    found = parse_subscription("T", by_sql("a > 5 || b"), sub_version=1)
-    assert found == SubscriptionData("T", "a > 5 || b", [], [], 1, "SQL92")
+def test_sql_is_read_here_and_worked_out_by_the_broker() -> None:
+    found = parse_subscription("T", by_sql("a > 5 AND b = 'x'"), sub_version=1)
+    assert found == SubscriptionData("T", "a > 5 AND b = 'x'", [], [], 1, "SQL92")
     with pytest.raises(ClientError, match="SQL92 expression must not be empty"):
         parse_subscription("T", by_sql(""), sub_version=1)
+
+
+def test_sql_that_no_broker_reads_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidFilterError, match=r"by SQL: 'a > 5 \|\| b': line 1, column 7, near '\|\| b'") as raised:
+        parse_subscription("T", by_sql("a > 5 || b"), sub_version=1)
+    assert (raised.value.code, raised.value.topic) == (23, "T")
+
+
+def test_sql_that_is_only_too_long_for_us_is_left_to_the_broker() -> None:
+    long = " OR ".join(["a = 1"] * 1000)
+    assert parse_subscription("T", by_sql(long), sub_version=1).sub_string == long
+
+
+def test_end_of_an_expression_that_does_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """S238: brokers say nothing of it."""
+    parse_subscription("T", by_sql("a LIKE 'x%'"), sub_version=1)
+    assert "end of an expression has no effect" in caplog.text
 
 
 def test_version_is_the_time_and_grows_with_each_change() -> None:

@@ -6,6 +6,7 @@ import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -59,7 +60,7 @@ final class Consume {
         consumer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(1);
-        consumer.subscribe(arguments[1], arguments[4]);
+        consumer.subscribe(arguments[1], selector(arguments[4]));
         if (arguments[3].equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
                     takeAll.test(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
@@ -74,12 +75,19 @@ final class Consume {
         return consumer;
     }
 
+    /** Tags, or an expression in SQL if "sql:" stands before it. */
+    private static MessageSelector selector(String expression) {
+        return expression.startsWith("sql:")
+                ? MessageSelector.bySql(expression.substring(4))
+                : MessageSelector.byTag(expression);
+    }
+
     private void pull(String[] arguments) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments[2]);
         consumer.setNamesrvAddr(arguments[0]);
         consumer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(arguments[1], arguments[4]);
+        consumer.subscribe(arguments[1], selector(arguments[4]));
         consumer.start();
         try {
             while (open.getCount() > 0 && System.nanoTime() < deadline) {
