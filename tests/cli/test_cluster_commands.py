@@ -248,6 +248,34 @@ def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, clus
     assert (status, told.startswith("rocketline: topic 'orders' has no message with the key '43'")) == (1, True)
 
 
+def test_messages_for_later_are_sent_looked_at_and_called_back(run: Any, fails: Any, cluster: ClientCluster) -> None:
+    """S154: on either broker."""
+    topic = cluster.topic(queues=1)
+
+    def waiting() -> int:
+        found = [row for row in rows(run("timer", "status", "--json")) if row.get("topic") == topic]
+        return sum(row["waiting"] for row in found)
+
+    handles = [
+        rows(run("send", topic, "later", *when, "--json"))[0]["recall_handle"]
+        for when in (("--after", "90m"), ("--after", "2h"), ("--after", "1d"))
+    ]
+    wait_until(lambda: waiting() == 3)
+    shown = run("timer", "status").stdout
+    assert topic in shown
+    assert "█" in shown
+    for handle in handles:
+        assert run("message", "recall", topic, handle).stdout.startswith("called back ")
+    wait_until(lambda: waiting() == 0)
+    status, problem = fails("message", "recall", topic, "garbage")
+    assert (status, "recall handle 'garbage'" in problem) == (1, True)
+    status, problem = fails("send", topic, "x", "--at", "soon")
+    assert (status, "'soon' is no moment" in problem) == (2, True)
+    status, problem = fails("send", topic, "x", "--at", "2100-01-01T00:00Z")
+    assert (status, "code 13" in problem) == (1, True)
+    assert fails("send", topic, "x", "--after", "1h", "--delay-level", "3")[0] == 1
+
+
 def test_follower_shows_what_comes_until_it_is_interrupted(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
     cluster.make_topic("followed", queues=1, brokers=2)
     run("send", "followed", "old")
