@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rocketline.client.consumer.process_queue import Queue
-from rocketline.client.push.consume_request import ConsumeRequest
+from rocketline.client.push.consume_request import ConsumeRequest, what_happened
 from rocketline.client.push.consume_result import ConsumeResult
 from rocketline.client.push.consumption import ConsumptionContext, HandlerPools, count_consumed
 from rocketline.client.received_message import ReceivedMessage
@@ -107,7 +107,7 @@ class ConcurrentConsumption:
         ok = len(request.messages) - len(failed)
         count_consumed(self._shared.stats, request.queue.topic, [request], ok=ok, failed=len(failed))
         if failed:
-            self._complain(request)
+            self._complain(request, failed)
         if failed and self._shared.options.message_model is MessageModel.CLUSTERING:
             self._later(self._return(request, failed), name=f"send back {request.queue}")
         else:
@@ -149,16 +149,18 @@ class ConcurrentConsumption:
             self._shared.offsets.update(queue, offset, increase_only=True)
         self._shared.progressed(queue)
 
-    def _complain(self, request: ConsumeRequest) -> None:
-        self._shared.throttle.error(
-            "messages not consumed",
-            f"{request.handler} {'raised' if request.error else f'returned {request.result}'}",
-            error=request.error,
-            group=self._shared.group,
-            queue=request.queue,
-            offset=request.messages[0].queue_offset,
-            messages=len(request.messages),
-        )
+    def _complain(self, request: ConsumeRequest, failed: Sequence[ReceivedMessage]) -> None:
+        where = {
+            "group": self._shared.group,
+            "queue": request.queue,
+            "offset": failed[0].queue_offset,
+            "messages": len(failed),
+        }
+        if request.result is ConsumeResult.SUCCESS:
+            told = f"{request.handler} wants the last {len(failed)} of {len(request.messages)} again (ack_index)"
+            self._shared.throttle.warning("messages to be consumed again", told, **where)
+        else:
+            self._shared.throttle.error("messages not consumed", what_happened(request), error=request.error, **where)
 
     # --- messages that take too long
 

@@ -83,6 +83,7 @@ class ConsumeRequest:
         "queue",
         "replies",
         "result",
+        "returned",
         "seen",
         "started_s",
     )
@@ -104,9 +105,18 @@ class ConsumeRequest:
         self.ended_s = 0.0
         self.result: ConsumeResult | None = None
         """None is Java's null: the handler returned something else."""
+        self.returned = ""
+        """What that was, for people."""
         self.replies: Sequence[Reply] = ()
         """What the handler answers to messages that are requests: to be sent before they count as consumed."""
         self.error: BaseException | None = None
+
+
+def what_happened(request: ConsumeRequest) -> str:
+    """Why messages come again, for the log."""
+    if request.error is not None:
+        return f"{request.handler} raised"
+    return f"{request.handler} returned {request.returned or request.result}"
 
 
 class HandlerCaller:
@@ -197,3 +207,5 @@ def _take_result(request: ConsumeRequest, returned: object) -> None:
         request.result, request.replies = ConsumeResult.SUCCESS, (returned,)
     elif isinstance(returned, list | tuple) and all(isinstance(each, Reply) for each in returned):
         request.result, request.replies = ConsumeResult.SUCCESS, returned
+    else:
+        request.returned = f"{returned!r:.100}, which is no ConsumeResult, no reply and not None"

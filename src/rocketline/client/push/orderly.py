@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, Final, Protocol
 
 from rocketline.client.consumer.process_queue import Queue
-from rocketline.client.push.consume_request import ConsumeRequest
+from rocketline.client.push.consume_request import ConsumeRequest, what_happened
 from rocketline.client.push.consume_result import ConsumeResult
 from rocketline.client.push.consumption import ConsumptionContext, HandlerPools, count_consumed
 from rocketline.client.received_message import ReceivedMessage
@@ -307,7 +307,7 @@ class OrderlyConsumption:
     def _complain(self, request: ConsumeRequest) -> None:
         self._shared.throttle.error(
             "messages not consumed",
-            f"{request.handler} {'raised' if request.error else f'returned {request.result}'}; its queue waits",
+            f"{what_happened(request)}; its queue waits",
             error=request.error,
             group=self._shared.group,
             queue=request.queue,

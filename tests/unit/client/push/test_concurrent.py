@@ -346,3 +346,26 @@ async def test_a_list_of_something_else_is_a_retry_and_replies_to_no_request_too
         await bench.until(lambda: bench.offset == 2)
         assert sorted(bench.send_back.sent) == [(0, 0), (1, 0)]
         assert bench.replies.sent == []
+
+
+async def test_the_log_names_what_a_handler_returned(caplog: pytest.LogCaptureFixture) -> None:
+    """False was logged as None, which means success."""
+    async with Bench(lambda message: False) as bench:
+        bench.pull(received([0]))
+        await bench.until(lambda: bench.offset == 1)
+    (told,) = [record.getMessage() for record in caplog.records if "messages not consumed" in record.getMessage()]
+    assert "returned False, which is no ConsumeResult" in told
+
+
+async def test_messages_that_a_handler_leaves_out_are_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Two of four were wanted again, and the log spoke of four that could not be consumed."""
+
+    def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> None:
+        context.ack_index = 1
+
+    async with Bench(handle, consume_batch_max=4) as bench:
+        bench.pull(received(range(4)))
+        await bench.until(lambda: bench.offset == 4)
+    (told,) = [record for record in caplog.records if "messages" in record.getMessage()]
+    assert told.levelname == "WARNING"
+    assert "wants the last 2 of 4 again (ack_index)" in told.getMessage()

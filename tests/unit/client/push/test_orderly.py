@@ -371,3 +371,13 @@ async def test_replies_are_sent_in_order_each_before_the_next_message(is_async: 
         await bench.until(lambda: bench.offset == 9)
     assert seen == list(range(9))
     assert bench.replies.sent == [b"1", b"2", b"4", b"5", b"7", b"8"]
+
+
+async def test_the_log_names_what_a_handler_returned(caplog: pytest.LogCaptureFixture) -> None:
+    """False was logged as None, which means success."""
+    async with Bench(lambda message: False, orderly=True) as bench:
+        bench.lock()
+        bench.pull(received([0]))
+        await bench.until(lambda: "messages not consumed" in caplog.text)
+    assert "returned False, which is no ConsumeResult" in caplog.text
+    assert "its queue waits" in caplog.text
