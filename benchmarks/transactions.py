@@ -141,7 +141,7 @@ async def measure(label: str, server: ServerProcess, count: int) -> Figures:
 
 
 def _probe(port: int, count: int) -> list[float]:
-    return probe(Row("sends meanwhile"), port, 4 + count / 10_000)
+    return probe(Row(name="sends meanwhile"), port, 4 + count / 10_000)
 
 
 def _row(figures: Figures) -> list[str]:
