@@ -87,6 +87,7 @@ bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs 
 bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.broker
 	@$(BIN)/python -m benchmarks.idle
+	@$(BIN)/python -m benchmarks.transactions
 
 bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs a JDK, mvn, Go and cc
 	@$(BIN)/python -m benchmarks.clients

@@ -1,4 +1,4 @@
-"""What many idle topics and groups cost a broker: `python -m benchmarks.idle`, the last part of `make bench-broker`.
+"""What many idle topics and groups cost a broker: `python -m benchmarks.idle`, a part of `make bench-broker`.
 
 Eight callers make the topics, one after the other each; every queue gets a message. Then the broker is killed and
 starts; every queue gets a message again, so that all are new to it; it stops, and starts again. CPU seconds are beside

@@ -14,7 +14,7 @@ from rocketline.admin.topics import Topics
 from rocketline.admin.views import OpenTransaction
 from rocketline.client.consumer.pulls import PullStatus
 from rocketline.client.received_message import ReceivedMessage
-from rocketline.errors import RouteError
+from rocketline.errors import NoMessageError, RouteError
 from rocketline.model import names, property_names
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.queue import MessageQueue
@@ -57,9 +57,13 @@ class Transactions:
         `message_id` is that of the broker, or the transaction's. Raises `NoMessageError`, and `ResponseError` if the
         broker refuses. Java: resumeCheckHalfMessage.
         """
-        found = await self._messages.get(names.TRANS_CHECK_MAX_TIME_TOPIC, message_id)
+        topic = names.TRANS_CHECK_MAX_TIME_TOPIC
+        try:  # first, because a transaction's id may look like a broker's, and then of one that is nowhere
+            found = await self._messages.by_unique_key(topic, message_id)
+        except (NoMessageError, RouteError):
+            found = await self._messages.by_offset_id(topic, message_id)
         offset_id = found.offset_message_id
-        header = ResumeCheckHalfMessageRequestHeader(topic=names.TRANS_CHECK_MAX_TIME_TOPIC, msg_id=offset_id)
+        header = ResumeCheckHalfMessageRequestHeader(topic=topic, msg_id=offset_id)
         address = str(OffsetMessageId.parse(offset_id).store_host)
         await self._calls.ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
         return offset_id

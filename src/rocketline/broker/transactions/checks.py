@@ -59,6 +59,8 @@ class TransactionChecks:
                 await asyncio.sleep(0)
         finally:
             self._moved(round_.progress)
+            if self._unsafe is not None:
+                self._flusher.flush()  # a few pages alone would wait for ten seconds
 
     def _begin(self) -> Progress:
         if self._at is not None:
