@@ -87,7 +87,7 @@ def plotted(due_ms: Sequence[int], now_ms: int) -> Iterator[tuple[int, int, int]
 def plot(spans: Sequence[tuple[int, int, int]]) -> Iterator[str]:
     """A bar for each span.
 
-    >>> list(plot([(0, 60_000, 10), (60_000, 120_000, 5)]))[1][-31:]
+    >>> list(plot([(0, 60_000, 10), (60_000, 120_000, 5)]))[2][-28:]
     ' █████████████████████████ 5'
     """
     most, (begin_ms, end_ms, _) = max(count for *_, count in spans), spans[0]
