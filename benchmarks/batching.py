@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import resource
 import statistics
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from benchmarks.servers import cpu_s
 from rocketline import Admin, Message, Producer, aio
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.name_server import NameServerProcess
@@ -70,9 +69,9 @@ def show(what: str, how: str, row: Row) -> None:
 
 
 def measured(broker_pid: int, send: Callable[[], tuple[list[float], float]]) -> Row:
-    broker_s, client_s = processor_s(broker_pid), own_processor_s()
+    broker_s, client_s = cpu_s(broker_pid), time.process_time()
     times_s, elapsed_s = send()
-    broker_s, client_s = processor_s(broker_pid) - broker_s, own_processor_s() - client_s
+    broker_s, client_s = cpu_s(broker_pid) - broker_s, time.process_time() - client_s
     ordered, count = sorted(times_s), len(times_s)
     return Row(
         count / elapsed_s,
@@ -81,17 +80,6 @@ def measured(broker_pid: int, send: Callable[[], tuple[list[float], float]]) -> 
         1e6 * client_s / count,
         1e6 * broker_s / count,
     )
-
-
-def processor_s(pid: int) -> float:
-    """What a process has used of its processors, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def own_processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def asyncio_row(address: str, callers: int, is_gathering: bool, seconds: float) -> tuple[list[float], float]:
