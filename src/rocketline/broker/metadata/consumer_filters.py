@@ -18,6 +18,7 @@ from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import SqlFilters, not_by_tags
+from rocketline.broker.metadata.saving import SavedFile
 from rocketline.clock import Clock
 from rocketline.errors import ExpressionError
 from rocketline.filter import SqlFilter
@@ -54,7 +55,7 @@ class GroupFilter:
         return self.data.client_version
 
 
-class ConsumerFilters:
+class ConsumerFilters(SavedFile):
     """The filters of all groups."""
 
     def __init__(
@@ -199,16 +200,6 @@ class ConsumerFilters:
 
     def save_done(self) -> None:
         self._saved_version = self._begun_version
-
-    def save_failed(self) -> None:
-        """It is tried again next time."""
-
-    def save(self) -> None:
-        """Write the file now, if there is anything to write. Raises `OSError`."""
-        job = self.begin_save()
-        if job is not None:
-            job.run()
-            self.save_done()
 
     def _by_topic(self) -> dict[str, dict[str, ConsumerFilterData]]:
         topics: dict[str, dict[str, ConsumerFilterData]] = {}
