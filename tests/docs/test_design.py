@@ -9,10 +9,12 @@ from typing import Final
 
 import pytest
 
+from rocketline.model.names import WHEEL_TIMER_TOPIC
 from support.markdown_pages import ROOT
 
 SOURCE: Final = ROOT / "src" / "rocketline"
 TEXT: Final = (ROOT / "DESIGN.md").read_text("utf-8")
+DECISIONS: Final = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "docs" / "adr").glob("0*.md")))
 MODULES_MAX: Final = 18
 """In a folder: more of them want a room of their own."""
 
@@ -51,6 +53,35 @@ def test_package_says_what_it_is_for_and_is_not_crowded(package: Path) -> None:
     assert len(modules) <= MODULES_MAX
 
 
-@pytest.mark.parametrize("path", re.findall(r"`(\w+(?:/\w+)+\.py)`", TEXT))
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(\w+(?:/\w+)+\.py)`", TEXT + DECISIONS))))
 def test_files_that_are_named_exist(path: str) -> None:
-    assert any((base / path).exists() for base in (ROOT, SOURCE, ROOT / "src"))
+    assert any((base / path).exists() for base in (ROOT, SOURCE, *SOURCE.iterdir()))
+
+
+def defined() -> set[str]:
+    """Names of modules, packages, classes, functions and attributes."""
+    names: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        names.update(path.relative_to(SOURCE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    names.add(name)
+                case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                    names.add(name)
+    return names
+
+
+def test_journeys_call_things_by_their_names() -> None:
+    told = {
+        part
+        for place in re.findall(r"`([A-Za-z_][\w./]*)`", chapter("Journeys") + chapter("Invariants"))
+        for part in re.split(r"[./]", place)
+    }
+    assert told - defined() == {"OSError", "json", "py", WHEEL_TIMER_TOPIC}
+
+
+def test_lines_end_where_sentences_or_clauses_do() -> None:
+    """But for tables, and the map, which has a line for each package."""
+    text = TEXT.replace(chapter("Where things are"), "")
+    assert [line for line in text.splitlines() if len(line) > 110 and not line.startswith("|")] == []

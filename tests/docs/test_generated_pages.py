@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from rocketline.admin import sync as admin_sync
 from rocketline.broker.config import BrokerConfig
 from rocketline.cli.commands import rocketline
 from rocketline.client.consumer.pull_options import PullOptions
@@ -46,6 +48,28 @@ def test_every_setting_is_documented(key: str) -> None:
 
 def test_every_setting_of_the_broker_is_documented_once() -> None:
     assert [key for key in declared(BrokerConfig) if BROKER_SETTINGS.count(f"\n| `{key}` |") != 1] == []
+
+
+def test_reference_shows_every_area_of_admin() -> None:
+    page = (ROOT / "docs" / "api" / "admin.md").read_text("utf-8")
+    areas = [
+        area for area in vars(admin_sync).values() if isinstance(area, type) and area.__module__ == admin_sync.__name__
+    ]
+    shown = {each.strip() for members in re.findall(r"members: \[(.+)\]", page) for each in members.split(",")}
+    assert {area.__name__ for area in areas if issubclass(area, admin_sync.BlockingArea)} - {"BlockingArea"} <= shown
+
+
+def test_every_page_of_a_guide_can_be_reached_from_the_first() -> None:
+    """Not only from the list beside it, which the forge does not show."""
+    docs = ROOT / "docs"
+    reached, waiting = set[Path](), [docs / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            links = re.findall(r"\]\(([\w-]+\.md)[)#]", page.read_text("utf-8"))
+            waiting += [docs / link for link in links]
+    assert set(docs.glob("*.md")) - reached == set()
 
 
 @pytest.mark.parametrize(

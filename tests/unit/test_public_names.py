@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +73,11 @@ DOCUMENTED = {
 }
 """Module by module, what the documentation imports."""
 
+TWINS = ("admin/sync.py", "client/sync/")
+"""Where the blocking form of a class has the name of the other."""
+BY_TWO_SERVERS = {"ConfigurationHandlers", "TopicHandlers"}
+"""Families of requests that both servers have."""
+
 
 def test_clients_have_the_same_names_with_and_without_asyncio() -> None:
     assert set(rocketline.__all__) == CLIENTS
@@ -82,3 +90,16 @@ def test_documented_names_are_there(module: str) -> None:
     for name in DOCUMENTED[module].split():
         if not hasattr(found, name):
             importlib.import_module(f"{module}.{name}")
+
+
+def test_class_name_stands_for_one_thing() -> None:
+    """But for twins, families of both servers, and the `Server` of `net`, which nobody takes for that of `testing`."""
+    source = Path(rocketline.__file__).parent
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(source.rglob("*.py")):
+        place = str(path.relative_to(source))
+        if not place.startswith(TWINS):
+            for each in ast.parse(path.read_text("utf-8")).body:
+                if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                    places[each.name].append(place)
+    assert {name: found for name, found in places.items() if len(found) > 1}.keys() == BY_TWO_SERVERS | {"Server"}

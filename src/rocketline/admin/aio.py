@@ -12,7 +12,7 @@ from rocketline.admin.groups import Groups
 from rocketline.admin.messages import Messages
 from rocketline.admin.name_servers import NameServers
 from rocketline.admin.offsets import Offsets
-from rocketline.admin.timers import Timers
+from rocketline.admin.timers import TimerMessages
 from rocketline.admin.topics import Topics
 from rocketline.admin.transactions import Transactions
 from rocketline.client.aio.shell import AsyncShell
@@ -58,7 +58,7 @@ class Admin(AsyncShell):
         self.transactions = Transactions(calls)
         self.clients = Clients(calls)
         self.brokers = Brokers(calls)
-        self.timers = Timers(calls)
+        self.timers = TimerMessages(calls)
         self.name_servers = NameServers(calls)
 
     async def start(self) -> None:

@@ -17,7 +17,7 @@ from rocketline.admin.groups import Groups as AsyncGroups
 from rocketline.admin.messages import Messages as AsyncMessages
 from rocketline.admin.name_servers import NameServers as AsyncNameServers
 from rocketline.admin.offsets import Offsets as AsyncOffsets
-from rocketline.admin.timers import Timers as AsyncTimers
+from rocketline.admin.timers import TimerMessages as AsyncTimerMessages
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.admin.transactions import Transactions as AsyncTransactions
 from rocketline.client.options import ClientKeywords, ClientOptions, make_options
@@ -136,11 +136,11 @@ class Brokers(BlockingArea[AsyncBrokers]):
     clean_unused_topics = waits(AsyncBrokers.clean_unused_topics)
 
 
-class Timers(BlockingArea[AsyncTimers]):
+class TimerMessages(BlockingArea[AsyncTimerMessages]):
     """`admin.timers`."""
 
-    waiting = waits(AsyncTimers.waiting)
-    moments = waits(AsyncTimers.moments)
+    waiting = waits(AsyncTimerMessages.waiting)
+    moments = waits(AsyncTimerMessages.moments)
 
 
 class NameServers(BlockingArea[AsyncNameServers]):
@@ -190,7 +190,7 @@ class Admin(BlockingShell[AsyncAdmin]):
         self.transactions = Transactions(portal, twin.transactions)
         self.clients = Clients(portal, twin.clients)
         self.brokers = Brokers(portal, twin.brokers)
-        self.timers = Timers(portal, twin.timers)
+        self.timers = TimerMessages(portal, twin.timers)
         self.name_servers = NameServers(portal, twin.name_servers)
 
     def start(self) -> None:

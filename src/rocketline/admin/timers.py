@@ -35,7 +35,7 @@ class TimerMoments:
     """All messages of the timer topic were looked at, and not only the newest."""
 
 
-class Timers:
+class TimerMessages:
     """`admin.timers`."""
 
     def __init__(self, calls: Calls) -> None:

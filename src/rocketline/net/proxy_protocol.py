@@ -22,7 +22,7 @@ _LOCAL, _PROXY = 0x20, 0x21
 
 
 @dataclass(frozen=True, slots=True)
-class Preamble:
+class ProxyHeader:
     """What the balancer said. `source` is None where it spoke for itself (a health check) or did not know."""
 
     size: int
@@ -35,7 +35,7 @@ def may_begin(data: bytes) -> bool:
     return any(data[: len(start)] == start[: len(data)] for start in (V1_START, V2_START))
 
 
-def parse(data: bytes) -> Preamble | None:
+def parse(data: bytes) -> ProxyHeader | None:
     """The preamble at the head of `data`; None while it is not whole. Raises `RemoteProtocolError`.
 
     >>> parse(b"PROXY TCP4 192.0.2.1 127.0.0.1 56324 9876\\r\\n...").source
@@ -44,7 +44,7 @@ def parse(data: bytes) -> Preamble | None:
     return _parse_v1(data) if data[:1] == V1_START[:1] else _parse_v2(data)
 
 
-def _parse_v1(data: bytes) -> Preamble | None:
+def _parse_v1(data: bytes) -> ProxyHeader | None:
     end = data.find(b"\r\n", 0, _V1_BYTES_MAX)
     if end < 0:
         if len(data) >= _V1_BYTES_MAX:
@@ -52,9 +52,9 @@ def _parse_v1(data: bytes) -> Preamble | None:
         return None
     match data[:end].split(b" "):
         case [_, b"UNKNOWN", *_]:
-            return Preamble(end + 2, None)
+            return ProxyHeader(end + 2, None)
         case [_, b"TCP4" | b"TCP6", source, _, port, _] if port.isdigit() and int(port) < 65536:
-            return Preamble(end + 2, _endpoint(source.decode("ascii", "replace"), int(port)))
+            return ProxyHeader(end + 2, _endpoint(source.decode("ascii", "replace"), int(port)))
     raise RemoteProtocolError(f"PROXY line cannot be read: {data[:end]!r}")
 
 
@@ -66,7 +66,7 @@ def _endpoint(host: str | bytes, port: int) -> str:
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
-def _parse_v2(data: bytes) -> Preamble | None:
+def _parse_v2(data: bytes) -> ProxyHeader | None:
     if len(data) < _V2_HEAD.size:
         return None
     _, command, family, length = _V2_HEAD.unpack_from(data)
@@ -79,14 +79,14 @@ def _parse_v2(data: bytes) -> Preamble | None:
         return None
     payload = data[_V2_HEAD.size : end]
     if command == _LOCAL:
-        return Preamble(end, None)
+        return ProxyHeader(end, None)
     addresses = {0x11: 4, 0x21: 16}.get(family)
     if addresses is None:  # UNSPEC, UDP and Unix sockets: legal, and of no use to us
-        return Preamble(end, None)
+        return ProxyHeader(end, None)
     if len(payload) < 2 * addresses + 4:
         raise RemoteProtocolError(f"PROXY preamble: {len(payload)} bytes cannot hold two addresses and ports")
     (port,) = struct.unpack_from(">H", payload, 2 * addresses)
-    return Preamble(end, _endpoint(payload[:addresses], port), _parse_tlvs(payload[2 * addresses + 4 :]))
+    return ProxyHeader(end, _endpoint(payload[:addresses], port), _parse_tlvs(payload[2 * addresses + 4 :]))
 
 
 def _parse_tlvs(data: bytes) -> dict[int, bytes]:

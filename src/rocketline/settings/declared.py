@@ -39,6 +39,7 @@ class Rules:
     is_secret: bool
     is_file_to_include: bool
     only_default: str
+    concern: str
     environment: tuple[str, ...]
     has_effect: bool
     shown_default: str
@@ -58,6 +59,7 @@ def setting(
     secret: bool = False,
     include: bool = False,
     only_default: str = "",
+    concern: str = "",
     environment: tuple[str, ...] = (),
     effect: bool = True,
     shown_default: str = "",
@@ -68,13 +70,14 @@ def setting(
     other at the next start. A `protected` one cannot be updated. One of our `own` is listed by "get config" only where
     it was set, and not updated by that route either: Apache's servers do not know it as a setting. A `secret` is shown
     masked. `include` says that the value names a further file of settings. `only_default` says why no other value than
-    the default is supported. `environment` holds Apache's own names of variables for it. Without `effect` it is
-    read and listed for Apache's sake only. `shown_default` tells documentation how the machine makes the default.
+    the default is supported, `concern` what it concerns that no update changes. `environment` holds Apache's own names
+    of variables for it. Without `effect` it is read and listed for Apache's sake only. `shown_default` tells
+    documentation how the machine makes the default.
     """
     rules = Rules(
         key=key, help=help, low=low, high=high, is_live=live, is_protected=protected, is_own=own, is_secret=secret,
-        is_file_to_include=include, only_default=only_default, environment=environment,
-        has_effect=effect, shown_default=shown_default,
+        is_file_to_include=include, only_default=only_default, concern=concern,
+        environment=environment, has_effect=effect, shown_default=shown_default,
     )  # fmt: skip
     given: dict[str, Any] = {"default_factory": factory} if factory else {"default": default}
     return cast("T", dataclasses.field(**given, metadata={_RULES: rules}, repr=not secret))

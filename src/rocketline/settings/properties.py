@@ -27,7 +27,7 @@ _UNSAFE = re.compile(r"[\\\t\n\r\f]|^ |[^\x20-\x7e]")
 _UNSAFE_IN_KEY = re.compile(r"[\\\t\n\r\f =:]|^[#!]|[^\x20-\x7e]")
 
 
-class Property(NamedTuple):
+class PropertyLine(NamedTuple):
     """One pair and the line it starts on, counted from 1."""
 
     key: str
@@ -35,13 +35,13 @@ class Property(NamedTuple):
     line: int
 
 
-def parse_properties(data: bytes) -> list[Property]:
+def parse_properties(data: bytes) -> list[PropertyLine]:
     """Every pair in order; of a repeated key the last one counts.
 
     Raises `ConfigError` for a broken `\\u` escape, and for more than 1 MiB.
 
     >>> parse_properties(b"# a comment\\nlistenPort = 9876\\n")
-    [Property(key='listenPort', value='9876', line=2)]
+    [PropertyLine(key='listenPort', value='9876', line=2)]
     """
     if len(data) > BYTES_MAX:
         raise ConfigError([f"{len(data)} bytes are too many: at most {BYTES_MAX} are read"])
@@ -78,10 +78,10 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, content
 
 
-def _parse_line(content: str, line: int) -> Property:
+def _parse_line(content: str, line: int) -> PropertyLine:
     key_end = _KEY.match(content).end()  # type: ignore[union-attr]  # matches the empty string too
     value_start = _SEPARATOR.match(content, key_end).end()  # type: ignore[union-attr]
-    return Property(_unescape(content[:key_end], line), _unescape(content[value_start:], line), line)
+    return PropertyLine(_unescape(content[:key_end], line), _unescape(content[value_start:], line), line)
 
 
 def _unescape(text: str, line: int) -> str:

@@ -1,20 +1,20 @@
 """Settings that Apache's server knows and ours has no use for: listed, so that an existing file loads as it is.
 
-They are declared as a table, one line each, in Apache's own spelling: no code reads them.
+They are rows of a table, in Apache's own spelling: no code reads them. The table is a file of TOML, with the reasons:
 
->>> @unused(help="Accepted for Apache's sake and without effect: there is no coffee machine.")
-... class Coffee:
-...     coffeeCups: int = 2
->>> Coffee().coffeeCups
-2
+    [CoffeeMachine]  # whatever may be said of it
+    help = "Accepted for Apache's sake and without effect: there is no coffee machine."
+    [CoffeeMachine.defaults]
+    coffeeCups = 2
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
+import tomllib
 from collections.abc import Callable
-from typing import TypeVar, dataclass_transform
+from pathlib import Path
+from typing import TypeVar
 
 from rocketline.record import record
 from rocketline.settings.declared import setting
@@ -24,19 +24,14 @@ T = TypeVar("T")
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def unused(*, help: str, only_default: str = "", own: bool = False) -> Callable[[type[T]], type[T]]:
-    """Make each attribute of a class a setting of that name, all with the same rules. See `setting` for these."""
+def unused(table: Path) -> Callable[[type[T]], type[T]]:
+    """Make each key of the table a setting of the class; what else the table says of its keys is told in `setting`."""
 
     def declare(cls: type[T]) -> type[T]:
-        for name in cls.__annotations__:
-            default = getattr(cls, name)
-            if not isinstance(default, dataclasses.Field):
-                field = setting(
-                    default, key=name, help=help, low=_LONG_MIN, high=_LONG_MAX, own=own, only_default=only_default,
-                    effect=False,
-                )  # fmt: skip
-                setattr(cls, name, field)
+        for rules in tomllib.loads(table.read_text("utf-8")).values():
+            for key, default in rules.pop("defaults").items():
+                cls.__annotations__[key] = type(default)
+                setattr(cls, key, setting(default, key=key, low=_LONG_MIN, high=_LONG_MAX, effect=False, **rules))
         return record(kw_only=True, slots=False)(cls)
 
     return declare

@@ -34,6 +34,7 @@ from rocketline.store.queues.consume_queue import MESSAGE_BYTES_MIN, NO_SIZE, PR
 from rocketline.store.queues.queue_ends import UNDERIVED, UNKNOWN, KnownQueue, QueueEnds
 from rocketline.store.queues.queue_table import Queue, QueueTable
 from rocketline.wire.message_codec import RECORD_BYTES_MIN
+from rocketline.wire.record_layout import fixed_bytes, struct_of
 
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
@@ -49,9 +50,9 @@ _TOLD_MAX: Final = 5
 _EFFORT_MAX: Final = 1 << 20
 """Bytes of the log that are read in one step of deriving queues anew; each record counts as some more."""
 _RECORD_EFFORT: Final = 4096
-_unpack_places = struct.Struct(">i8xi4xq8xi44xi").unpack_from
+_unpack_places = struct_of("size", "queue_id", "queue_offset", "sys_flag", "body_bytes").unpack_from
 """Of a record with short hosts: size, queue id, queue offset, sysFlag, bytes of its body."""
-_BODY_AT: Final = 88
+_BODY_AT: Final = fixed_bytes()
 _IPV6_FLAGS: Final = 0x30
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
 """Units of such topics point at records of others: Apache's broker may have left some."""

@@ -29,7 +29,9 @@ from rocketline.store.reading import (
 from rocketline.wire.frame import FRAME_BYTES_MAX
 from rocketline.wire.headers import BoundaryType
 from rocketline.wire.message_codec import decode_record
+from rocketline.wire.record_layout import struct_of
 
+_LOG_OFFSET: Final = struct_of("log_offset")
 _QUERY_ROUNDS: Final = 3
 _QUERY_MAX: Final = 64
 
@@ -182,7 +184,7 @@ class StoreReader:
             return None
         size = self.log.record_bytes_at(log_offset)
         record = self.log.read(log_offset, size)
-        if record is None or int.from_bytes(record[28:36], "big") != log_offset:
+        if record is None or _LOG_OFFSET.unpack_from(record)[0] != log_offset:
             return None  # a record knows its place: this is the inside of another
         return record
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import FrozenInstanceError, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,23 +14,16 @@ from rocketline.settings import Flag, Settings, load, setting
 from rocketline.settings.unused import threads, unused
 
 
-@unused(help="Without effect.")
-class Pools:
-    poolSize: int = 4  # noqa: N815
-    poolShare: float = 0.5  # noqa: N815
+@unused(Path(__file__).with_name("unused.toml"))
+class Unused:
+    poolSize: int  # noqa: N815
     poolCores: int = threads("poolCores", lambda cores: 2 * cores, "2 * cores")  # noqa: N815
-
-
-@unused(help="Without effect.", only_default="there is no moat", own=True)
-class Moat:
-    moatEnable: bool = False  # noqa: N815
 
 
 @dataclass(frozen=True, kw_only=True)
 class CastleConfig:
     name: str = setting("keep", key="castleName", help="The name.")
-    pools: Pools = field(default_factory=Pools)
-    moat: Moat = field(default_factory=Moat)
+    unused: Unused = field(default_factory=Unused)
 
 
 def castle(**values: str) -> Settings[CastleConfig]:
@@ -47,7 +42,7 @@ def test_unused_settings_are_listed_with_their_defaults() -> None:
 def test_unused_settings_are_loaded_listed_and_named() -> None:
     settings = castle(poolSize="-9", poolShare="0.25", castleName="tower")
 
-    assert settings.value.pools.poolSize == -9
+    assert settings.value.unused.poolSize == -9
     assert settings.properties()["poolShare"] == "0.25"
     assert settings.without_effect == ["poolSize in flag test", "poolShare in flag test"]
 
@@ -68,8 +63,8 @@ def test_setting_that_must_keep_its_default_says_why() -> None:
 
 
 def test_tables_are_values() -> None:
-    pools = Pools()
+    pools: Any = Unused()
 
     assert replace(pools, poolSize=5).poolSize == 5
     with pytest.raises(FrozenInstanceError):
-        pools.poolSize = 5  # type: ignore[misc]
+        pools.poolSize = 5

@@ -29,7 +29,7 @@ _LOOK_S: Final = 0.05
 Told = Callable[["Command | RocketlineError"], None]
 
 
-class Later(Protocol):
+class CallLater(Protocol):
     """`call_later` of a loop."""
 
     def __call__(self, delay_s: float, action: Callable[[], None], /) -> asyncio.TimerHandle: ...
@@ -45,7 +45,7 @@ class _Push(NamedTuple):
 class Pushes:
     """Hands them over, first come first served. On one loop, until `close`."""
 
-    def __init__(self, clock: Clock, call_later: Later) -> None:
+    def __init__(self, clock: Clock, call_later: CallLater) -> None:
         self._clock, self._call_later = clock, call_later
         self._lines: dict[Channel, deque[_Push]] = {}
         self._alarm: asyncio.TimerHandle | None = None

@@ -1,7 +1,7 @@
 """The broker's settings and how they are loaded. Java: BrokerConfig.
 
-The settings themselves are declared by concern in the modules of this package; `unused` holds those of Apache's broker
-that have no use here.
+The settings themselves are declared by concern in the modules of this package; `unused` and its table hold those
+of Apache's broker that have no use here.
 """
 
 from __future__ import annotations
@@ -15,24 +15,7 @@ from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.broker.config.transactions import TransactionsConfig
-from rocketline.broker.config.unused import (
-    Access,
-    AccessDetails,
-    ClientSecurity,
-    ColdReadSettings,
-    Filters,
-    LiteTopics,
-    Metrics,
-    Outgoing,
-    Pop,
-    Replicas,
-    RocksdbTransactions,
-    Role,
-    Security,
-    StoreKind,
-    ThreadPools,
-    Tuning,
-)
+from rocketline.broker.config.unused import UnusedSettings
 from rocketline.errors import ConfigError
 from rocketline.net.address import parse_address
 from rocketline.net.config import NetworkConfig, TlsConfig
@@ -65,22 +48,7 @@ class BrokerConfig(
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(listen_port=DEFAULT_PORT))
     tls: TlsConfig = field(default_factory=TlsConfig)
 
-    security: Security = field(default_factory=Security)
-    access: Access = field(default_factory=Access)
-    access_details: AccessDetails = field(default_factory=AccessDetails)
-    client_security: ClientSecurity = field(default_factory=ClientSecurity)
-    role: Role = field(default_factory=Role)
-    store_kind: StoreKind = field(default_factory=StoreKind)
-    replicas: Replicas = field(default_factory=Replicas)
-    thread_pools: ThreadPools = field(default_factory=ThreadPools)
-    pop: Pop = field(default_factory=Pop)
-    rocksdb_transactions: RocksdbTransactions = field(default_factory=RocksdbTransactions)
-    metrics: Metrics = field(default_factory=Metrics)
-    lite_topics: LiteTopics = field(default_factory=LiteTopics)
-    filters: Filters = field(default_factory=Filters)
-    cold_reads: ColdReadSettings = field(default_factory=ColdReadSettings)
-    outgoing: Outgoing = field(default_factory=Outgoing)
-    tuning: Tuning = field(default_factory=Tuning)
+    unused: UnusedSettings = field(default_factory=UnusedSettings)
 
     @property
     def name_servers(self) -> tuple[str, ...]:

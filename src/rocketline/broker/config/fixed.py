@@ -10,16 +10,6 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.settings import Settings
 from rocketline.settings.declared import Declared, declared
 
-_SECTIONS: Final = {
-    "tls": "security",
-    "security": "security",
-    "access": "security",
-    "access_details": "security",
-    "client_security": "security",
-    "role": "the broker's role",
-    "replicas": "replication",
-    "store_kind": "the kind of store",
-}
 _KEYS: Final = {
     "brokerId": "the broker's role",
     "brokerRole": "the broker's role",
@@ -56,10 +46,12 @@ def refusals(settings: Settings[BrokerConfig], pairs: Mapping[str, str]) -> list
 
 
 def _reason(setting: Declared) -> str | None:
-    concern = _KEYS.get(setting.key) or _SECTIONS.get(setting.path[0]) or ("a path" if setting.type is Path else None)
     if setting.rules.only_default:
         return setting.rules.only_default
-    if concern is None:
+    concern = _KEYS.get(setting.key) or setting.rules.concern or ("a path" if setting.type is Path else "")
+    if setting.path[0] == "tls":
+        concern = "security"
+    if not concern:
         return None
     return f"it concerns {concern}, so change it where the broker is started, in its file or by an option"
 

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import QUEUES_A_STEP, Steps, each_with_pause
+from rocketline.broker.metadata.saving import SavedFile
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError
 from rocketline.model.topic_config import DataVersion
@@ -45,7 +46,7 @@ OFFSETS_BYTES_MAX: Final = 512 * 1024 * 1024
 """Of memory that they take, names included: 4,000,000 offsets of wide topics, or 1,300,000 of topics with one queue."""
 
 
-class ConsumerOffsets:
+class ConsumerOffsets(SavedFile):
     """The offsets of all groups. A commit overwrites what was there, be it higher or not, and checks no range."""
 
     def __init__(
@@ -85,18 +86,6 @@ class ConsumerOffsets:
     def save_failed(self) -> None:
         """The next save must not be left out."""
         self._is_changed = True
-
-    def save_done(self) -> None:
-        """There is nothing to remember."""
-
-    def save(self) -> None:
-        """Write the file now, if anything changed. Raises `OSError`."""
-        if (job := self.begin_save()) is not None:
-            try:
-                job.run()
-            except OSError:
-                self.save_failed()
-                raise
 
     def _pieces(self) -> Iterator[str]:
         """What `table` says, in the layout of files."""

@@ -40,6 +40,30 @@ class SavedBehind(Protocol):
         ...
 
 
+class SavedFile:
+    """A table that is one file: saved behind, or at once."""
+
+    def begin_save(self) -> SaveJob | None:
+        """See `SavedBehind`."""
+        raise NotImplementedError
+
+    def save_done(self) -> None:
+        """It was written."""
+
+    def save_failed(self) -> None:
+        """It was not, or perhaps not: the next save must not be left out."""
+
+    def save(self) -> None:
+        """Write it now, if there is anything to write. Raises `OSError`."""
+        if (job := self.begin_save()) is not None:
+            try:
+                job.run()
+            except OSError:
+                self.save_failed()
+                raise
+            self.save_done()
+
+
 class Saving:
     """One table at a time. Use it as `async with`; what it is at when that ends is left to the last save of all."""
 

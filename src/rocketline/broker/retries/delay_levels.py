@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.metadata.saving import SavedFile
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.clock import Clock
 from rocketline.errors import IllegalMessageError, LocalProtocolError, StoreError
@@ -43,7 +44,7 @@ _GROUP: Final = "SCHEDULE_CONSUMER"
 """As which deliveries are counted. Java: MixAll.SCHEDULE_CONSUMER_GROUP."""
 
 
-class DelayedDelivery:
+class DelayedDelivery(SavedFile):
     """Delivers delayed messages, never before they are due. `run` does so for as long as it is left to."""
 
     def __init__(
@@ -171,15 +172,6 @@ class DelayedDelivery:
     def save_done(self) -> None:
         """The file was written."""
         self._saved = self._being_saved
-
-    def save_failed(self) -> None:
-        """The next one has as much to say."""
-
-    def save(self) -> None:
-        """Write it now. Raises `OSError`."""
-        if (job := self.begin_save()) is not None:
-            job.run()
-            self.save_done()
 
 
 def _released(parked: StoredMessage) -> StoredMessage | None:

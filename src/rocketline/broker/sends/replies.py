@@ -88,13 +88,13 @@ class ReplyHandlers:
         except RefusalError as refusal:
             return self._checks.with_region(refusal.answer)
         later = LaterAnswer(channel, request)
-        handover = _Handover(queue_id, lambda made: later.give(self._answer(made)))
+        reply = _ReplyOutcome(queue_id, lambda made: later.give(self._answer(made)))
         properties = parse_properties(asked.properties or "")
-        self._push(channel, request, asked, properties, handover)
+        self._push(channel, request, asked, properties, reply)
         if self._settings.value.store_reply_message_enable:
-            self._store(channel, request, asked, properties, handover)
+            self._store(channel, request, asked, properties, reply)
         else:
-            handover.stored(None)
+            reply.stored(None)
         return later.outcome()
 
     def _queue_id(self, asked: SendMessageRequestHeader) -> int:
@@ -113,21 +113,21 @@ class ReplyHandlers:
         request: Command,
         asked: SendMessageRequestHeader,
         properties: dict[str, str],
-        handover: _Handover,
+        reply: _ReplyOutcome,
     ) -> None:
         client_id = properties.get(property_names.REPLY_TO_CLIENT)
         if client_id is None:
-            handover.pushed("it has no property REPLY_TO_CLIENT, so nobody knows whose request it answers")
+            reply.pushed("it has no property REPLY_TO_CLIENT, so nobody knows whose request it answers")
             return
         client = self._producers.client(client_id)
         if client is None:
-            handover.pushed(
+            reply.pushed(
                 f"the client <{client_id[:NAME_MAX]}> is not connected to this broker as a producer: it is gone, "
                 "or its first heartbeat has not come yet"
             )
         else:
             call = self._call(channel, request, asked, properties)
-            self._pushes.push(client, call, lambda told: handover.pushed(*_judged(client, told)))
+            self._pushes.push(client, call, lambda told: reply.pushed(*_judged(client, told)))
 
     def _call(
         self, channel: Channel, request: Command, asked: SendMessageRequestHeader, properties: dict[str, str]
@@ -159,10 +159,10 @@ class ReplyHandlers:
         request: Command,
         asked: SendMessageRequestHeader,
         properties: dict[str, str],
-        handover: _Handover,
+        reply: _ReplyOutcome,
     ) -> None:
         if not request.body:  # it tells the requester something, and no record is without a body
-            handover.stored(None)
+            reply.stored(None)
             return
         properties.pop(property_names.DELAY, None)
         message = StoredMessage(
@@ -170,7 +170,7 @@ class ReplyHandlers:
             request.body,
             properties,
             asked.flag,
-            handover.queue_id,
+            reply.queue_id,
             QueueOffset(0),
             LogOffset(0),
             asked.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
@@ -180,7 +180,7 @@ class ReplyHandlers:
             self._store_host,
             asked.reconsume_times or 0,
         )
-        self._put.put(message, lambda result: handover.stored(self._place(result, message)))
+        self._put.put(message, lambda result: reply.stored(self._place(result, message)))
 
     def _place(self, result: PutResult, message: StoredMessage) -> tuple[str, int] | None:
         if not result.status.is_stored:
@@ -191,7 +191,7 @@ class ReplyHandlers:
         self._stats.put(message.topic, message.queue_id, 1, result.size, took_ms=0)
         return f"{self._id_prefix}{result.places[0]:016X}", message.queue_offset
 
-    def _answer(self, made: _Handover) -> Command:
+    def _answer(self, made: _ReplyOutcome) -> Command:
         config, place = self._settings.value, made.place
         is_pushed = made.problem is None
         if place is None and is_pushed:
@@ -218,12 +218,12 @@ def _judged(client: Client, told: Command | RocketlineError) -> tuple[str | None
     return problem, ResponseCode.SYSTEM_ERROR
 
 
-class _Handover:
+class _ReplyOutcome:
     """What becomes of one reply: whether it was pushed, where it is stored. `done` is called when both are known."""
 
     __slots__ = ("_done", "_left", "code", "place", "problem", "queue_id")
 
-    def __init__(self, queue_id: int, done: Callable[[_Handover], None]) -> None:
+    def __init__(self, queue_id: int, done: Callable[[_ReplyOutcome], None]) -> None:
         self.queue_id, self._done, self._left = queue_id, done, 2
         self.problem: str | None = None
         """Why the requester has not got it; None if it has."""

@@ -164,13 +164,13 @@ class RuntimeInfo:
         pools = (
             ("send", sends, config.send_thread_pool_queue_capacity),
             ("pull", none, config.pull_thread_pool_queue_capacity),
-            ("litePull", none, config.thread_pools.litePullThreadPoolQueueCapacity),
-            ("query", none, config.thread_pools.queryThreadPoolQueueCapacity),
-            ("ack", none, config.thread_pools.ackThreadPoolQueueCapacity),
+            ("litePull", none, config.unused.litePullThreadPoolQueueCapacity),
+            ("query", none, config.unused.queryThreadPoolQueueCapacity),
+            ("ack", none, config.unused.ackThreadPoolQueueCapacity),
         )
         figures: dict[str, object] = {
             "EndTransactionQueueSize": 0,
-            "EndTransactionThreadPoolQueueCapacity": config.thread_pools.endTransactionPoolQueueCapacity,
+            "EndTransactionThreadPoolQueueCapacity": config.unused.endTransactionPoolQueueCapacity,
         }
         for name, waiting, capacity in pools:
             figures[f"{name}ThreadPoolQueueSize"] = waiting.count

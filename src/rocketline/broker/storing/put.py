@@ -91,7 +91,7 @@ class PutResult:
 Done = Callable[[PutResult], None]
 
 
-class Timers(Protocol):
+class TimerSlots(Protocol):
     """Who keeps messages until their time."""
 
     @property
@@ -116,7 +116,7 @@ class MessagePut:
         store: MessageStore,
         flusher: Flusher,
         settings: Settings[BrokerConfig],
-        timers: Timers | None = None,
+        timers: TimerSlots | None = None,
     ) -> None:
         """Without `timers`, messages for any moment are refused."""
         self._store, self._flusher, self._settings = store, flusher, settings

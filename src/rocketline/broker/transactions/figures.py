@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from rocketline.broker.metadata.saving import SavedFile
 from rocketline.clock import Clock
 from rocketline.model.topic_config import DataVersion
 from rocketline.store.files.json_files import FileSave, load_json
@@ -18,7 +19,7 @@ from rocketline.wire.bodies import encode
 from rocketline.wire.bodies.transactions import HalfMessages, TransactionMetrics
 
 
-class TransactionFigures:
+class TransactionFigures(SavedFile):
     """The figures. The file is made with the first half message."""
 
     def __init__(self, files: FileSystem, path: Path, clock: Clock, is_topic: Callable[[str], bool]) -> None:
@@ -54,12 +55,3 @@ class TransactionFigures:
     def save_done(self) -> None:
         """The file was written."""
         self._saved = self._being_saved
-
-    def save_failed(self) -> None:
-        """The next one has as much to say."""
-
-    def save(self) -> None:
-        """Write it now. Raises `OSError`."""
-        if (job := self.begin_save()) is not None:
-            job.run()
-            self.save_done()

@@ -1,5 +1,4 @@
-"""`verify`: a landed table is compared with what its query has read, offset by offset. What is decided:
-`verification`."""
+"""`verify`: a landed table is compared with what its query has read, offset by offset. What is decided: `compare`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The store's settings. Java: MessageStoreConfig.
 
-What Apache's store can be told and ours has no use for is in `rocketline.store.config.unused`. What Apache clamps
-is kept as it was given, for "get config" to list; the properties below give what counts.
+What Apache's store can be told and ours has no use for is in `unused.toml`. What Apache clamps is kept as it was given,
+for "get config" to list; the properties below give what counts.
 """
 
 from __future__ import annotations
@@ -16,19 +16,7 @@ from rocketline.model.delay_levels import DelayLevels
 from rocketline.record import record
 from rocketline.settings import setting
 from rocketline.settings.places import at_home
-from rocketline.store.config.unused import (
-    Absent,
-    Compaction,
-    Limits,
-    Master,
-    Pacing,
-    ReadOnlyPaths,
-    ReplicaPacing,
-    ReplicaPlaces,
-    Replication,
-    RocksDb,
-    TimerSettings,
-)
+from rocketline.settings.unused import unused
 
 _MIB = 1024 * 1024
 _CONSUME_QUEUE_UNIT_BYTES = 20
@@ -40,6 +28,11 @@ class FlushDiskType(Enum):
 
     SYNC_FLUSH = 0
     ASYNC_FLUSH = 1
+
+
+@unused(Path(__file__).with_name("unused.toml"))
+class UnusedSettings:
+    """Java: MessageStoreConfig."""
 
 
 @record(kw_only=True)
@@ -285,17 +278,7 @@ class StoreConfig:
         0, key="haListenPort", high=65535, help="The port told to name servers for replicas; 0: listenPort and one."
     )
 
-    absent: Absent = field(default_factory=Absent)
-    read_only_paths: ReadOnlyPaths = field(default_factory=ReadOnlyPaths)
-    replication: Replication = field(default_factory=Replication)
-    master: Master = field(default_factory=Master)
-    replica_places: ReplicaPlaces = field(default_factory=ReplicaPlaces)
-    replica_pacing: ReplicaPacing = field(default_factory=ReplicaPacing)
-    rocksdb: RocksDb = field(default_factory=RocksDb)
-    timers: TimerSettings = field(default_factory=TimerSettings)
-    compaction: Compaction = field(default_factory=Compaction)
-    pacing: Pacing = field(default_factory=Pacing)
-    limits: Limits = field(default_factory=Limits)
+    unused: UnusedSettings = field(default_factory=UnusedSettings)
 
     @property
     def commit_log_path(self) -> Path:

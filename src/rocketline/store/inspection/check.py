@@ -28,10 +28,12 @@ from rocketline.store.inspection.stand_in import Lost
 from rocketline.store.inspection.table_check import CheckpointCheck, DamageCheck, EndsCheck, Tables
 from rocketline.store.log.record_scan import Record, scan
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from rocketline.wire.record_layout import struct_of
 
 _RECORDS: Final = 65_536
 """Looked at together: as many units are compared at once as a queue has among them."""
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
+_HEAD: Final = struct_of("magic", "log_offset")
 _PROBE_BYTES: Final = 1 << 20
 _FOLDERS_MAX: Final = 1000
 Tell = Callable[[int, int], None]
@@ -265,11 +267,11 @@ def place_in(fs: FileSystem, path: Path) -> int | None:
         return None
     file = fs.open(path)
     try:
-        head = file.read_at(0, 36)
+        head = file.read_at(0, _HEAD.size)
     finally:
         file.close()
-    is_record = int.from_bytes(head[4:8], "big") in _MAGICS
-    return int.from_bytes(head[28:36], "big") if is_record else None
+    magic, log_offset = _HEAD.unpack(head)
+    return int(log_offset) if magic in _MAGICS else None
 
 
 def _first_set(fs: FileSystem, walk: LogWalk, span: Stretch) -> int | None:

@@ -22,13 +22,12 @@ from rocketline.store.inspection.log_walk import LogWalk, QueueKey
 from rocketline.store.inspection.queue_files import QueueFiles
 from rocketline.store.inspection.stand_in import Lost
 from rocketline.store.log.record_scan import Record, TagsCodes, messages_in
-from rocketline.store.queues.batch_consume_queue import BATCH_UNIT_BYTES
+from rocketline.store.queues.batch_consume_queue import BATCH_UNIT, BATCH_UNIT_BYTES
 from rocketline.store.queues.consume_queue import UNIT, UNIT_BYTES
 from rocketline.wire.message_codec import RECORD_BYTES_MIN
 
 FOLDERS: Final = {False: "consumequeue", True: "batchconsumequeue"}
 _NO_MESSAGE: Final = (frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK}), TRANSACTION_MASK)
-_BATCH_UNIT = struct.Struct(">qiqqqhii")
 _NO_SIZE: Final = 0x7FFFFFFF
 _PRE_BLANK = UNIT.pack(0, _NO_SIZE, 0)
 _EXT_ADDRESS_MAX: Final = -0x80000001
@@ -270,7 +269,7 @@ class QueueCheck:
                 queue.cursor = self._first_unit(queue, record.log_offset)
             code = self._codes.of(record, queue.topic)
             fields = (record.log_offset, record.size, code, record.store_ms, record.queue_offset, messages_in(record))
-            expected = _BATCH_UNIT.pack(*fields, -1, 0)
+            expected = BATCH_UNIT.pack(*fields, -1, 0)
             number = queue.cursor
             units = queue.files.read(number * BATCH_UNIT_BYTES, BATCH_UNIT_BYTES)
             if units != expected:
@@ -287,7 +286,7 @@ class QueueCheck:
     def _first_unit(self, queue: _Queue, log_offset: int) -> int:
         """The number of the first unit that may be of a record at `log_offset`."""
         for position, units in queue.files.stretches():
-            for number, unit in enumerate(_BATCH_UNIT.iter_unpack(units), position // BATCH_UNIT_BYTES):
+            for number, unit in enumerate(BATCH_UNIT.iter_unpack(units), position // BATCH_UNIT_BYTES):
                 if unit[1] > 0 and unit[0] >= log_offset:
                     return number
         starts = queue.files.sizes
@@ -471,7 +470,7 @@ class QueueCheck:
 def _outside(queue: _Queue, ranges: list[list[int]]) -> Iterator[tuple[int, int, int]]:
     """Number, log offset and size of each unit that lies in no range and is neither zero nor pre-blank."""
     unit_bytes = queue.files.unit_bytes
-    unpack = (_BATCH_UNIT if queue.is_batched else UNIT).unpack
+    unpack = (BATCH_UNIT if queue.is_batched else UNIT).unpack
     for position, units in queue.files.stretches(ranges):
         for at in range(0, len(units), unit_bytes):
             unit = units[at : at + unit_bytes]

@@ -27,7 +27,7 @@ _log = Log(__name__)
 BATCH_UNIT_BYTES: Final = 46
 BATCH_MESSAGES_MAX: Final = 0x7FFF
 """Of one producer's batch: a unit counts them in two bytes, and so does Java for batches that are taken apart."""
-_UNIT = struct.Struct(">qiqqqhii")
+BATCH_UNIT = struct.Struct(">qiqqqhii")
 _NOT_COMPACTED: Final = -1
 _BEHIND_BYTES_MAX: Final = 64 * 1024
 _SCAN_BYTES: Final = 1024 * BATCH_UNIT_BYTES
@@ -123,11 +123,11 @@ class BatchConsumeQueue:
         """The queue offset behind the last record that is gone, by what is left of the files. Raises `OSError`."""
 
         def is_of_gone(unit: bytes) -> bool:
-            log_offset, size, _, _, first, messages, _, _ = _UNIT.unpack(unit)
+            log_offset, size, _, _, first, messages, _, _ = BATCH_UNIT.unpack(unit)
             return log_offset >= 0 and size > 0 and first >= 0 and messages > 0 and is_gone(log_offset, size)
 
         found = self._segments.find_last(BATCH_UNIT_BYTES, is_of_gone)
-        return BatchUnit(*_UNIT.unpack(found[1])[:6]).end if found is not None else 0
+        return BatchUnit(*BATCH_UNIT.unpack(found[1])[:6]).end if found is not None else 0
 
     def reset(self) -> Path:
         """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
@@ -156,7 +156,7 @@ class BatchConsumeQueue:
     def _scan_end(self) -> int:
         position = self._segments.starts[max(len(self._segments.starts) - 3, 0)]
         while units := self._segments.read(position, _SCAN_BYTES):
-            for log_offset, size, _, _, first, messages, _, _ in _UNIT.iter_unpack(units):
+            for log_offset, size, _, _, first, messages, _, _ in BATCH_UNIT.iter_unpack(units):
                 if log_offset < 0 or size <= 0 or first < 0 or messages <= 0:
                     return position
                 position += BATCH_UNIT_BYTES
@@ -196,7 +196,7 @@ class BatchConsumeQueue:
     def _append(self, unit: BatchUnit) -> None:
         if self._end == self._first:
             self.min_offset = unit.first
-        self._tail += _UNIT.pack(*unit, _NOT_COMPACTED, 0)
+        self._tail += BATCH_UNIT.pack(*unit, _NOT_COMPACTED, 0)
         self._end += 1
         self.max_offset = unit.end
         self.max_log_offset = unit.log_offset + unit.size
@@ -271,7 +271,7 @@ class BatchConsumeQueue:
 
     def _at(self, number: int) -> BatchUnit | None:
         unit = self._read(number, 1) if number >= 0 else b""
-        return BatchUnit(*_UNIT.unpack(unit)[:6]) if unit else None
+        return BatchUnit(*BATCH_UNIT.unpack(unit)[:6]) if unit else None
 
     def _search(self, is_behind: Callable[[BatchUnit], bool]) -> int:
         """The number of the first unit for which `is_behind` holds, as it does for all that follow it."""
@@ -292,7 +292,7 @@ class BatchConsumeQueue:
         count = min(count, file_units - number % file_units)
         found: list[BatchUnit] = []
         while len(found) < count and (units := self._read(number + len(found), count - len(found))):
-            found += [BatchUnit(*unit[:6]) for unit in _UNIT.iter_unpack(units)]
+            found += [BatchUnit(*unit[:6]) for unit in BATCH_UNIT.iter_unpack(units)]
         return found
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
