@@ -19,13 +19,6 @@ from rocketline.wire.bodies.transactions import REMOVED_TAG
 _DIGITS_MAX: Final = 19
 
 
-def real_place(half: StoredMessage) -> tuple[str, int] | None:
-    """The topic and queue that the message is meant for; None if it does not say so."""
-    topic = half.properties.get(property_names.REAL_TOPIC, "")
-    queue_id = _number(half.properties.get(property_names.REAL_QID, ""))
-    return (topic, queue_id) if topic and 0 <= queue_id < 2**31 else None
-
-
 def committed(half: StoredMessage, place: tuple[str, int]) -> StoredMessage:
     """The message as consumers get it. It keeps all its properties, as Apache's does."""
     topic, queue_id = place
