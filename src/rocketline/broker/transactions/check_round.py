@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.topics import TopicTable, no_room
 from rocketline.broker.stats.counters import BrokerStats
-from rocketline.broker.storing.real_place import real_place
 from rocketline.broker.transactions import half_messages
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
@@ -47,7 +46,7 @@ _COPIES_MAX: Final = 200_000
 _HOUR_MS: Final = 3_600_000
 
 
-class CheckOffsets(NamedTuple):
+class Progress(NamedTuple):
     """How far the queues of half messages and of op messages need not be read any more."""
 
     half: int
@@ -113,7 +112,7 @@ class CheckRound:
     """A walk from `progress` to where the queue of half messages ended when it began, unless it comes to one that is
     too young. After each step `progress` tells how far it is."""
 
-    def __init__(self, tools: TransactionTools, begin: CheckOffsets, before: EndedBefore) -> None:
+    def __init__(self, tools: TransactionTools, begin: Progress, before: EndedBefore) -> None:
         self._tools, self._before = tools, before
         store = tools.store
         self._half_end = store.max_offset(names.HALF_TOPIC, 0)
@@ -128,8 +127,8 @@ class CheckRound:
         self._is_over = False
 
     @property
-    def progress(self) -> CheckOffsets:
-        return CheckOffsets(self._half, next(iter(self._open_ops), self._op_next))
+    def progress(self) -> Progress:
+        return Progress(self._half, next(iter(self._open_ops), self._op_next))
 
     def steps(self) -> Iterator[list[StoredMessage]]:
         """What producers must be asked after each step: copies of half messages, as they are stored. Raises `OSError`
@@ -217,7 +216,7 @@ class CheckRound:
             return
         age_ms = tools.clock.wall_ms() - half.born_ms
         if (
-            real_place(half) is None
+            half_messages.real_place(half) is None
             or half_messages.check_times(half) >= config.transaction_check_max
             or age_ms > config.store.file_reserved_time * _HOUR_MS
         ):
@@ -248,7 +247,7 @@ class CheckRound:
             self._is_over = True
             return
         if self._append(half_messages.discarded(half)):
-            place = real_place(half)
+            place = half_messages.real_place(half)
             if place is not None:
                 tools.figures.add(place[0], -1)
             tools.log.warning(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
-from rocketline.broker.storing.real_place import real_place
 from rocketline.broker.transactions import half_messages
 from rocketline.broker.transactions.check_round import Copies
 from rocketline.broker.transactions.figures import TransactionFigures
@@ -85,7 +84,7 @@ class TransactionHandlers:
     def _refusal(self, asked: EndTransactionRequestHeader, half: StoredMessage | None) -> Command | None:
         """Why the transaction is not ended; None if it is."""
         where = f"the half message at the log offset {asked.commit_log_offset}"
-        if half is None or half.topic != names.HALF_TOPIC or real_place(half) is None:
+        if half is None or half.topic != names.HALF_TOPIC or half_messages.real_place(half) is None:
             return _refused(f"there is no half message at the log offset {asked.commit_log_offset}")
         if not asked.from_transaction_check and self._is_late(half):
             problem = f"{where} is older than its CHECK_IMMUNITY_TIME_IN_SECONDS: only the answer to a check ends it"
@@ -106,7 +105,7 @@ class TransactionHandlers:
         return wanted_ms is not None and self._clock.wall_ms() - half.born_ms > max(wanted_ms, timeout_ms)
 
     def _commit(self, channel: Channel, request: Command, half: StoredMessage) -> Outcome:
-        place = real_place(half)
+        place = half_messages.real_place(half)
         assert place is not None, "looked at before"
         message = half_messages.committed(half, place)
         later = LaterAnswer(channel, request)
@@ -125,7 +124,7 @@ class TransactionHandlers:
         return later.outcome()
 
     def _ended(self, half: StoredMessage) -> None:
-        place = real_place(half)
+        place = half_messages.real_place(half)
         assert place is not None, "looked at before"
         self._ops.add(half.queue_offset)
         self._ops.add(self._copies.take(half.queue_offset))
@@ -140,7 +139,7 @@ class TransactionHandlers:
         except RemoteProtocolError as error:
             return _refused(f"msgId {(asked.msg_id or '')[:80]!r} is no offset id: {error}")
         message = self._store.message_at(place)
-        real = None if message is None else real_place(message)
+        real = None if message is None else half_messages.real_place(message)
         if message is None or message.topic not in _RESUMED_FROM or real is None:
             return _refused(f"there is no half message at the log offset {place}, nor one that was given up")
         again = half_messages.resumed(message)
