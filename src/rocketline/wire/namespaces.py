@@ -7,7 +7,7 @@ Java: NamespaceUtil.
 
 from __future__ import annotations
 
-from rocketline.model.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic, retry_topic
+from rocketline.model.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
 
 SEPARATOR = "%"
 
@@ -51,11 +51,6 @@ def namespace_of(name: str) -> str:
         return ""
     namespace, separator, _ = _split_prefix(name)[1].partition(SEPARATOR)
     return namespace if separator else ""
-
-
-def retry_topic_in(namespace: str, group: str) -> str:
-    """The retry topic of `group` inside `namespace`. Java: wrapNamespaceAndRetry."""
-    return retry_topic(with_namespace(namespace, group))
 
 
 def _split_prefix(name: str) -> tuple[str, str]:

@@ -94,10 +94,3 @@ class UniqueIdParts:
         """Raises `RemoteProtocolError` unless the id is 32 or 56 hexadecimal digits of either case."""
         packed = parse_hex_id(unique_id)
         return cls(packed[: -_AFTER_IP.size], *_AFTER_IP.unpack(packed[-_AFTER_IP.size :]))
-
-    def likely_made_ms(self, now_ms: int, zone: tzinfo | None = None) -> int:
-        """When the id was made: this month, or last month if that would be in the future. Java: getNearlyTimeFromID."""
-        month_start_ms, _ = month_span_ms(now_ms, zone)
-        if month_start_ms + self.month_ms >= now_ms:
-            month_start_ms, _ = month_span_ms(month_start_ms - 1000, zone)
-        return month_start_ms + self.month_ms

@@ -7,7 +7,6 @@ import pytest
 from rocketline.wire.namespaces import (
     namespace_of,
     namespace_v2_fields,
-    retry_topic_in,
     with_namespace,
     without_namespace,
 )
@@ -59,11 +58,6 @@ def test_only_the_given_namespace_is_taken_off() -> None:
     assert without_namespace("ns%T", "n") == "ns%T"
     assert without_namespace("%RETRY%ns%g", "other") == "%RETRY%ns%g"
     assert without_namespace("ns%T", "") == "ns%T"
-
-
-def test_retry_topic_of_a_group_is_inside_its_namespace() -> None:
-    assert retry_topic_in("ns", "g") == "%RETRY%ns%g"
-    assert retry_topic_in("", "g") == "%RETRY%g"
 
 
 def test_newer_namespaces_are_two_fields() -> None:

@@ -15,7 +15,7 @@ from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.broker.config.transactions import TransactionsConfig
-from rocketline.broker.config.unused import UnusedSettings
+from rocketline.broker.config.unused import UnusedBrokerSettings
 from rocketline.errors import ConfigError
 from rocketline.net.address import parse_address
 from rocketline.net.config import NetworkConfig, TlsConfig
@@ -48,7 +48,7 @@ class BrokerConfig(
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(listen_port=DEFAULT_PORT))
     tls: TlsConfig = field(default_factory=TlsConfig)
 
-    unused: UnusedSettings = field(default_factory=UnusedSettings)
+    unused: UnusedBrokerSettings = field(default_factory=UnusedBrokerSettings)
 
     @property
     def name_servers(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from rocketline.settings.unused import threads, unused
 
 
 @unused(Path(__file__).with_name("unused.toml"))
-class UnusedSettings:
+class UnusedBrokerSettings:
     """Java: BrokerConfig, NettyClientConfig, AuthConfig."""
 
     # Read all the same: administrators are told how long these queues may be.

@@ -18,7 +18,6 @@ from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import SqlFilters, not_by_tags
-from rocketline.broker.metadata.saving import SavedFile
 from rocketline.clock import Clock
 from rocketline.errors import ExpressionError
 from rocketline.filter import SqlFilter
@@ -39,7 +38,7 @@ _LINE: Final = "\n\t"
 
 
 @dataclass(slots=True)
-class GroupFilter:
+class KeptFilter:
     """One group's filter of one topic."""
 
     data: ConsumerFilterData
@@ -55,7 +54,7 @@ class GroupFilter:
         return self.data.client_version
 
 
-class ConsumerFilters(SavedFile):
+class ConsumerFilters:
     """The filters of all groups."""
 
     def __init__(
@@ -69,7 +68,7 @@ class ConsumerFilters(SavedFile):
         self._files, self._path, self._settings, self._clock = files, path, settings, clock
         self.expressions = SqlFilters()
         """All that were compiled, those of pulls included."""
-        self._by_group: dict[str, dict[str, GroupFilter]] = {}
+        self._by_group: dict[str, dict[str, KeptFilter]] = {}
         self._bytes = 0
         self._hashes, self._bits = map_size(
             settings.value.max_error_rate_of_bloom_filter, settings.value.expect_consumer_num_use_filter
@@ -86,11 +85,11 @@ class ConsumerFilters(SavedFile):
     def __len__(self) -> int:
         return sum(map(len, self._by_group.values()))
 
-    def get(self, group: str, topic: str) -> GroupFilter | None:
+    def get(self, group: str, topic: str) -> KeptFilter | None:
         filters = self._by_group.get(group)
         return None if filters is None else filters.get(topic)
 
-    def compiled(self, kept: GroupFilter) -> SqlFilter:
+    def compiled(self, kept: KeptFilter) -> SqlFilter:
         """Its expression. Raises `ExpressionError`, if another broker has written the file."""
         if kept.filter is None:
             kept.filter = self.expressions.find(kept.data.expression)
@@ -135,14 +134,14 @@ class ConsumerFilters(SavedFile):
             expression_type=said.expression_type, topic=said.topic,
         )  # fmt: skip
         if self._has_room(_cost(data)):
-            self._add(GroupFilter(data, compiled))
+            self._add(KeptFilter(data, compiled))
 
-    def _bury(self, kept: GroupFilter) -> None:
+    def _bury(self, kept: KeptFilter) -> None:
         if not kept.is_dead:
             kept.data = replace(kept.data, dead=True, dead_time=max(self._clock.wall_ms(), kept.data.born_time))
             self._version += 1
 
-    def _add(self, kept: GroupFilter) -> None:
+    def _add(self, kept: KeptFilter) -> None:
         self._by_group.setdefault(kept.data.consumer_group, {})[kept.data.topic] = kept
         self._bytes += _cost(kept.data)
         self._version += 1
@@ -163,7 +162,7 @@ class ConsumerFilters(SavedFile):
                 self._remove(kept.data.consumer_group, kept.data.topic)
         return self._bytes + cost <= BYTES_MAX
 
-    def _each(self) -> Iterator[GroupFilter]:
+    def _each(self) -> Iterator[KeptFilter]:
         for filters in self._by_group.values():
             yield from filters.values()
 
@@ -187,7 +186,7 @@ class ConsumerFilters(SavedFile):
                     self._bytes = 0
                     return
                 dead_ms = data.dead_time or max(loaded_ms, data.born_time)
-                self._add(GroupFilter(replace(data, dead=True, dead_time=dead_ms)))
+                self._add(KeptFilter(replace(data, dead=True, dead_time=dead_ms)))
         self._saved_version = self._version
 
     def begin_save(self) -> FileSave | None:
@@ -200,6 +199,16 @@ class ConsumerFilters(SavedFile):
 
     def save_done(self) -> None:
         self._saved_version = self._begun_version
+
+    def save_failed(self) -> None:
+        """It is tried again next time."""
+
+    def save(self) -> None:
+        """Write the file now, if there is anything to write. Raises `OSError`."""
+        job = self.begin_save()
+        if job is not None:
+            job.run()
+            self.save_done()
 
     def _by_topic(self) -> dict[str, dict[str, ConsumerFilterData]]:
         topics: dict[str, dict[str, ConsumerFilterData]] = {}

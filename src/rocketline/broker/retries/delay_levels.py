@@ -20,10 +20,11 @@ from typing import Final
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.saving import SavedFile
 from rocketline.broker.stats.counters import BrokerStats
+from rocketline.broker.storing.real_place import real_place
 from rocketline.clock import Clock
 from rocketline.errors import IllegalMessageError, LocalProtocolError, StoreError
 from rocketline.logs import Throttle
-from rocketline.model import names, property_names
+from rocketline.model import names
 from rocketline.model.delay_levels import DelayLevels
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
@@ -179,7 +180,7 @@ def _released(parked: StoredMessage) -> StoredMessage | None:
 
     It keeps the properties that tell of its delay.
     """
-    topic, queue = (parked.properties.get(name, "") for name in (property_names.REAL_TOPIC, property_names.REAL_QID))
-    if not (topic and queue.isascii() and queue.isdecimal() and len(queue) <= 10 and int(queue) < 2**31):
+    if (place := real_place(parked)) is None:
         return None
-    return replace(parked, topic=topic, queue_id=int(queue), prepared_log_offset=LogOffset(0), version=1)
+    topic, queue_id = place
+    return replace(parked, topic=topic, queue_id=queue_id, prepared_log_offset=LogOffset(0), version=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rocketline.broker.storing.real_place import real_place
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
@@ -42,12 +43,11 @@ def released(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessag
     It keeps the properties that tell of its time, as Apache's does.
     """
     properties = parked.properties
-    topic, queue_id = properties.get(property_names.REAL_TOPIC), _number(properties.get(property_names.REAL_QID, ""))
-    if not topic or queue_id is None or queue_id >= 2**31:
+    if (place := real_place(parked)) is None:
         return None
     properties[property_names.TIMER_ENQUEUE_MS] = str(parked_ms)
     properties[property_names.TIMER_DEQUEUE_MS] = str(now_ms)
-    parked.topic, parked.queue_id, parked.prepared_log_offset = topic, queue_id, LogOffset(0)
+    (parked.topic, parked.queue_id), parked.prepared_log_offset = place, LogOffset(0)
     return parked
 
 

@@ -46,7 +46,7 @@ _COPIES_MAX: Final = 200_000
 _HOUR_MS: Final = 3_600_000
 
 
-class CheckOffsets(NamedTuple):
+class Progress(NamedTuple):
     """How far the queues of half messages and of op messages need not be read any more."""
 
     half: int
@@ -112,7 +112,7 @@ class CheckRound:
     """A walk from `progress` to where the queue of half messages ended when it began, unless it comes to one that is
     too young. After each step `progress` tells how far it is."""
 
-    def __init__(self, tools: TransactionTools, begin: CheckOffsets, before: EndedBefore) -> None:
+    def __init__(self, tools: TransactionTools, begin: Progress, before: EndedBefore) -> None:
         self._tools, self._before = tools, before
         store = tools.store
         self._half_end = store.max_offset(names.HALF_TOPIC, 0)
@@ -127,8 +127,8 @@ class CheckRound:
         self._is_over = False
 
     @property
-    def progress(self) -> CheckOffsets:
-        return CheckOffsets(self._half, next(iter(self._open_ops), self._op_next))
+    def progress(self) -> Progress:
+        return Progress(self._half, next(iter(self._open_ops), self._op_next))
 
     def steps(self) -> Iterator[list[StoredMessage]]:
         """What producers must be asked after each step: copies of half messages, as they are stored. Raises `OSError`

@@ -11,7 +11,7 @@ import asyncio
 
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.storing.flusher import Flusher
-from rocketline.broker.transactions.check_round import CheckOffsets, CheckRound, EndedBefore, TransactionTools
+from rocketline.broker.transactions.check_round import CheckRound, EndedBefore, Progress, TransactionTools
 from rocketline.broker.transactions.questions import Questions
 from rocketline.model import names
 from rocketline.store.filesystem import told
@@ -27,9 +27,9 @@ class TransactionChecks:
     ) -> None:
         self._tools, self._offsets, self._questions, self._flusher = tools, offsets, questions, flusher
         self._before = EndedBefore()
-        self._at: CheckOffsets | None = None
+        self._at: Progress | None = None
         """How far rounds are, if that is not committed yet."""
-        self._unsafe: tuple[CheckOffsets, int] | None = None
+        self._unsafe: tuple[Progress, int] | None = None
         """To be committed once the log is flushed up to there."""
 
     async def run(self) -> None:
@@ -62,12 +62,12 @@ class TransactionChecks:
             if self._unsafe is not None:
                 self._flusher.flush()  # a few pages alone would wait for ten seconds
 
-    def _begin(self) -> CheckOffsets:
+    def _begin(self) -> Progress:
         if self._at is not None:
             return self._at
         topics = (names.HALF_TOPIC, names.OP_HALF_TOPIC)
         half, op = (self._offsets.query(_GROUP, topic, 0) for topic in topics)
-        return CheckOffsets(half, op)
+        return Progress(half, op)
 
     async def _flushed(self) -> None:
         """With SYNC_FLUSH, wait until what was appended can be read: the answer to a question refers to it."""
@@ -79,7 +79,7 @@ class TransactionChecks:
 
     # --- progress
 
-    def _moved(self, progress: CheckOffsets) -> None:
+    def _moved(self, progress: Progress) -> None:
         self._at = progress
         self.commit_safe()
 
@@ -97,7 +97,7 @@ class TransactionChecks:
                 self._unsafe = self._at, store.max_log_offset
                 self._flusher.wait(store.max_log_offset, lambda _: self.commit_safe(), messages=0)
 
-    def _commit(self, progress: CheckOffsets) -> None:
+    def _commit(self, progress: Progress) -> None:
         for topic, offset in ((names.HALF_TOPIC, progress.half), (names.OP_HALF_TOPIC, progress.op)):
             if self._offsets.offsets_of(_GROUP, topic).get(0, -1) != offset:
                 self._offsets.commit(_GROUP, topic, 0, offset)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from rocketline.broker.storing.real_place import real_place as real_place
 from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
@@ -17,13 +18,6 @@ from rocketline.model.sys_flags import TRANSACTION_COMMIT, with_transaction_type
 from rocketline.wire.bodies.transactions import REMOVED_TAG
 
 _DIGITS_MAX: Final = 19
-
-
-def real_place(half: StoredMessage) -> tuple[str, int] | None:
-    """The topic and queue that the message is meant for; None if it does not say so."""
-    topic = half.properties.get(property_names.REAL_TOPIC, "")
-    queue_id = _number(half.properties.get(property_names.REAL_QID, ""))
-    return (topic, queue_id) if topic and 0 <= queue_id < 2**31 else None
 
 
 def committed(half: StoredMessage, place: tuple[str, int]) -> StoredMessage:

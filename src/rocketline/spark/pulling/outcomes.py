@@ -20,7 +20,7 @@ _BAD_QUEUE_REMARK: Final = "queueId["
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Advance:
     """All messages from the offset asked for to before `next_offset` are in the answer, or are not wanted."""
 
     next_offset: int
@@ -41,7 +41,7 @@ class TryAgain:
     problem: str
 
 
-Meaning: TypeAlias = Progress | Loss | TryAgain
+Meaning: TypeAlias = Advance | Loss | TryAgain
 
 
 def classify(answer: PullAnswer, low: int, high: int, *, address: str, is_slave: bool) -> Meaning:
@@ -49,7 +49,7 @@ def classify(answer: PullAnswer, low: int, high: int, *, address: str, is_slave:
     code, next_offset = answer.code, answer.next_offset
     if code == ResponseCode.SUCCESS:
         if next_offset > low:
-            return Progress(next_offset)
+            return Advance(next_offset)
         return TryAgain(f"messages came, and the next offset is {next_offset}")
     if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED):
         return _without_messages(answer, low, high, is_slave=is_slave)
@@ -71,7 +71,7 @@ def _without_messages(answer: PullAnswer, low: int, high: int, *, is_slave: bool
         return Loss(high, BEYOND_THE_END)
     # An answer that moves the offset of a group is not for us: the group does not decide what is read.
     if answer.code != ResponseCode.PULL_OFFSET_MOVED and answer.next_offset > low:
-        return Progress(answer.next_offset)
+        return Advance(answer.next_offset)
     return TryAgain(f"code {answer.code}, {answer.remark or 'no remark'}, next offset {answer.next_offset}")
 
 

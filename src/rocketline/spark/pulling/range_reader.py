@@ -26,7 +26,7 @@ from rocketline.spark.planning.planner import QueueRange, QueueRanges
 from rocketline.spark.pulling.broker_pulls import Ask, BrokerPulls
 from rocketline.spark.pulling.executor_client import ExecutorClient, links_for
 from rocketline.spark.pulling.frames import PullAnswer
-from rocketline.spark.pulling.outcomes import Loss, Meaning, Progress, TryAgain, classify
+from rocketline.spark.pulling.outcomes import Advance, Loss, Meaning, TryAgain, classify
 from rocketline.spark.pulling.schedule import IN_FLIGHT_MAX, Piece, PullSchedule
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.message_codec import RECORD_BYTES_MIN
@@ -148,7 +148,7 @@ class _PlaceReader:
     def _take(self, schedule: PullSchedule[PulledRun], piece: _Piece, answer: PullAnswer) -> None:
         index = piece.range_index
         found = self._meaning(piece, answer)
-        if isinstance(found, Progress):
+        if isinstance(found, Advance):
             self._pulls.reward()
             schedule.answered(piece, found.next_offset, len(answer.body))
             piece.cargo = PulledRun(self._origins[index], answer.body, piece.low, piece.high, answer.offset_delta)

@@ -31,7 +31,7 @@ class FlushDiskType(Enum):
 
 
 @unused(Path(__file__).with_name("unused.toml"))
-class UnusedSettings:
+class UnusedStoreSettings:
     """Java: MessageStoreConfig."""
 
 
@@ -278,7 +278,7 @@ class StoreConfig:
         0, key="haListenPort", high=65535, help="The port told to name servers for replicas; 0: listenPort and one."
     )
 
-    unused: UnusedSettings = field(default_factory=UnusedSettings)
+    unused: UnusedStoreSettings = field(default_factory=UnusedStoreSettings)
 
     @property
     def commit_log_path(self) -> Path:

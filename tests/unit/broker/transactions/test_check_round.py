@@ -10,7 +10,7 @@ import pytest
 
 from rocketline.broker.storing.flusher import Flusher
 from rocketline.broker.storing.put import MessagePut, PutResult
-from rocketline.broker.transactions.check_round import CheckOffsets, CheckRound, Copies, EndedBefore, TransactionTools
+from rocketline.broker.transactions.check_round import CheckRound, Copies, EndedBefore, Progress, TransactionTools
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
 from rocketline.errors import StoreFullError
@@ -53,7 +53,7 @@ class Scene:
         self.put = MessagePut(
             tables.store, Flusher(tables.store, lambda: tables.settings.value.store, tables.clock), tables.settings
         )
-        self.before, self.at = EndedBefore(), CheckOffsets(-1, -1)
+        self.before, self.at = EndedBefore(), Progress(-1, -1)
 
     def half(self, body: bytes = b"x", *, ahead_ms: int = 0, **properties: str) -> StoredMessage:
         made = message("T", body, queue_id=1, UNIQ_KEY=body[:8].hex(), PGROUP="g", TRAN_MSG="true", **properties)
@@ -114,12 +114,12 @@ def test_young_one_is_not_asked_for_and_an_older_one_is(scene: Scene) -> None:
     """S171."""
     scene.half(b"a")
     assert not scene.round(6.0)
-    assert scene.at == CheckOffsets(0, 0)
+    assert scene.at == Progress(0, 0)
     (copy,) = scene.round(0.001)
     assert copy.body == b"a"
     assert (copy.queue_offset, copy.flag) == (1, 7)
     assert copy.properties["TRANSACTION_CHECK_TIMES"] == "1"
-    assert scene.at == CheckOffsets(1, 0)
+    assert scene.at == Progress(1, 0)
     assert scene.store.message_at(copy.log_offset) == copy
 
 
@@ -139,7 +139,7 @@ def test_what_has_ended_is_passed_by(scene: Scene, is_written: bool) -> None:
     scene.end(first, is_written=is_written)
     scene.end(third, is_written=is_written)
     assert bodies(scene.round(7)) == [b"b"]
-    assert scene.at == CheckOffsets(3, 2 if is_written else 0)
+    assert scene.at == Progress(3, 2 if is_written else 0)
     scene.ops.write()
     assert bodies(scene.round(30)) == [b"b"]
     assert scene.at.op == scene.store.max_offset(OP_HALF_TOPIC, 0)
@@ -155,7 +155,7 @@ def test_op_message_stays_to_be_read_while_it_names_one_that_is_ahead(scene: Sce
     scene.ops.write()
     scene.end(fourth)
     assert bodies(scene.round()) == [b"b"]
-    assert scene.at == CheckOffsets(4, 2), "those that ended are passed by, young or not"
+    assert scene.at == Progress(4, 2), "those that ended are passed by, young or not"
 
 
 def test_op_messages_are_those_of_apache(scene: Scene) -> None:
@@ -287,7 +287,7 @@ def test_many_are_looked_at_in_steps(scene: Scene) -> None:
     steps = list(walk.steps())
     assert sum(map(len, steps)) == 500
     assert max(map(len, steps)) <= 16
-    assert walk.progress == CheckOffsets(1000, scene.store.max_offset(OP_HALF_TOPIC, 0))
+    assert walk.progress == Progress(1000, scene.store.max_offset(OP_HALF_TOPIC, 0))
 
 
 def test_large_messages_are_copied_a_few_in_a_step(clock: FakeClock) -> None:
@@ -301,9 +301,9 @@ def test_large_messages_are_copied_a_few_in_a_step(clock: FakeClock) -> None:
 def test_offsets_beyond_the_queues_are_corrected(scene: Scene) -> None:
     """A power cut may have taken what they stood for."""
     scene.half(b"a")
-    scene.at = CheckOffsets(0, 50)
+    scene.at = Progress(0, 50)
     assert bodies(scene.round(7)) == [b"a"]
-    assert scene.at == CheckOffsets(1, 0)
+    assert scene.at == Progress(1, 0)
 
 
 def test_figures_survive(clock: FakeClock) -> None:

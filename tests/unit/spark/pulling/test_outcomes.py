@@ -7,7 +7,7 @@ import pytest
 from rocketline.errors import NoPermissionError, ResponseError
 from rocketline.spark.planning.data_loss import BEYOND_THE_END, EXPIRED, QUEUE_GONE
 from rocketline.spark.pulling.frames import PullAnswer
-from rocketline.spark.pulling.outcomes import Loss, Meaning, Progress, TryAgain, classify
+from rocketline.spark.pulling.outcomes import Advance, Loss, Meaning, TryAgain, classify
 
 FOUND, BUSY, NO_PERMISSION, NO_TOPIC, NOT_FOUND, RETRY, MOVED, BAD_PARAMETER = 0, 2, 16, 17, 19, 20, 21, 29
 
@@ -27,17 +27,17 @@ def means(
 
 
 def test_messages_are_progress_as_far_as_the_broker_says() -> None:
-    assert means(FOUND, 132, 0, 500) == Progress(132)
-    assert means(FOUND, 140, 0, 500) == Progress(140)
+    assert means(FOUND, 132, 0, 500) == Advance(132)
+    assert means(FOUND, 140, 0, 500) == Advance(140)
     assert isinstance(means(FOUND, 100, 0, 500), TryAgain)
 
 
 def test_nothing_that_matches_is_progress_too() -> None:
-    assert means(RETRY, 900, 0, 1000) == Progress(900)
+    assert means(RETRY, 900, 0, 1000) == Advance(900)
 
 
 def test_a_broker_that_skips_a_missing_file_of_its_queue_makes_progress() -> None:
-    assert means(NOT_FOUND, 120, 0, 1000) == Progress(120)
+    assert means(NOT_FOUND, 120, 0, 1000) == Advance(120)
 
 
 def test_an_offset_below_the_first_is_a_loss_up_to_the_first() -> None:

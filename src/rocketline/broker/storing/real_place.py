@@ -1,0 +1,14 @@
+"""Where a message belongs that waits in a topic of the broker's own: half, delayed, or a timer."""
+
+from __future__ import annotations
+
+from rocketline.model import property_names
+from rocketline.model.message import StoredMessage
+
+
+def real_place(parked: StoredMessage) -> tuple[str, int] | None:
+    """The topic and queue that the message is meant for; None if it does not say so."""
+    topic, queue = (parked.properties.get(name, "") for name in (property_names.REAL_TOPIC, property_names.REAL_QID))
+    if not (topic and queue.isascii() and queue.isdecimal() and len(queue) <= 10 and int(queue) < 2**31):
+        return None
+    return topic, int(queue)
