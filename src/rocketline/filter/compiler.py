@@ -21,6 +21,8 @@ class SqlFilter:
         self.expression = expression
         self.terms = parsed.terms
         """How many comparisons it has."""
+        self.effort = parsed.effort
+        """To how many of the usual ones they come, at the worst."""
         self.ignored = parsed.rest
         """What stands behind the whole expression and has no effect, as with Apache's parser; nearly always a fault."""
         self._tree = parsed.tree
