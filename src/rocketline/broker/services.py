@@ -66,7 +66,7 @@ class Services:
         figures, topics, stats = storage.half_messages, storage.topics, storage.stats
         self.copies = Copies()
         tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log, self.copies)
-        questions = Questions(self.producers, config.broker_name, log)
+        questions = Questions(self.producers, config.broker_name, clock, log)
         self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
         storage.when_flushed = self.checks.commit_safe
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
