@@ -211,7 +211,7 @@ class RequestRouting:
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address, work),
             ScheduleHandlers(storage.schedule),
-            TimerHandlers(storage.timers),
+            TimerHandlers(storage.timers, work),
             StatsHandlers(stats, ConsumerLag(stats, store, clock), topics, progress, runtime, work),
             ConsumeStatsHandlers(progress, topics, work, clock, address),
             QueueInspectionHandlers(store, consumers, storage.filters, work),
