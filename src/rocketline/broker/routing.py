@@ -216,7 +216,7 @@ class RequestRouting:
             ConsumeStatsHandlers(progress, topics, work, clock, address),
             QueueInspectionHandlers(store, consumers, storage.filters, work),
             CleaningHandlers(store, topics, stats, work, self._log),
-            ConfigurationHandlers(settings, clock, services.permission_changed, self._log),
+            ConfigurationHandlers(settings, services.settings_saves, clock, services.permission_changed, self._log),
         ]
 
     def _waiting_sends(self) -> WaitingRequests:
