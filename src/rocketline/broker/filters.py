@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from rocketline.errors import ExpressionError
-from rocketline.filter import SqlFilter, compile_sql
+from rocketline.filter import SqlFilter, compile_sql, memory_of
 from rocketline.model.java_hash import tags_code
 from rocketline.model.subscription import SubscriptionData
 
@@ -22,7 +22,7 @@ EXPRESSION_MAX = 128 * 1024
 
 SQL_TYPE: Final = "SQL92"
 _COMPILED_MAX: Final = 1024
-_COMPILED_CHARACTERS_MAX: Final = 1024 * 1024
+_COMPILED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 Wanted: TypeAlias = "frozenset[int] | SqlFilter | None"
 """The hashes of the tags that are wanted, or the expression; None: every message, tagged or not."""
@@ -43,7 +43,7 @@ class SqlFilters:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, SqlFilter | ExpressionError] = OrderedDict()
-        self._characters = 0
+        self._bytes = 0
 
     def has(self, expression: str) -> bool:
         """It was compiled, or found wrong, and costs no time any more."""
@@ -68,10 +68,10 @@ class SqlFilters:
         except ExpressionError as error:
             made = error.with_traceback(None)
         self._known[expression] = made
-        self._characters += len(expression)
-        while len(self._known) > _COMPILED_MAX or self._characters > _COMPILED_CHARACTERS_MAX:
+        self._bytes += memory_of(expression)
+        while len(self._known) > _COMPILED_MAX or self._bytes > _COMPILED_BYTES_MAX:
             forgotten, _ = self._known.popitem(last=False)
-            self._characters -= len(forgotten)
+            self._bytes -= memory_of(forgotten)
         return made
 
 

@@ -211,12 +211,12 @@ class RequestRouting:
             ClientCallHandlers(calls, consumers, topics, groups, store, settings),
             SubscriptionHandlers(consumers, offsets, address, work),
             ScheduleHandlers(storage.schedule),
-            TimerHandlers(storage.timers),
+            TimerHandlers(storage.timers, work),
             StatsHandlers(stats, ConsumerLag(stats, store, clock), topics, progress, runtime, work),
             ConsumeStatsHandlers(progress, topics, work, clock, address),
             QueueInspectionHandlers(store, consumers, storage.filters, work),
             CleaningHandlers(store, topics, stats, work, self._log),
-            ConfigurationHandlers(settings, clock, services.permission_changed, self._log),
+            ConfigurationHandlers(settings, services.settings_saves, clock, services.permission_changed, self._log),
         ]
 
     def _waiting_sends(self) -> WaitingRequests:

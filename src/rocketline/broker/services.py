@@ -34,6 +34,7 @@ from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
 from rocketline.net.background import Background
+from rocketline.net.settings_saves import SettingsSaves
 from rocketline.net.timer import Timer
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
@@ -54,6 +55,7 @@ class Services:
         self.chores = Chores(asyncio.get_running_loop().call_soon)
         self.flusher = Flusher(storage.store, lambda: settings.value.store, clock)
         self.saving = Saving(log)
+        self.settings_saves = SettingsSaves(settings, lambda: settings.value.broker_config_path)
         self.notifications = Notifications(self.consumers, settings, log)
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
         self.pushes = Pushes(clock, asyncio.get_running_loop().call_later)
@@ -66,7 +68,7 @@ class Services:
         figures, topics, stats = storage.half_messages, storage.topics, storage.stats
         self.copies = Copies()
         tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log, self.copies)
-        questions = Questions(self.producers, config.broker_name, log)
+        questions = Questions(self.producers, config.broker_name, clock, log)
         self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
         storage.when_flushed = self.checks.commit_safe
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
@@ -82,7 +84,8 @@ class Services:
 
     async def __aenter__(self) -> Services:
         async with AsyncExitStack() as stack:
-            for service in (self.flusher, self.saving, self.notifications, self.calls, self.name_servers, self.routes):
+            saves = self.saving, self.settings_saves
+            for service in (self.flusher, *saves, self.notifications, self.calls, self.name_servers, self.routes):
                 await stack.enter_async_context(service)
             background = await stack.enter_async_context(Background())
             background.start(self._storage.schedule.run)

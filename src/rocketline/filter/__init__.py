@@ -12,3 +12,4 @@ messages are looked at (`store`).
 from rocketline.filter.compiler import EXPRESSION_MAX as EXPRESSION_MAX
 from rocketline.filter.compiler import SqlFilter as SqlFilter
 from rocketline.filter.compiler import compile_sql as compile_sql
+from rocketline.filter.compiler import memory_of as memory_of

@@ -23,6 +23,7 @@ Elsewhere the condition is worked out with three values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any as Anything
 from typing import Final, NamedTuple, cast
 
@@ -51,6 +52,9 @@ _ITEM: Final = b"\x02"
 """What stands behind a property's name, and behind its value: that is how records have them (`wire.properties`)."""
 _OPPOSITE: Final = {">": "<=", ">=": "<", "<": ">=", "<=": ">", "==": "!="}
 _TURNED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+_SHORT_PART: Final = 16
+"""Bytes that Python finds soon, or not, in texts of any length."""
+_EARLIER_MAX: Final = 64
 _UNSEEN: Final = "\ufffd"
 """What bytes that are no UTF-8 look like. Only expressions that ask for it need properties to be read that closely."""
 
@@ -73,6 +77,7 @@ class FunctionWriter:
         self._variables: dict[str, str] = {}
         self._constants: dict[str, Anything] = {
             "M": _ITEM,
+            "contains": values.contains,
             "earlier": _earlier,
             "equal": values.equal,
             "order": values.order,
@@ -282,7 +287,7 @@ class FunctionWriter:
     def _search(self, node: Find, at: str) -> str:
         text = self._constant(node.text, node.text)
         if node.how == "CONTAINS":
-            return f"({text} in {at})"
+            return f"contains({at}, {text})" if len(node.text) > _SHORT_PART else f"({text} in {at})"
         return f"{at}.{node.how.lower()}({text})"
 
     # --- names
@@ -324,6 +329,7 @@ def _mark(name: str) -> bytes:
     return _ITEM + name.encode() + _NAME_END
 
 
+@lru_cache(_EARLIER_MAX)  # an expression may ask a hundred times, and a message say thousands of times nothing
 def _earlier(properties: bytes, mark: bytes) -> bytes | None:
     """The last value that is not empty: those who write one that is have said nothing."""
     end = len(properties)

@@ -8,10 +8,20 @@ from typing import Final
 
 from rocketline.errors import ExpressionError
 from rocketline.filter.code import FunctionWriter
-from rocketline.filter.parser import Parsed, parse
+from rocketline.filter.parser import TERMS_MAX, Parsed, parse
 
 EXPRESSION_MAX: Final = 32 * 1024
 """Characters: thousands of strings after IN. Apache's broker takes whatever fits in a header."""
+_CHARACTER_BYTES: Final = 16
+_TERM_BYTES: Final = 1600
+_TERM_CHARACTERS: Final = 8
+"""There is no shorter one, but for the last."""
+
+
+def memory_of(expression: str) -> int:
+    """About how many bytes its filter takes at most, the function included."""
+    terms = min(1 + len(expression) // _TERM_CHARACTERS, TERMS_MAX)
+    return _CHARACTER_BYTES * len(expression) + _TERM_BYTES * terms
 
 
 class SqlFilter:
@@ -21,6 +31,8 @@ class SqlFilter:
         self.expression = expression
         self.terms = parsed.terms
         """How many comparisons it has."""
+        self.effort = parsed.effort
+        """To how many of the usual ones they come, at the worst."""
         self.ignored = parsed.rest
         """What stands behind the whole expression and has no effect, as with Apache's parser; nearly always a fault."""
         self._tree = parsed.tree

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 
@@ -26,10 +27,17 @@ Value: TypeAlias = "bytes | bool | Int | Long | float | None"
 
 _BITS: Final = {Int: 31, Long: 63}
 _DIGITS_MAX: Final = 19
-_DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII)
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)", re.ASCII
+)  # digits are never given back: of 30,000 of them with a letter behind, each would be tried as the last
 _HEX_DOUBLE: Final = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?", re.ASCII
+    r"([+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?", re.ASCII
 )
+_ZEROS: Final = "".join(chr(code) for code in range(0x10000) if unicodedata.digit(chr(code), -1) == 0)
+_READ_MAX: Final = 64
+"""Of the messages' numbers the last so many are known: an expression may ask a hundred times for one, and they are as
+long as properties."""
+_SHORT_BYTES, _LONG_BYTES = 2000, 30_000
 _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 
@@ -47,6 +55,7 @@ def to_long(text: bytes) -> int:
     return _to_integer(text, 63)
 
 
+@lru_cache(_READ_MAX)
 def _to_integer(text: bytes, bits: int) -> int:
     sign, digits = (text[:1], text[1:]) if text[:1] in (b"-", b"+") else (b"", text)
     if not digits.isdigit():
@@ -63,11 +72,15 @@ def _to_integer(text: bytes, bits: int) -> int:
 def _ascii_digits(text: bytes) -> bytes:
     """Digits of any script that one of Java's characters holds."""
     digits = text.decode("utf-8", "replace")
-    if not digits or not all(digit <= "\uffff" and unicodedata.category(digit) == "Nd" for digit in digits):
+    if not digits.isdecimal() or max(digits) > "\uffff":
         raise ValueError("no number")
+    digits = digits.lstrip(_ZEROS) or "0"
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError("too many digits")
     return "".join([str(unicodedata.digit(digit)) for digit in digits]).encode()
 
 
+@lru_cache(_READ_MAX)
 def to_double(text: bytes) -> float:
     """As Java's Double.valueOf reads it.
 
@@ -152,6 +165,14 @@ def equal(left: Value, right: Value) -> bool | None:
     if left is None or right is None:
         return True if left is right else None if left is None else False
     return compare(left, right) == 0
+
+
+def contains(text: bytes, part: bytes) -> bool:
+    """`part in text`, both UTF-8, in a time that grows with their lengths and not with the product of them.
+
+    In long texts Python looks for parts so by itself, and nothing in UTF-8 has the byte that makes a text long.
+    """
+    return part in (text if len(text) <= _SHORT_BYTES else text.ljust(_LONG_BYTES, b"\xff"))
 
 
 def order(left: Value, right: Value) -> int:

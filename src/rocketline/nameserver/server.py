@@ -20,12 +20,12 @@ from rocketline.nameserver.notices import Notices
 from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
 from rocketline.nameserver.route_table import RouteTable
-from rocketline.nameserver.settings_saves import SettingsSaves
 from rocketline.nameserver.unregistration import Unregistrations
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.long_work import LongWork, WaitingBounds
 from rocketline.net.server import Server
+from rocketline.net.settings_saves import SettingsSaves
 from rocketline.net.timer import Timer
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
@@ -64,7 +64,9 @@ class NameServer:
                 )
             )
             self._kv_saves = await stack.enter_async_context(KvSaves(self._kv))
-            self._settings_saves = await stack.enter_async_context(SettingsSaves(self._settings))
+            self._settings_saves = await stack.enter_async_context(
+                SettingsSaves(self._settings, lambda: self._settings.value.config_store_path)
+            )
             self._server = await stack.enter_async_context(self._make_server())
             scan_s = config.scan_not_active_broker_interval_ms / 1000
             for timer in (

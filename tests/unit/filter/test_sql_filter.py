@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rocketline.errors import ExpressionError
-from rocketline.filter import EXPRESSION_MAX, compile_sql
+from rocketline.filter import EXPRESSION_MAX, code, compile_sql
 from rocketline.wire.properties import encode_properties
 from support.golden import read_lines
 
@@ -248,6 +248,7 @@ def test_an_error_says_where_and_why() -> None:
         "a = " + "(" * 50 + "b" + ")" * 49,
         "x" * (EXPRESSION_MAX + 1),
         "a = '\ud800'",
+        "-(" * 12 + "-a BETWEEN 1 AND 2" + ") BETWEEN 1 AND 2" * 12,
     ],
     ids=lambda text: text[:10].encode("ascii", "replace").decode(),
 )
@@ -265,3 +266,38 @@ def test_what_is_nested_as_deep_as_may_be_becomes_a_function() -> None:
         while outcome(expression, {"a": "1"}) != "parse-error":
             deepest, expression = expression, wrap.format(expression)
         assert deepest.count("(") > 10
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("p > 1.5", "1" * 30_000 + "x"),
+        ("p > 1.5", "0x" + "1" * 30_000),
+        (" OR ".join(f"p > {number}" for number in range(256)), "\u0660" * 15_000),
+        (" OR ".join(["p CONTAINS '" + "a" * 49 + "b" + "a" * 49 + "'"] * 250), "a" * 29_000),
+    ],
+    ids=["digits", "hex", "Arabic digits", "parts"],
+)
+def test_a_monster_of_a_property_is_looked_at_soon(expression: str, value: str) -> None:
+    """One message with 30,000 digits and a letter once kept everybody waiting for 24 s."""
+    wanted, properties = compile_sql(expression), encode_properties({"p": value})
+    wanted.matches(b"")
+    begin = time.process_time()
+    wanted.matches(properties)
+    assert time.process_time() - begin < 0.1
+
+
+def test_a_property_that_is_empty_8000_times_is_looked_for_once() -> None:
+    """However often an expression names it."""
+    wanted = compile_sql(" OR ".join(f"(a IS NULL AND p > {number})" for number in range(100)))
+    before = code._earlier.cache_info()
+    assert not wanted.matches(b"p\x01\x02" * 8_000)
+    after = code._earlier.cache_info()
+    assert after.misses - before.misses == 1
+    assert after.hits - before.hits == 99
+
+
+def test_long_parts_of_texts_count_as_more_work() -> None:
+    """Where all of a text nearly is what CONTAINS looks for, that takes as long as many comparisons."""
+    assert compile_sql("a = 'x' AND b > 5").effort == 2
+    assert compile_sql(f"p CONTAINS '{'a' * 80}' OR b = 5").effort == 12

@@ -25,6 +25,9 @@ WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """What stands in all lines together; one more is refused."""
 _ENTRY_BYTES: Final = 1024
 _LOOK_S: Final = 0.05
+_STEPS_A_TURN: Final = 256
+"""So many pushes are written or given up in one turn of the loop: a client that is gone may leave tens of thousands."""
+_STEPS_AFTER_AN_ANSWER: Final = 4
 
 Told = Callable[["Command | RocketlineError"], None]
 
@@ -81,15 +84,15 @@ class Pushes:
         assert error is None or isinstance(error, RocketlineError)
         push.told(answer.result() if error is None else error)
         if channel in self._lines:
-            self._advance(channel)
+            self._advance(channel, _STEPS_AFTER_AN_ANSWER)
 
     # --- lines
 
-    def _advance(self, channel: Channel) -> None:
-        """Write what there is room for, and give up what waited for too long."""
+    def _advance(self, channel: Channel, steps: int) -> int:
+        """Write what there is room for, and give up what waited for too long. Returns how many steps are left."""
         line, now_s = self._lines[channel], self._clock.monotonic()
-        while line and (line[0].due_s <= now_s or channel.is_closed or _has_room(channel)):
-            push = line.popleft()
+        while steps and line and (line[0].due_s <= now_s or channel.is_closed or _has_room(channel)):
+            push, steps = line.popleft(), steps - 1
             self.waiting_bytes -= push.size
             if push.due_s <= now_s:
                 push.told(RequestTimeoutError(channel.peer, f"the client took no bytes for {PUSH_TIMEOUT_S:g} s"))
@@ -97,18 +100,21 @@ class Pushes:
                 self._begin(channel, push)
         if not line:
             self._lines.pop(channel, None)
+        return steps
 
-    def _look_later(self) -> None:
+    def _look_later(self, delay_s: float = _LOOK_S) -> None:
         if self._alarm is None:
-            self._alarm = self._call_later(_LOOK_S, self._look)
+            self._alarm = self._call_later(delay_s, self._look)
 
     def _look(self) -> None:
         """A connection that takes bytes again does not say so, nor one that is gone."""
-        self._alarm = None
+        self._alarm, steps = None, _STEPS_A_TURN
         for channel in list(self._lines):
-            self._advance(channel)
+            steps = self._advance(channel, steps)
+            if not steps:
+                break
         if self._lines:
-            self._look_later()
+            self._look_later(_LOOK_S if steps else 0)
 
     def close(self) -> None:
         """Give up what waits."""

@@ -7,7 +7,6 @@ refused (16) with the reason; Apache's broker answers success, keeps it for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
@@ -18,6 +17,7 @@ from rocketline.model.topic_config import DataVersion
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
+from rocketline.net.settings_saves import SettingsSaves
 from rocketline.settings import Settings, format_properties, parse_properties
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -37,11 +37,13 @@ class ConfigurationHandlers:
     def __init__(
         self,
         settings: Settings[BrokerConfig],
+        saves: SettingsSaves[BrokerConfig],
         clock: Clock,
         on_permission: Callable[[Callable[[], None]], None],
         log: Throttle,
     ) -> None:
-        self._settings, self._clock, self._on_permission, self._log = settings, clock, on_permission, log
+        self._settings, self._saves, self._clock, self._log = settings, saves, clock, log
+        self._on_permission = on_permission
         self._changed_ms = clock.wall_ms()
 
     def by_code(self) -> dict[int, Handler]:
@@ -55,6 +57,8 @@ class ConfigurationHandlers:
         if len(request.body) > _BODY_BYTES_MAX:
             problem = f"properties of {len(request.body)} bytes: at most {_BODY_BYTES_MAX} are read"
             return response(ResponseCode.INVALID_PARAMETER, problem)
+        if self._saves.is_full:
+            return response(ResponseCode.SYSTEM_BUSY, "too many updates of the settings wait to be saved: try again")
         pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
         config = self._settings.value
         if protected := sorted(config.black_list & pairs.keys()):
@@ -67,22 +71,24 @@ class ConfigurationHandlers:
         self._changed_ms = self._clock.wall_ms()
         told = f"now {_listed(update.live)}, after a restart {_listed(update.after_restart)}"
         self._log.info("settings updated", f"{told}, never {_listed(update.ignored)}", by=channel.peer)
-        answer = self._saved(config.broker_config_path)
-        if "brokerPermission" not in update.live:
-            return answer
         later = LaterAnswer(channel, request)
-        self._on_permission(lambda: later.give(answer))
+
+        def saved(problem: OSError | None) -> None:
+            answer = self._answer(problem)
+            if "brokerPermission" in update.live:
+                self._on_permission(lambda: later.give(answer))
+            else:
+                later.give(answer)
+
+        self._saves.save(saved)
         return later.outcome()
 
-    def _saved(self, path: Path) -> Command:
-        try:
-            self._settings.save(path)
-        except OSError as error:
-            problem = (
-                f"changed until the next start only, as it cannot be saved: {error.filename or path}: {error.strerror}"
-            )
-            return response(ResponseCode.SYSTEM_ERROR, problem)
-        return response(ResponseCode.SUCCESS)
+    def _answer(self, problem: OSError | None) -> Command:
+        if problem is None:
+            return response(ResponseCode.SUCCESS)
+        where = f"{problem.filename or self._settings.value.broker_config_path}: {problem.strerror}"
+        remark = f"changed until the next start only, as it cannot be saved: {where}"
+        return response(ResponseCode.SYSTEM_ERROR, remark)
 
     def _get(self, channel: Channel, request: Command) -> Command:
         version = encode(DataVersion(counter=self._settings.version, timestamp=self._changed_ms))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.clients.memberships import NAME_MAX, Client
@@ -31,6 +32,7 @@ from rocketline.broker.request_body import read_body, read_body_in_steps
 from rocketline.broker.stats.counters import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
 from rocketline.clock import Clock
 from rocketline.errors import ExpressionError, RemoteProtocolError
+from rocketline.filter import SqlFilter
 from rocketline.logs import Log, Throttle
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -49,9 +51,14 @@ CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
 CONSUMER_GROUPS_OF_ONE_MAX = PRODUCER_GROUPS_MAX = 10_000
 """Of one connection."""
+SUBSCRIPTIONS_MAX = 8192
+"""Of one consumer group: Java's clients write no more into what is read of a heartbeat."""
 _CONSUMERS_A_STEP = 50
 _SUBSCRIPTIONS_A_STEP = 1000
 _PRODUCERS_A_STEP = 200
+
+_Compiled: TypeAlias = "dict[str, SqlFilter | None]"
+"""Expressions of a heartbeat; None for those that cannot be read."""
 
 _log = Log(__name__)
 
@@ -99,9 +106,9 @@ class HeartbeatHandlers:
         is_sub_wanted = heartbeat.heartbeat_fingerprint == 0
         consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set
         for some, is_last in _slices(consumers):
-            yield from self._compile(some)
+            compiled = yield from self._compile(some)
             if not client.channel.is_closed:
-                is_sub_wanted = self._register_consumers(some, heartbeat, client) or is_sub_wanted
+                is_sub_wanted = self._register_consumers(some, heartbeat, client, compiled) or is_sub_wanted
             if not is_last:
                 yield
         for at in range(0, len(producers), _PRODUCERS_A_STEP):
@@ -111,16 +118,21 @@ class HeartbeatHandlers:
         header = headers.HeartbeatResponseHeader(is_v2_supported=True, is_subscription_changed=is_sub_wanted)
         return response(ResponseCode.SUCCESS, ext=headers.encode(header))
 
-    def _compile(self, some: list[ConsumerData]) -> Steps[None]:
-        """Expressions that are new are read one at a time."""
+    def _compile(self, some: list[ConsumerData]) -> Steps[_Compiled]:
+        """Expressions that are new are read one at a time; what cannot be read is none."""
+        compiled: _Compiled = {}
         for data in some:
             for said in not_by_tags(data.subscription_data_set):
-                if not self._filters.expressions.has(said.sub_string):
+                if said.sub_string not in compiled and not self._filters.is_known(data.group_name, said):
+                    compiled[said.sub_string] = None
                     with contextlib.suppress(ExpressionError):  # whoever pulls by it is told
-                        self._filters.expressions.find(said.sub_string)
+                        compiled[said.sub_string] = self._filters.expressions.find(said.sub_string)
                     yield
+        return compiled
 
-    def _register_consumers(self, some: list[ConsumerData], heartbeat: HeartbeatData, client: Client) -> bool:
+    def _register_consumers(
+        self, some: list[ConsumerData], heartbeat: HeartbeatData, client: Client, compiled: _Compiled
+    ) -> bool:
         """Take in every group that exists or may be made. True if the client should send its subscriptions again."""
         new = [data for data in some if not self._consumers.is_member(data.group_name, client.channel)]
         if new and self._consumers.groups_of(client.channel) + len(new) > CONSUMER_GROUPS_OF_ONE_MAX:
@@ -138,7 +150,7 @@ class HeartbeatHandlers:
         is_sub_wanted = False
         for data, config in known:
             is_sub_wanted = self._is_subscription_wanted(data.group_name, heartbeat) or is_sub_wanted
-            self._register(data, config, client, heartbeat)
+            self._register(data, config, client, heartbeat, compiled)
         return is_sub_wanted
 
     def _is_accepted(self, data: ConsumerData) -> bool:
@@ -157,7 +169,12 @@ class HeartbeatHandlers:
         return heartbeat.without_sub and (info is None or not info.subscriptions)
 
     def _register(
-        self, data: ConsumerData, config: SubscriptionGroupConfig, client: Client, heartbeat: HeartbeatData
+        self,
+        data: ConsumerData,
+        config: SubscriptionGroupConfig,
+        client: Client,
+        heartbeat: HeartbeatData,
+        compiled: _Compiled,
     ) -> None:
         begin_s = self._clock.monotonic()
         # The older form of heartbeats knows no fingerprints, and always has its subscriptions with it.
@@ -166,7 +183,7 @@ class HeartbeatHandlers:
         if self._consumers.register(data, client, fingerprint=fingerprint, without_sub=is_without):
             self._group_changed(data.group_name, config, client)
         if not is_without:
-            self._filters.register(data.group_name, data.subscription_data_set)
+            self._filters.register(data.group_name, data.subscription_data_set, compiled)
         self._stats.registered(CONSUMER_REGISTER_TIME, begin_s)
 
     def _group_changed(self, group: str, config: SubscriptionGroupConfig, client: Client) -> None:
@@ -240,6 +257,10 @@ def _read(body: bytes) -> Steps[HeartbeatData]:
     if len(heartbeat.consumer_data_set) > CONSUMER_GROUPS_MAX:
         count = len(heartbeat.consumer_data_set)
         raise RemoteProtocolError(f"a heartbeat with {count} consumer groups: at most {CONSUMER_GROUPS_MAX} are read")
+    if (count := max([len(data.subscription_data_set) for data in heartbeat.consumer_data_set], default=0)) > (
+        SUBSCRIPTIONS_MAX
+    ):
+        raise RemoteProtocolError(f"a group that subscribes to {count} topics: at most {SUBSCRIPTIONS_MAX} are read")
     producers = (data.group_name for data in heartbeat.producer_data_set)  # others must be those of groups that exist
     if (length := max(map(len, (heartbeat.client_id, *producers)))) > NAME_MAX:
         raise RemoteProtocolError(f"a name of {length} characters: those of clients and groups have at most {NAME_MAX}")

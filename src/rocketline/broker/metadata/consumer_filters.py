@@ -11,7 +11,7 @@ Differs:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -19,25 +19,25 @@ from typing import Final
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import SqlFilters, not_by_tags
 from rocketline.clock import Clock
-from rocketline.errors import ExpressionError
-from rocketline.filter import SqlFilter
+from rocketline.filter import SqlFilter, memory_of
 from rocketline.filter.bloom import bit_positions, map_size
 from rocketline.model.subscription import SubscriptionData
 from rocketline.settings import Settings
 from rocketline.store.files.json_files import FileSave, load_json, pretty, pretty_pieces
 from rocketline.store.filesystem import FileSystem
 from rocketline.wire.bodies.codec import to_value
-from rocketline.wire.bodies.groups import BloomFilterData, ConsumerFilterData, ConsumerFilterTable, FilterDataByGroup
+from rocketline.wire.bodies.groups import BloomFilterData, ConsumerFilterData, ConsumerFilterTable
 
-BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of all filters: a hundred thousand of the usual ones."""
+BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of all filters: thirty thousand of the usual ones."""
 _FILTER_BYTES: Final = 512
 _LOADED_DEAD_MS: Final = 30_000
 """What was alive when the file was written counts as dead since so long before the start, as with Apache's broker."""
 _LINE: Final = "\n\t"
+_SORTED_A_STEP: Final = 2000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class KeptFilter:
     """One group's filter of one topic."""
 
@@ -69,6 +69,8 @@ class ConsumerFilters:
         self.expressions = SqlFilters()
         """All that were compiled, those of pulls included."""
         self._by_group: dict[str, dict[str, KeptFilter]] = {}
+        self._dead: dict[KeptFilter, None] = {}
+        """In the order of their deaths."""
         self._bytes = 0
         self._hashes, self._bits = map_size(
             settings.value.max_error_rate_of_bloom_filter, settings.value.expect_consumer_num_use_filter
@@ -95,13 +97,20 @@ class ConsumerFilters:
             kept.filter = self.expressions.find(kept.data.expression)
         return kept.filter
 
-    def register(self, group: str, subscriptions: Collection[SubscriptionData]) -> None:
-        """Take in what a heartbeat says. An expression that cannot be read takes the place of the one before, and there
-        is none then. Costs nothing for a group that has no filters."""
+    def is_known(self, group: str, said: SubscriptionData) -> bool:
+        """The expression was read when the group said it before."""
+        kept = self.get(group, said.topic)
+        return kept is not None and kept.data.expression == said.sub_string
+
+    def register(
+        self, group: str, subscriptions: Collection[SubscriptionData], compiled: Mapping[str, SqlFilter | None]
+    ) -> None:
+        """Take in what a heartbeat says; `compiled` has each expression that is not known. One that cannot be read
+        takes the place of the one before, and there is none then. Costs nothing for a group that has no filters."""
         known = self._by_group.get(group)
         for said in not_by_tags(subscriptions):
             if said.sub_string:
-                self._put(group, said)
+                self._put(group, said, compiled)
         if known:
             topics = {subscription.topic for subscription in subscriptions}
             for topic, kept in known.items():
@@ -113,7 +122,7 @@ class ConsumerFilters:
         for kept in self._by_group.get(group, {}).values():
             self._bury(kept)
 
-    def _put(self, group: str, said: SubscriptionData) -> None:
+    def _put(self, group: str, said: SubscriptionData, compiled: Mapping[str, SqlFilter | None]) -> None:
         kept = self.get(group, said.topic)
         if kept is not None and not kept.is_dead and said.sub_version <= kept.version:
             return
@@ -121,24 +130,24 @@ class ConsumerFilters:
         if kept is not None and kept.data.expression == said.sub_string:
             if kept.is_dead or said.sub_version != kept.version:
                 kept.data = replace(kept.data, client_version=said.sub_version, dead=False, dead_time=0)
+                self._dead.pop(kept, None)
                 self._version += 1
             return
         self._remove(group, said.topic)
-        try:
-            compiled = self.expressions.find(said.sub_string)
-        except ExpressionError:
+        made = compiled.get(said.sub_string)
+        if made is None:  # or it was known, and gone since: the next heartbeat brings it
             return  # the pull finds none here, and is told why
-        bits = bit_positions(f"{group}#{said.topic}", self._hashes, self._bits)
         data = ConsumerFilterData(
-            BloomFilterData(self._bits, bits), now_ms, said.sub_version, group, expression=said.sub_string,
-            expression_type=said.expression_type, topic=said.topic,
+            None, now_ms, said.sub_version, group, expression=said.sub_string, expression_type=said.expression_type,
+            topic=said.topic,
         )  # fmt: skip
         if self._has_room(_cost(data)):
-            self._add(KeptFilter(data, compiled))
+            self._add(KeptFilter(data, made))
 
     def _bury(self, kept: KeptFilter) -> None:
         if not kept.is_dead:
             kept.data = replace(kept.data, dead=True, dead_time=max(self._clock.wall_ms(), kept.data.born_time))
+            self._dead[kept] = None
             self._version += 1
 
     def _add(self, kept: KeptFilter) -> None:
@@ -150,17 +159,21 @@ class ConsumerFilters:
         filters = self._by_group.get(group, {})
         kept = filters.pop(topic, None)
         if kept is not None:
+            self._dead.pop(kept, None)
             self._bytes -= _cost(kept.data)
             self._version += 1
         if not filters:
             self._by_group.pop(group, None)
 
     def _has_room(self, cost: int) -> bool:
-        if self._bytes + cost > BYTES_MAX:
-            dead = sorted((kept for kept in self._each() if kept.is_dead), key=lambda kept: kept.data.dead_time)
-            for kept in dead[: 1 + len(dead) // 4]:  # so many that this is not done for each
-                self._remove(kept.data.consumer_group, kept.data.topic)
+        while self._bytes + cost > BYTES_MAX and self._dead:
+            self._remove_oldest()
         return self._bytes + cost <= BYTES_MAX
+
+    def _remove_oldest(self) -> None:
+        """The first of the dead."""
+        data = next(iter(self._dead)).data
+        self._remove(data.consumer_group, data.topic)
 
     def _each(self) -> Iterator[KeptFilter]:
         for filters in self._by_group.values():
@@ -169,8 +182,8 @@ class ConsumerFilters:
     def clean(self) -> None:
         """Forget those that have been dead for long."""
         before_ms = self._clock.wall_ms() - self._settings.value.filter_data_clean_time_span
-        for kept in [kept for kept in self._each() if kept.is_dead and kept.data.dead_time <= before_ms]:
-            self._remove(kept.data.consumer_group, kept.data.topic)
+        while self._dead and next(iter(self._dead)).data.dead_time <= before_ms:
+            self._remove_oldest()
 
     # --- the file
 
@@ -187,6 +200,7 @@ class ConsumerFilters:
                     return
                 dead_ms = data.dead_time or max(loaded_ms, data.born_time)
                 self._add(KeptFilter(replace(data, dead=True, dead_time=dead_ms)))
+        self._dead = dict.fromkeys(sorted(self._each(), key=lambda kept: kept.data.dead_time))
         self._saved_version = self._version
 
     def begin_save(self) -> FileSave | None:
@@ -195,7 +209,7 @@ class ConsumerFilters:
         if self._version == self._saved_version:
             return None
         self._begun_version = self._version
-        return FileSave(self._files, self._path, self._pieces(self._by_topic()))
+        return FileSave(self._files, self._path, self._pieces([kept.data for kept in self._each()]))
 
     def save_done(self) -> None:
         self._saved_version = self._begun_version
@@ -210,22 +224,27 @@ class ConsumerFilters:
             job.run()
             self.save_done()
 
-    def _by_topic(self) -> dict[str, dict[str, ConsumerFilterData]]:
-        topics: dict[str, dict[str, ConsumerFilterData]] = {}
-        for kept in self._each():
-            topics.setdefault(kept.data.topic, {})[kept.data.consumer_group] = kept.data
-        return topics
-
-    @staticmethod
-    def _pieces(topics: dict[str, dict[str, ConsumerFilterData]]) -> Iterator[str]:
+    def _pieces(self, filters: Collection[ConsumerFilterData]) -> Iterator[str]:
+        """The file's text, by topic and group: thousands of groups may have a filter of one topic."""
+        topics: dict[str, list[ConsumerFilterData]] = {}
+        for number, data in enumerate(filters, 1):
+            topics.setdefault(data.topic, []).append(data)
+            if number % _SORTED_A_STEP == 0:
+                yield ""
         yield f'{{{_LINE}"filterDataByTopic":'
-        texts = (
-            (topic, pretty(to_value(FilterDataByGroup(groups, topic)), _LINE + "\t"))
-            for topic, groups in topics.items()
-        )
-        yield from pretty_pieces(texts, _LINE)
+        yield from pretty_pieces(((topic, self._pieces_of(topic, some)) for topic, some in topics.items()), _LINE)
         yield "\n}"
+
+    def _pieces_of(self, topic: str, filters: Collection[ConsumerFilterData]) -> Iterator[str]:
+        line = _LINE + "\t"
+        groups = ((data.consumer_group, pretty(to_value(self._with_bits(data)), line + "\t\t")) for data in filters)
+        return pretty_pieces([("groupFilterData", pretty_pieces(groups, line + "\t")), ("topic", pretty(topic))], line)
+
+    def _with_bits(self, data: ConsumerFilterData) -> ConsumerFilterData:
+        """Nobody but Apache's broker looks at them, and they take their time."""
+        bits = bit_positions(f"{data.consumer_group}#{data.topic}", self._hashes, self._bits)
+        return replace(data, bloom_filter_data=BloomFilterData(self._bits, bits))
 
 
 def _cost(data: ConsumerFilterData) -> int:
-    return _FILTER_BYTES + len(data.consumer_group) + len(data.topic) + 8 * len(data.expression)
+    return _FILTER_BYTES + len(data.consumer_group) + len(data.topic) + memory_of(data.expression)

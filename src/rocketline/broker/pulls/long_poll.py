@@ -17,7 +17,7 @@ Differs: Apache sees the end of a pull's time up to five seconds late, here it i
 from __future__ import annotations
 
 import sys
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, cast
@@ -25,7 +25,7 @@ from typing import Final, Protocol, TypeAlias, cast
 from rocketline.broker.filters import Wanted
 from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.clock import Clock
-from rocketline.filter import SqlFilter
+from rocketline.filter import SqlFilter, memory_of
 from rocketline.net.channel import Channel
 from rocketline.store.queues.queue_table import Queue
 from rocketline.store.reading import ReadResult
@@ -36,6 +36,8 @@ _WOKEN_PER_TURN: Final = 64
 """One message may wake thousands: what one turn of the loop answers of them takes a few milliseconds."""
 _LOOKS_PER_TURN: Final = 4096
 """So many pulls, or tags of them, are looked at in one turn."""
+_SQL_LOOKS_PER_TURN: Final = 256
+"""For so many expressions new messages are looked at in one turn: to begin takes longer than many a message."""
 PULL_BYTES: Final = 1280
 """What a pull takes while it waits, but for its fields and the tags that it wants."""
 TAG_BYTES: Final = 160
@@ -91,7 +93,8 @@ class _AtQueue:
     def __init__(self) -> None:
         self.alike: dict[Wanted, _Alike] = {}
         self.by_code: dict[int, dict[_Alike, None]] = {}
-        self.by_sql: dict[SqlFilter, _Alike] = {}
+        self.by_sql: OrderedDict[SqlFilter, _Alike] = OrderedDict()
+        """Those that are to be looked at next come first."""
 
     def interested(self, tags_codes: Collection[int]) -> list[_Alike]:
         """Those who want a message with one of the tags, each once."""
@@ -145,8 +148,10 @@ class HeldPulls:
         filter_work: FilterWork,
     ) -> None:
         self._store, self._clock, self._call_soon, self._filter_work = store, clock, call_soon, filter_work
-        self._unlooked: dict[_Queue, None] = {}
-        """Queues with messages that were not looked at yet for pulls by SQL."""
+        self._unlooked: OrderedDict[_Queue, int] = OrderedDict()
+        """Queues with messages that were not looked at yet for pulls by SQL: for how many expressions."""
+        self._filters: Counter[tuple[Channel, SqlFilter]] = Counter()
+        """How many pulls of a connection want the same: its filter counts once."""
         self._queues: dict[_Queue, _AtQueue] = {}
         self._held: dict[HeldPull, None] = {}
         self._ripe: deque[_Alike] = deque()
@@ -173,19 +178,30 @@ class HeldPulls:
             cost += TAG_BYTES * len(_codes(held.wanted))
         elif alike.text == text and text is not None:
             cost -= sys.getsizeof(text)
-        of_one = self._bytes_of[held.channel] + cost
-        if of_one > HELD_BYTES_OF_ONE_MAX or self.bytes + cost > HELD_BYTES_MAX:
-            return (
-                f"pulls that wait take {self.bytes} bytes, those of this connection {of_one - cost}: no room for more"
-            )
+        of_one, of_filter = self._bytes_of[held.channel], self._bytes_of_filter(held.channel, held.wanted)
+        if of_one + cost + of_filter > HELD_BYTES_OF_ONE_MAX or self.bytes + cost + of_filter > HELD_BYTES_MAX:
+            return f"pulls that wait take {self.bytes} bytes, those of this connection {of_one}: no room for more"
         if alike is not None and alike.text == text and text is not None:
             held.wanted, held.request.ext[_TEXT] = alike.wanted, cast("str", alike.text)
         self._wait(place, held)
         self._held[held] = None
         held.look_s, held.bytes = self._clock.monotonic() + LOOK_S, cost
-        self._bytes_of[held.channel] = of_one
-        self.bytes += cost
+        if isinstance(held.wanted, SqlFilter):
+            self._filters[held.channel, held.wanted] += 1
+        self._charge(held.channel, cost + of_filter)
         return None
+
+    def _bytes_of_filter(self, channel: Channel, wanted: Wanted) -> int:
+        """What it takes that no pull of this connection that waits wants it by now, or no more."""
+        if not isinstance(wanted, SqlFilter) or self._filters[channel, wanted]:
+            return 0
+        return memory_of(wanted.expression)
+
+    def _charge(self, channel: Channel, size: int) -> None:
+        self._bytes_of[channel] += size
+        self.bytes += size
+        if not self._bytes_of[channel]:
+            del self._bytes_of[channel]
 
     def _wait(self, place: _Queue, held: HeldPull) -> None:
         """Put a pull among those at its queue."""
@@ -207,7 +223,7 @@ class HeldPulls:
                 at_queue = self._queues.get(place)
                 if at_queue is not None:
                     if at_queue.by_sql:
-                        self._unlooked[place] = None
+                        self._unlooked[place] = len(at_queue.by_sql)
                     for alike in at_queue.interested(tags_codes):
                         self._leave_queue(alike)
                         alike.is_ripe = True
@@ -302,12 +318,19 @@ class HeldPulls:
 
     def _look_for_matches(self) -> None:
         """See which expressions new messages fulfil, as far as this turn allows."""
-        for place in list(self._unlooked):
+        looks = _SQL_LOOKS_PER_TURN
+        while self._unlooked and looks > 0 and not self._filter_work.is_over:
+            place, count = next(iter(self._unlooked.items()))
             at_queue = self._queues.get(place)
-            for alike in list(at_queue.by_sql.values()) if at_queue is not None else ():
-                if not self._look(place, alike):
-                    return
-            del self._unlooked[place]
+            if not count or at_queue is None or not at_queue.by_sql:
+                del self._unlooked[place]
+                continue
+            wanted, alike = next(iter(at_queue.by_sql.items()))
+            looks -= 1
+            if self._look(place, alike):
+                self._unlooked[place] = count - 1
+                if not alike.is_ripe:
+                    at_queue.by_sql.move_to_end(wanted)
 
     def _look(self, place: _Queue, alike: _Alike) -> bool:
         """False if there is more to look at, in another turn."""
@@ -338,10 +361,13 @@ class HeldPulls:
         return held
 
     def _answer(self, held: HeldPull) -> None:
-        self.bytes -= held.bytes
-        self._bytes_of[held.channel] -= held.bytes
-        if not self._bytes_of[held.channel]:
-            del self._bytes_of[held.channel]
+        size = held.bytes
+        if isinstance(held.wanted, SqlFilter):
+            self._filters[held.channel, held.wanted] -= 1
+            if size_of_filter := self._bytes_of_filter(held.channel, held.wanted):
+                del self._filters[held.channel, held.wanted]
+                size += size_of_filter
+        self._charge(held.channel, -size)
         if not held.channel.is_closed:
             held.answer(held)
 

@@ -47,6 +47,8 @@ from rocketline.wire.headers import (
 )
 from rocketline.wire.properties import format_properties, parse_properties
 
+_REMARK_MAX: Final = 1024
+"""Characters of a requester's words that its replier is told."""
 _NOT_STORED: Final = "0"
 """The id of a reply that is only passed on: Java's clients want one."""
 
@@ -214,7 +216,8 @@ def _judged(client: Client, told: Command | RocketlineError) -> tuple[str | None
         return f"the client <{client.client_id}> at {told}", code
     if told.code == ResponseCode.SUCCESS:
         return None, ResponseCode.SUCCESS
-    problem = f"the client <{client.client_id}> refused it with code {told.code}: {told.remark or 'no remark'}"
+    remark = (told.remark or "no remark")[:_REMARK_MAX]
+    problem = f"the client <{client.client_id}> refused it with code {told.code}: {remark}"
     return problem, ResponseCode.SYSTEM_ERROR
 
 

@@ -9,8 +9,11 @@ Differs: a message that the store does not take now is tried until it does; Apac
 
 from __future__ import annotations
 
+import os
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from typing import Final
 
 from rocketline.broker.long_work import Steps
@@ -29,6 +32,37 @@ _RUN_BYTES: Final = 1024 * 1024
 _WALK_UNITS: Final = 2000
 """So many units are looked at in one turn."""
 _MARKERS: Final = 128
+_MARKERS_A_PLACE: Final = 64
+
+
+class _Recalled:
+    """What the markers of one slot call back, in some ten bytes for each: there may be millions, with keys of 16 KB.
+
+    A message is known by a hash of 64 bits that nobody outside can work out.
+    """
+
+    def __init__(self, markers: int) -> None:
+        self._places = [array("Q") for _ in range(1 + markers // _MARKERS_A_PLACE)]
+        self._secret = os.urandom(16)
+        self.left: Counter[str] = Counter()
+        """By topic, how many markers counted against messages that were not there."""
+
+    def add(self, topic: str, key: str) -> None:
+        hashed = self._hash(topic, key)
+        self._places[hashed % len(self._places)].append(hashed)
+        self.left[topic] += 1
+
+    def take(self, topic: str, key: str) -> bool:
+        """Whether this message was called back; then a marker counted against it."""
+        hashed = self._hash(topic, key)
+        is_found = hashed in self._places[hashed % len(self._places)]
+        if is_found:
+            self.left[topic] -= 1
+        return is_found
+
+    def _hash(self, topic: str, key: str) -> int:
+        text = f"{topic}\0{key}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(text, digest_size=8, key=self._secret).digest(), "big")
 
 
 class TimerDelivery:
@@ -66,11 +100,11 @@ class TimerDelivery:
             (markers if is_marker else places).append(unit.log_offset if is_marker else position)
             if not count % _WALK_UNITS:
                 yield
-        recalled: dict[tuple[str, str], bool] = {}
+        recalled = _Recalled(len(markers)) if markers else None
         for count, log_offset in enumerate(markers, 1):
             marker = self._store.message_at(log_offset)
-            if marker is not None and (key := recalled_key(marker)) is not None:
-                recalled[key] = False
+            if recalled is not None and marker is not None and (key := recalled_key(marker)) is not None:
+                recalled.add(*key)
             if not count % _MARKERS:
                 yield
         for run in self._runs(places):
@@ -78,9 +112,8 @@ class TimerDelivery:
             while not self._is_put(messages):
                 yield
             yield
-        for (topic, _), was_found in recalled.items():
-            if not was_found:  # it counted against a message that was not there
-                self._timers.counts.add(topic, 1)
+        for topic, left in recalled.left.items() if recalled is not None else ():
+            self._timers.counts.add(topic, left)
         self._timers.delivered(slot_ms)
 
     def take_rolled(self) -> bool:
@@ -102,7 +135,7 @@ class TimerDelivery:
         if run:
             yield run
 
-    def _messages(self, units: list[TimerUnit], recalled: dict[tuple[str, str], bool]) -> list[StoredMessage]:
+    def _messages(self, units: list[TimerUnit], recalled: _Recalled | None) -> list[StoredMessage]:
         """What is to be put for these units; those that were called back are noted as found."""
         now_ms, messages = self._store.store_clock.now_ms(), []
         for unit in units:
@@ -113,9 +146,7 @@ class TimerDelivery:
                 self._timers.counts.add(key_of(parked)[0], 1 if unit.is_delete else -1)
                 self._has_rolled = True
                 messages.append(rolled(parked, unit.write_ms, now_ms))
-            elif recalled and key_of(parked) in recalled:
-                recalled[key_of(parked)] = True
-            else:
+            elif recalled is None or not recalled.take(*key_of(parked)):
                 self._timers.counts.add(key_of(parked)[0], -1)
                 if (message := self._released(parked, unit.write_ms, now_ms)) is not None:
                     messages.append(message)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rocketline.broker.long_work import LongWork, answered
 from rocketline.broker.timers.service import TimerService
-from rocketline.net.channel import Channel
+from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
-from rocketline.wire.bodies import encode
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
@@ -15,8 +15,8 @@ _OFF = "this broker has no timers: timerWheelEnable=false"
 class TimerHandlers:
     """Answers about timer messages; without timers there is nothing to tell."""
 
-    def __init__(self, timers: TimerService | None) -> None:
-        self._timers = timers
+    def __init__(self, timers: TimerService | None, work: LongWork) -> None:
+        self._timers, self._work = timers, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -29,7 +29,7 @@ class TimerHandlers:
             return response(ResponseCode.SYSTEM_ERROR, _OFF)
         return response(ResponseCode.SUCCESS, body=self._timers.checkpoint.encode())
 
-    def _get_metrics(self, channel: Channel, request: Command) -> Command:
+    def _get_metrics(self, channel: Channel, request: Command) -> Outcome:
         if self._timers is None:
             return response(ResponseCode.SYSTEM_ERROR, _OFF)
-        return response(ResponseCode.SUCCESS, body=encode(self._timers.metrics))
+        return self._work.begin(channel, request, answered(self._timers.metrics))

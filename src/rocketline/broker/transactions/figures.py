@@ -15,7 +15,7 @@ from rocketline.clock import Clock
 from rocketline.model.topic_config import DataVersion
 from rocketline.store.files.json_files import FileSave, load_json
 from rocketline.store.filesystem import FileSystem
-from rocketline.wire.bodies import encode
+from rocketline.wire.bodies import encode_in_parts
 from rocketline.wire.bodies.transactions import HalfMessages, TransactionMetrics
 
 
@@ -49,8 +49,8 @@ class TransactionFigures(SavedFile):
             if not self._is_topic(topic):
                 del self._topics[topic]
         self._being_saved = self._version
-        text = encode(TransactionMetrics(self._version, dict(self._topics))).decode()
-        return FileSave(self._files, self._path, iter([text]))
+        body = TransactionMetrics(self._version, dict(self._topics))
+        return FileSave(self._files, self._path, map(bytes.decode, encode_in_parts(body)))
 
     def save_done(self) -> None:
         """The file was written."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from rocketline.broker.clients.producers import ProducerRegistry
 from rocketline.broker.transactions.half_messages import real_place
+from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model import names, property_names
@@ -24,20 +25,24 @@ from rocketline.wire.message_codec import encode_record
 _TRIES: Final = 3
 """Members that are looked at before one is asked that does not read just now."""
 _TIMEOUT_S: Final = 3.0
+_PATIENCE_S: Final = 15.0
+"""A round waits no longer than that in all, however many members do not read: others are to be asked, too."""
 
 
 class Questions:
     """Asks one member of each producer group in turn. One that takes no byte for three seconds is not waited for again
-    in the same round: a question that is not asked counts, too, as at Apache, and the next round asks another."""
+    until it does: a question that is not asked counts, too, as at Apache, and the next round asks another."""
 
-    def __init__(self, producers: ProducerRegistry, broker_name: str, log: Throttle) -> None:
-        self._producers, self._broker_name, self._log = producers, broker_name, log
+    def __init__(self, producers: ProducerRegistry, broker_name: str, clock: Clock, log: Throttle) -> None:
+        self._producers, self._broker_name, self._clock, self._log = producers, broker_name, clock, log
         self._turn = 0
         self._deaf: set[Channel] = set()
+        self._patience_s = 0.0
 
     def begin_round(self) -> None:
-        """Everybody may have begun to read since."""
-        self._deaf.clear()
+        """Some may have begun to read since."""
+        self._deaf = {channel for channel in self._deaf if channel.is_congested}
+        self._patience_s = _PATIENCE_S
 
     async def ask(self, copies: Iterable[StoredMessage]) -> None:
         """Ask about half messages; wait only while a connection cannot take it."""
@@ -48,10 +53,17 @@ class Questions:
                 self._log.warning("transaction not asked for", "no producer of its group is connected", group=group)
                 continue
             try:
-                await channel.send_oneway(question(copy, self._broker_name), _TIMEOUT_S)
+                await self._send(channel, question(copy, self._broker_name))
             except RocketlineError as error:
                 self._deaf.add(channel)
                 self._log.warning("transaction not asked for", str(error), group=group)
+
+    async def _send(self, channel: Channel, asked: Command) -> None:
+        begin_s = self._clock.monotonic()
+        try:
+            await channel.send_oneway(asked, min(_TIMEOUT_S, self._patience_s))
+        finally:
+            self._patience_s = max(0.0, self._patience_s - (self._clock.monotonic() - begin_s))
 
     def _member(self, group: str) -> Channel | None:
         """The next one that reads; else the last of those looked at that is there at all."""

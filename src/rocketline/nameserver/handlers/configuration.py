@@ -6,9 +6,9 @@ from typing import Final
 
 from rocketline.logs import Throttle
 from rocketline.nameserver.config import NameServerConfig
-from rocketline.nameserver.settings_saves import SettingsSaves
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.net.settings_saves import SettingsSaves
 from rocketline.settings import Settings, format_properties, parse_properties
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -20,7 +20,9 @@ BODY_BYTES_MAX: Final = 64 * 1024
 class ConfigurationHandlers:
     """Settings by Apache's keys, as property text."""
 
-    def __init__(self, settings: Settings[NameServerConfig], saves: SettingsSaves, log: Throttle) -> None:
+    def __init__(
+        self, settings: Settings[NameServerConfig], saves: SettingsSaves[NameServerConfig], log: Throttle
+    ) -> None:
         self._settings, self._saves, self._log = settings, saves, log
 
     def by_code(self) -> dict[int, Handler]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from rocketline.model.topic_config import DataVersion
 from rocketline.wire.bodies.stats import TimerMetric, TimerMetrics
+
+_NONE: Final = TimerMetric()
 
 
 class WaitingCounts:
@@ -14,15 +17,15 @@ class WaitingCounts:
     def __init__(self, saved: TimerMetrics, now_ms: Callable[[], int]) -> None:
         self._now_ms, self._version = now_ms, saved.data_version
         self._changes, self._changed_ms = 0, saved.data_version.timestamp
-        self._waiting = {topic: (metric.count, metric.time_stamp) for topic, metric in saved.timing_count.items()}
+        self._waiting = dict(saved.timing_count)
 
     def add(self, topic: str, count: int) -> None:
         """So many more, or fewer, wait. A marker may count against a message that is not there, for a while."""
         self._changed_ms = now_ms = self._now_ms()
         self._changes += 1
-        waiting = self._waiting.get(topic, (0, 0))[0] + count
+        waiting = self._waiting.get(topic, _NONE).count + count
         if waiting:
-            self._waiting[topic] = waiting, now_ms
+            self._waiting[topic] = TimerMetric(waiting, now_ms)
         else:
             self._waiting.pop(topic, None)
 
@@ -35,4 +38,4 @@ class WaitingCounts:
         """As it is saved and as administrators ask for it."""
         before = self._version
         version = DataVersion(before.counter + self._changes, before.state_version, self._changed_ms)
-        return TimerMetrics(version, {topic: TimerMetric(*metric) for topic, metric in self._waiting.items()})
+        return TimerMetrics(version, dict(self._waiting))

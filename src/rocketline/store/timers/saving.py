@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketline.store.files.json_files import FileSave
@@ -20,8 +20,8 @@ class TimerSave:
     log_files: Sequence[Path]
     wheel_path: Path
     wheel_bytes: int
-    slots: Sequence[tuple[int, bytes]]
-    """What to write to the wheel, and where."""
+    pieces: Iterator[list[tuple[int, bytes]]]
+    """What to write to the wheel, and where, some slots at a time."""
     checkpoint: TimerCheckpoint
     checkpoint_path: Path
     metrics: FileSave
@@ -29,13 +29,19 @@ class TimerSave:
     """Files of the timer log that nobody needs any more."""
     is_lost: bool = False
     """A sync failed, so that what was written may be gone, and the next sync would not tell."""
+    _slots: list[tuple[int, bytes]] = field(default_factory=list)
 
-    def steps(self) -> list[None]:
-        """There is nothing to prepare."""
-        return []
+    def steps(self) -> Iterator[None]:
+        """Lays slots and figures out."""
+        for some in self.pieces:
+            self._slots += some
+            yield
+        yield from self.metrics.steps()
 
     def run(self) -> None:
-        """Raises `OSError`."""
+        """On any thread, after the steps or without them. Raises `OSError`."""
+        for _ in self.steps():
+            pass
         try:
             self._sync_log()
             self._write_wheel()
@@ -60,11 +66,11 @@ class TimerSave:
 
     def _write_wheel(self) -> None:
         is_new = not self.fs.exists(self.wheel_path)
-        if not self.slots and not is_new:
+        if not self._slots and not is_new:
             return
         file = self.fs.open(self.wheel_path, size=self.wheel_bytes)
         try:
-            for position, data in self.slots:
+            for position, data in self._slots:
                 file.write_at(position, data)
             file.sync()
         finally:

@@ -38,7 +38,7 @@ from rocketline.store.timers.timer_log import (
     TimerUnit,
 )
 from rocketline.store.timers.wheel import SLOTS, Slot, TimerWheel
-from rocketline.wire.bodies.codec import encode
+from rocketline.wire.bodies.codec import encode_in_parts
 from rocketline.wire.bodies.stats import TimerMetrics
 
 _log = Log(__name__)
@@ -293,10 +293,10 @@ class TimerStore:
             self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != _UNUSABLE else 0),
             self._wheel_path,
             self.wheel.file_bytes,
-            list(self.wheel.pieces(noted.slots)),
+            self.wheel.pieces(noted.slots),
             noted.checkpoint,
             self._checkpoint_path,
-            FileSave(self._fs, self._metrics_path, iter([encode(noted.metrics).decode()])),
+            FileSave(self._fs, self._metrics_path, map(bytes.decode, encode_in_parts(noted.metrics))),
             tuple(self._dropped),
         )
         self._being_saved = noted, job

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +19,8 @@ SLOTS: Final = 7 * 86_400
 """Steps that messages can be ahead of the wheel, whatever the step; the ring has twice as many."""
 SLOT: Final = struct.Struct(">qqqi4x")
 _READ_SLOTS: Final = 32 * 1024
+_SLOTS_A_STEP: Final = 1000
+"""Laid out for the file in one go."""
 
 
 class Slot(NamedTuple):
@@ -132,10 +134,16 @@ class TimerWheel:
         """These did not get into the file; those that changed since, or are over, are not asked for."""
         self._changed = {at: slot for at, slot in changed.items() if at in self._slots} | self._changed
 
-    def pieces(self, changed: Mapping[int, Slot]) -> Iterator[tuple[int, bytes]]:
-        """What to write for these slots, and where: neighbours in one piece."""
+    def pieces(self, changed: Mapping[int, Slot]) -> Iterator[list[tuple[int, bytes]]]:
+        """What to write for these slots, and where, some slots at a time: each second may have its own."""
+        times = list(changed)
+        for at in range(0, len(times), _SLOTS_A_STEP):
+            yield list(self._joined(times[at : at + _SLOTS_A_STEP], changed))
+
+    def _joined(self, times: Sequence[int], changed: Mapping[int, Slot]) -> Iterator[tuple[int, bytes]]:
+        """Neighbours in one piece."""
         at, piece = -1, bytearray()
-        places = sorted((slot_ms // self.precision_ms % (2 * self.slots), slot_ms) for slot_ms in changed)
+        places = sorted((slot_ms // self.precision_ms % (2 * self.slots), slot_ms) for slot_ms in times)
         for place, slot_ms in places:
             if at + len(piece) != place * SLOT.size:
                 if piece:

@@ -119,3 +119,20 @@ async def test_a_client_that_is_gone_is_told_of_at_once(clock: FakeClock) -> Non
     pushes.push(client, Command(326), told.append)
     assert len(told) == 1
     assert isinstance(told[0], RocketlineError)
+
+
+async def test_a_long_line_of_one_that_is_gone_is_given_up_some_in_a_turn(clock: FakeClock) -> None:
+    """Each tells a replier; sixty thousand in one turn kept everybody waiting for a second."""
+    alarms, told = Alarms(), Told()
+    pushes, (gone, _) = Pushes(clock, alarms), channel(clock)
+    gone.pause_writing()
+    client = client_on(gone, clock)
+    for _ in range(2000):
+        pushes.push(client, Command(326, body=b"x"), told.append)
+    gone.abort()
+    in_turns = []
+    while alarms.actions:
+        before = len(told)
+        alarms.ring()
+        in_turns.append(len(told) - before)
+    assert (max(in_turns), sum(in_turns), pushes.waiting_bytes) == (256, 2000, 0)

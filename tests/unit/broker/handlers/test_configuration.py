@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -12,6 +13,8 @@ from rocketline.broker.handlers.configuration import ConfigurationHandlers
 from rocketline.errors import ConfigError
 from rocketline.logs import Throttle
 from rocketline.model.topic_config import DataVersion
+from rocketline.net.channel import LATER, Outcome
+from rocketline.net.settings_saves import SettingsSaves
 from rocketline.settings import Settings, parse_properties
 from rocketline.settings.declared import declared
 from rocketline.store.config import StoreConfig
@@ -25,6 +28,30 @@ from support.brokers.tables import tables
 from support.effort import calls_of
 
 
+class Saves:
+    """Made at once, or when `finish` is called."""
+
+    def __init__(self, settings: Settings[BrokerConfig]) -> None:
+        self._settings = settings
+        self.is_full = self.is_slow = False
+        self._waiting: list[Callable[[OSError | None], None]] = []
+
+    def save(self, done: Callable[[OSError | None], None]) -> None:
+        self._waiting.append(done)
+        if not self.is_slow:
+            self.finish()
+
+    def finish(self) -> None:
+        problem = None
+        try:
+            self._settings.save(self._settings.value.broker_config_path)
+        except OSError as error:
+            problem = error
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(problem)
+
+
 class Administrator:
     """Asks the handlers of a broker whose file is in `home`."""
 
@@ -33,17 +60,25 @@ class Administrator:
         self.settings: Settings[BrokerConfig] = broker_settings(brokerConfigPath=str(self.file))
         self.clock = FakeClock()
         self.permission_changes = 0
-        self._channel = channel(self.clock)[0]
+        self.saves = Saves(self.settings)
+        self.channel, self.transport = channel(self.clock)
         self._handlers = ConfigurationHandlers(
-            self.settings, self.clock, self._permission_changed, Throttle(self.clock)
+            self.settings,
+            cast("SettingsSaves[BrokerConfig]", self.saves),
+            self.clock,
+            self._permission_changed,
+            Throttle(self.clock),
         ).by_code()
 
     def _permission_changed(self, told: Callable[[], None]) -> None:
         self.permission_changes += 1
         told()
 
+    def handle(self, request: Command) -> Outcome:
+        return self._handlers[request.code](self.channel, request)
+
     def ask(self, code: int, body: bytes = b"") -> Command:
-        answer = self._handlers[code](self._channel, Command(code, body=body))
+        answer = self.handle(Command(code, body=body))
         assert isinstance(answer, Command)
         return answer
 
@@ -69,6 +104,25 @@ def test_update_is_in_force_told_and_saved(admin: Administrator) -> None:
     assert admin.settings.value.store.max_message_size == 1000
     assert admin.get()["maxMessageSize"] == "1000"
     assert "maxMessageSize=1000\n" in admin.file.read_text()
+
+
+async def test_nobody_waits_for_the_disk_while_settings_are_saved(admin: Administrator) -> None:
+    """Two syncs for each update, in a closed loop, kept everybody else waiting."""
+    admin.saves.is_slow = True
+    request = Command(RequestCode.UPDATE_BROKER_CONFIG, body=b"maxMessageSize=1000\n")
+    assert admin.handle(request) is LATER
+    assert not admin.file.exists()
+    assert admin.settings.value.store.max_message_size == 1000
+    admin.saves.finish()
+    await asyncio.sleep(0)
+    assert [answer.code for answer in admin.transport.commands()] == [0]
+    assert "maxMessageSize=1000\n" in admin.file.read_text()
+
+
+def test_what_waits_to_be_saved_is_bounded(admin: Administrator) -> None:
+    admin.saves.is_full = True
+    assert admin.update("maxMessageSize=1000\n").code == 2
+    assert admin.settings.value.store.max_message_size != 1000
 
 
 @pytest.mark.parametrize("key", ["brokerConfigPath", "rocketmqHome", "configBlackList"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 from pathlib import Path
 
 import pytest
 
+from rocketline.broker import filters
 from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.clients.memberships import Client
 from rocketline.broker.clients.notifications import Notifications
@@ -21,6 +23,7 @@ from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.request_body import BODY_BYTES_MAX
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.errors import RemoteProtocolError
+from rocketline.filter import SqlFilter, compile_sql
 from rocketline.logs import Throttle
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.heartbeat import ConsumerData, HeartbeatData
@@ -487,6 +490,45 @@ async def test_filters_of_a_heartbeat_are_kept_and_die_with_the_group(scene: Sce
     assert not kept.is_dead
     scene.ask(member, Command(RequestCode.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": "g"}))
     assert kept.is_dead
+
+
+async def test_each_expression_of_a_heartbeat_is_read_once_and_in_a_step_of_its_own(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are more than are remembered: all were read a second time, in one step of half a second."""
+    read: list[str] = []
+
+    def compiled(expression: str) -> SqlFilter:
+        read.append(expression)
+        return compile_sql(expression)
+
+    monkeypatch.setattr(filters, "compile_sql", compiled)
+    member, _ = scene.channel()
+    subscriptions = [
+        SubscriptionData(f"t{number}", f"a > {number}", sub_version=1, expression_type="SQL92")
+        for number in range(1500)
+    ]
+    scene.ask(member, heartbeat("c", consumer("g", *subscriptions)))
+    assert len(read) == 1500
+    assert scene.work.pauses >= 1500
+    assert len(scene.filters) == 1500
+    scene.ask(member, heartbeat("c", consumer("g", *subscriptions)))
+    assert len(read) == 1500, "what a group has said before costs nothing"
+
+
+async def test_one_group_has_a_bound_of_subscriptions(scene: Scene) -> None:
+    member, _ = scene.channel()
+    body = json.dumps(
+        {
+            "clientID": "c",
+            "consumerDataSet": [
+                {"groupName": "g", "subscriptionDataSet": [{"topic": f"t{number}"} for number in range(8193)]}
+            ],
+        }
+    )
+    with pytest.raises(RemoteProtocolError, match="8193 topics"):
+        scene.ask(member, Command(RequestCode.HEART_BEAT, body=body.encode()))
+    assert scene.consumers.info("g") is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{}"])

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from rocketline.broker.filters import Wanted
 from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.pulls.long_poll import HELD_BYTES_MAX, HELD_BYTES_OF_ONE_MAX, PULL_BYTES, HeldPull, HeldPulls
-from rocketline.filter import SqlFilter
+from rocketline.filter import SqlFilter, compile_sql, memory_of
 from rocketline.net.channel import Channel
 from rocketline.store.queues.consume_queue import ConsumeQueue
-from rocketline.store.reading import ReadResult
+from rocketline.store.reading import ReadResult, ReadStatus
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.command import Command
 
@@ -40,6 +41,8 @@ class Scene:
         self.ends: dict[tuple[str, int], int] = {}
         self.soon: list[Callable[[], None]] = []
         self.woken: list[HeldPull] = []
+        self.looks = 0
+        """At messages for pulls by SQL, of which none finds what it wants."""
         self.pulls = HeldPulls(self, clock, self.soon.append, FilterWork(self.soon.append))
 
     def max_offset(self, topic: str, queue_id: int) -> int:
@@ -48,13 +51,14 @@ class Scene:
     def read_matching(
         self, topic: str, queue_id: int, offset: int, max_messages: int, wanted: SqlFilter, work_max: int
     ) -> tuple[ReadResult, int]:
-        raise AssertionError("nobody pulls by SQL here")
+        self.looks += 1
+        return ReadResult(ReadStatus.NO_MATCHED_MESSAGE, self.max_offset(topic, queue_id), 0, 0), 1
 
     def hold(
         self,
         *,
         offset: int = 0,
-        wanted: frozenset[int] | None = None,
+        wanted: Wanted = None,
         wait_s: float = 15.0,
         line: Channel | None = None,
     ) -> HeldPull:
@@ -339,3 +343,46 @@ def test_everything_that_is_kept_of_a_pull_is_counted(scene: Scene) -> None:
     assert scene.pulls.bytes > 400_000, "one such letter makes each of a text take four bytes"
     scene.check_after(1e10)
     assert scene.pulls.bytes == 0
+
+
+def test_a_message_is_looked_at_for_some_expressions_in_a_turn_and_once_for_each(scene: Scene) -> None:
+    """Sixteen thousand connections with an expression each were looked at in one turn, a tenth of a second long."""
+    for number in range(1000):
+        scene.hold(wanted=compile_sql(f"a > {number}"))
+    scene.note(A)
+    in_turns = []
+    while scene.soon:
+        before = scene.looks
+        scene.turn()
+        in_turns.append(scene.looks - before)
+    assert max(in_turns) <= 256
+    assert scene.looks == 1000
+
+
+def test_messages_that_come_meanwhile_are_looked_at_for_all_in_turn(scene: Scene) -> None:
+    for number in range(600):
+        scene.hold(wanted=compile_sql(f"a > {number}"))
+    for _ in range(3):
+        scene.note(A)
+        scene.turn()
+    assert scene.looks == 3 * 256, "those that have not been looked at come first"
+    while scene.soon:
+        scene.turn()
+    alike = scene.pulls._queues["T", 0].by_sql.values()
+    assert {one.looked for one in alike} == {3}
+
+
+def test_what_a_filter_takes_counts_once_for_each_connection_until_its_last_pull_is_answered(scene: Scene) -> None:
+    """It is more than its text: a function."""
+    line, wanted = cast("Channel", _Line()), compile_sql("a > 5 AND b = 'x'")
+    size = memory_of(wanted.expression)
+    assert size > 3000
+    scene.hold(wanted=wanted, line=line)
+    assert scene.pulls.bytes == PULL_BYTES + size
+    scene.hold(wanted=wanted, line=line, wait_s=30)
+    assert scene.pulls.bytes == 2 * PULL_BYTES + size
+    scene.check_after(15)
+    assert scene.pulls.bytes == PULL_BYTES + size, "the other one waits"
+    scene.check_after(15)
+    assert scene.pulls.bytes == 0
+    assert not scene.pulls._filters

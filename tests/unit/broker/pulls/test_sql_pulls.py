@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from rocketline.broker.pulls import filter_work
+from rocketline.errors import ExpressionError
 from rocketline.model.subscription import SubscriptionData
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import LATER
@@ -50,7 +51,11 @@ class Scene:
         said = SubscriptionData(topic, expression, sub_version=version, expression_type="SQL92")
         client = client_on(self.channel, self.tables.clock)
         self.tables.consumers.register(consumer("g", said), client)
-        self.tables.filters.register("g", [said])
+        try:
+            compiled = self.tables.filters.expressions.find(expression)
+        except ExpressionError:
+            compiled = None
+        self.tables.filters.register("g", [said], {expression: compiled})
 
     async def ask(
         self, expression: str = "a > 5", offset: int = 0, *, code: int = RequestCode.PULL_MESSAGE, **fields: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -279,3 +280,42 @@ def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
     again.pass_time(20)
     assert set(again.keys()) == {f"{number}" for number in range(1, 10)}
     again.close()
+
+
+def test_markers_for_one_message_or_for_none_count_for_nothing_in_the_end(scene: TimerScene) -> None:
+    deliver_ms = scene.clock.wall_ms() + 5000
+    scene.send("a", deliver_ms)
+    for _ in range(3):
+        scene.send("recall", deliver_ms, recalls="a")
+    scene.send("recall", deliver_ms, recalls="never sent")
+    scene.send("b", deliver_ms)
+    scene.pass_time(7)
+    assert scene.keys() == ["b"]
+    assert scene.waiting() == 0
+
+
+def test_what_markers_take_while_their_slot_is_delivered_is_bounded_by_their_number(scene: TimerScene) -> None:
+    """Thirty thousand with keys of 16 KB, a minute's work for a stranger, took half a gigabyte."""
+    deliver_ms = scene.clock.wall_ms() + 5000
+    for number in range(500):
+        scene.send("recall", deliver_ms, recalls=f"{number:015000}")
+    scene.work()
+    scene.clock.advance(7)
+    tracemalloc.start()
+    try:
+        scene.work()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 3_000_000, "128 are looked at at a time"
+
+
+def test_figures_of_many_topics_are_saved_in_steps(scene: TimerScene) -> None:
+    for number in range(2000):
+        scene.service._timers.counts.add(f"t{number}", 1)
+    scene.send("a", scene.clock.wall_ms() + 5000)
+    scene.work()
+    flush(scene.store)
+    job = scene.service.begin_save()
+    assert job is not None
+    assert sum(1 for _ in job.steps()) > 2000 // 128

@@ -320,3 +320,12 @@ def test_figures_survive(clock: FakeClock) -> None:
         again = TransactionFigures(scene.tables.files, PATH, clock, lambda _: True)
         assert again.counts() == {"T": 1}
         assert again.begin_save() is None
+
+
+def test_figures_of_many_topics_are_saved_in_steps(clock: FakeClock) -> None:
+    with started(clock) as scene:
+        for number in range(2000):
+            scene.figures.add(f"t{number}", 1)
+        job = scene.figures.begin_save()
+        assert job is not None
+        assert sum(1 for _ in job.steps()) > 2000 // 128

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
-from rocketline.nameserver.config import NameServerConfig
 from rocketline.net.background import Background
 from rocketline.settings import Settings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 WAITING_MAX: Final = 256
 """Updates that wait to be saved; one more is refused, before it changes anything."""
 
 Done: TypeAlias = Callable[[OSError | None], None]
+C = TypeVar("C", bound="DataclassInstance")
 
 
-class SettingsSaves:
-    """Saves the settings as they are: all that changed while a save was under way, with the next one.
+class SettingsSaves(Generic[C]):
+    """Saves a server's settings as they are: all that changed while a save was under way, with the next one.
 
     Use it as `async with`; leaving it waits for the save that is under way.
     """
 
-    def __init__(self, settings: Settings[NameServerConfig]) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings[C], path: Callable[[], Path]) -> None:
+        self._settings, self._path = settings, path
         self._waiting: list[Done] = []
         self._saving = Background()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
-    async def __aenter__(self) -> SettingsSaves:
+    async def __aenter__(self) -> SettingsSaves[C]:
         await self._saving.__aenter__()
         return self
 
@@ -59,7 +63,7 @@ class SettingsSaves:
             self._is_idle.set()
 
     async def _save(self) -> OSError | None:
-        write = self._settings.saving(self._settings.value.config_store_path)
+        write = self._settings.saving(self._path())
         try:
             await asyncio.to_thread(write)
         except OSError as error:
