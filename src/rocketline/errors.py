@@ -375,6 +375,17 @@ class TransactionError(ClientError):
         super().__init__(f"half message for topic {topic!r}: {status}; it was rolled back, send it again")
 
 
+class TransactionOverError(ClientError):
+    """Brokers were told already what became of the transaction."""
+
+    def __init__(self, topic: str, transaction_id: str) -> None:
+        self.topic, self.transaction_id = topic, transaction_id
+        super().__init__(
+            f"transaction {transaction_id} for topic {topic!r} is over: decide in its block; "
+            "of one that was left open the broker asks the check function"
+        )
+
+
 class CallTimeoutError(ClientError, TimeoutError):
     """The time given for the whole call was over before another attempt could be made."""
 

@@ -10,22 +10,26 @@ import pytest
 
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
-from rocketline.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from rocketline.model.ids import LogOffset, OffsetMessageId, QueueOffset
+from rocketline.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, WHEEL_TIMER_TOPIC
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
-from rocketline.wire.message_codec import decode_record, decode_records
+from rocketline.wire.message_codec import decode_record, decode_records, encode_record
 from support.brokers.messages import create_topic, try_send
 from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from support.brokers.running import BrokerPeer, broker
+from support.brokers.tables import message
 from support.brokers.transactions import COMMIT, ROLLBACK, UNKNOWN, answer_fields, end, end_fields, half, join, try_half
 from support.clients.members import until
 
 QUICK = {"transactionTimeOut": "0", "transactionCheckInterval": "50", "transactionOpBatchInterval": "20"}
 NEVER = {"transactionCheckInterval": "3600000"}
 OWN = {"TAGS": "A", "own": "value"}
+BODY_AT = 88
+"""Of a record, with IPv4 addresses."""
 
 
 @asynccontextmanager
@@ -133,6 +137,27 @@ async def test_message_that_is_no_half_message_is_not_committed() -> None:
         assert (answer.code, await delivered(peer, queue_id=1)) == (1, [])
 
 
+@pytest.mark.parametrize("code", [RequestCode.END_TRANSACTION, RequestCode.RESUME_CHECK_HALF_MESSAGE])
+@pytest.mark.parametrize("queue_offset", [0, 1, -1, 2**62])
+async def test_what_only_looks_like_a_half_message_moves_nothing(code: int, queue_offset: int) -> None:
+    """S170: a body that holds a record, with the very place that it has in the log, was committed to whatever topic it
+    said: with the one of op messages all open transactions were forgotten."""
+    async with scene(NEVER) as (running, peer):
+        await half(peer)
+        place = running.storage.store.max_log_offset + BODY_AT
+        forged = message(HALF_TOPIC, b"0,", PGROUP="p", REAL_TOPIC=OP_HALF_TOPIC, REAL_QID="0", TAGS="d")
+        forged.log_offset, forged.queue_offset = LogOffset(place), QueueOffset(queue_offset)
+        assert (await try_send(peer, encode_record(forged))).code == 0
+        store = running.storage.store
+        assert store.message_at(place) is not None, "it looks like one"
+        id_ = OffsetMessageId(store.store_host, LogOffset(place))
+        fields = {"producerGroup": "p", "tranStateTableOffset": str(queue_offset), "commitLogOffset": str(place)}
+        answer = await peer.ask(code, {**fields, "msgId": str(id_), "commitOrRollback": COMMIT})
+        assert answer.code == 1
+        assert "no half message" in (answer.remark or "")
+        assert (store.max_offset(OP_HALF_TOPIC, 0), store.max_offset(HALF_TOPIC, 0)) == (0, 1)
+
+
 async def test_end_is_repeated_without_being_noticed() -> None:
     """S177."""
     async with scene(NEVER) as (_, peer):
@@ -162,6 +187,36 @@ async def test_delay_begins_with_the_commit(clock: FakeClock) -> None:
         assert await delivered(peer) == []
         clock.advance(1)
         assert bodies(await peer.request(pull(0, flags=SUBSCRIPTION | SUSPEND), 20)) == [b"x"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "properties", "code", "remark"),
+    [
+        ({}, {"TIMER_DELIVER_MS": "99999999999999"}, 13, "timerMaxDelaySec"),
+        ({}, {"TIMER_DELAY_SEC": "soon"}, 13, "no number"),
+        ({"timerWheelEnable": "false"}, {"TIMER_DELAY_SEC": "5"}, 1, "timerWheelEnable"),
+    ],
+)
+async def test_half_message_that_could_never_be_delivered_is_refused(
+    settings: dict[str, str], properties: dict[str, str], code: int, remark: str
+) -> None:
+    """It was taken, and each commit of it refused until it was given up: done work without its message."""
+    async with scene(NEVER | settings) as (_, peer):
+        answer = await try_half(peer, b"x", properties)
+        assert (answer.code, await delivered(peer, HALF_TOPIC)) == (code, [])
+        assert remark in (answer.remark or "")
+
+
+async def test_moment_counts_once_it_is_committed(clock: FakeClock) -> None:
+    async with scene(NEVER, clock=clock) as (running, peer):
+        due_ms = clock.wall_ms() + 30_000
+        first = await half(peer, b"in time", TIMER_DELIVER_MS=str(due_ms))
+        second = await half(peer, b"late", queue_id=1, TIMER_DELIVER_MS=str(due_ms))
+        assert (await end(peer, first)).code == 0
+        assert running.storage.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 1
+        clock.advance(31)
+        assert (await end(peer, second)).code == 0
+        assert await delivered(peer, queue_id=1) == [b"late"]
 
 
 async def test_producer_is_asked_and_its_answer_counts() -> None:

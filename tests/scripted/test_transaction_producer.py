@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 import pytest
 
@@ -13,7 +15,7 @@ import rocketline
 from rocketline import ReceivedMessage, Transaction, TransactionState
 from rocketline.aio import TransactionProducer
 from rocketline.client.producer.transactions import Check
-from rocketline.errors import InvalidMessageError, RefusedMessageError, TransactionError
+from rocketline.errors import InvalidMessageError, RefusedMessageError, TransactionError, TransactionOverError
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import Message
 from rocketline.model.names import HALF_TOPIC
@@ -48,7 +50,7 @@ async def producing(
         yield producer
 
 
-async def ask(peer: ScriptedPeer, body: bytes = b"half", *, group: str = "P") -> None:
+async def ask(peer: ScriptedPeer, body: bytes = b"half", *, topic: str = "T", group: str = "P") -> None:
     """The broker's question about a half message."""
     header = CheckTransactionStateRequestHeader(
         topic=HALF_TOPIC,
@@ -58,7 +60,7 @@ async def ask(peer: ScriptedPeer, body: bytes = b"half", *, group: str = "P") ->
         transaction_id="K",
         target_broker="broker-a",
     )
-    half = message("T", body, UNIQ_KEY="K", PGROUP=group, TRAN_MSG="true", KEYS="key")
+    half = message(topic, body, UNIQ_KEY="K", PGROUP=group, TRAN_MSG="true", KEYS="key")
     await peer.tell(CHECK, header, encode_record(half))
 
 
@@ -271,12 +273,16 @@ async def test_broker_that_is_gone_is_not_told_and_nobody_suffers(peer: Scripted
         await peer.start()
 
 
-async def test_cancellation_rolls_back(peer: ScriptedPeer) -> None:
+@pytest.mark.parametrize(("has_decided", "value"), [(False, "0"), (True, "8")])
+async def test_cancellation_leaves_it_open(peer: ScriptedPeer, has_decided: bool, value: str) -> None:
+    """It may come in the midst of the commit of a database: rolled back, what was done there had no message."""
     async with producing(peer) as producer:
         entered = asyncio.Event()
 
         async def work() -> None:
-            async with producer.transaction(MESSAGE):
+            async with producer.transaction(MESSAGE) as transaction:
+                if has_decided:
+                    transaction.commit()
                 entered.set()
                 await asyncio.Event().wait()
 
@@ -284,7 +290,181 @@ async def test_cancellation_rolls_back(peer: ScriptedPeer) -> None:
             task = group.create_task(work())
             await entered.wait()
             task.cancel()
-        assert (await peer.wait_for(END))[0].ext["commitOrRollback"] == "12"
+        (ended,) = await peer.wait_for(END)
+        assert (ended.ext["commitOrRollback"], ended.command.remark) == (value, "CancelledError: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "value"), [(KeyboardInterrupt, "0"), (SystemExit, "0"), (GeneratorExit, "0"), (WrongError, "12")]
+)
+async def test_what_comes_from_outside_leaves_it_open(
+    peer: ScriptedPeer, error: type[BaseException], value: str
+) -> None:
+    def work() -> TransactionState | None:
+        with rocketline.TransactionProducer(peer.address, group="P", check=lambda _: COMMIT) as producer:
+            with pytest.raises(error), producer.transaction(MESSAGE) as transaction:
+                raise error
+            return transaction.state
+
+    assert await in_background(work) is (UNKNOWN if value == "0" else ROLLBACK)
+    assert (await peer.wait_for(END))[0].ext["commitOrRollback"] == value
+
+
+async def test_last_decision_holds_and_none_comes_too_late(peer: ScriptedPeer) -> None:
+    """Behind the block nothing came of it, and nobody was told."""
+    async with producing(peer) as producer:
+        async with producer.transaction(MESSAGE) as outer, producer.transaction(MESSAGE) as inner:
+            outer.commit()
+            outer.rollback()
+            outer.rollback()
+            inner.leave_open()
+        ends = await peer.wait_for(END, 2)
+        assert [one.ext["commitOrRollback"] for one in ends] == ["0", "12"]
+        for decide in (outer.commit, outer.rollback, inner.leave_open):
+            with pytest.raises(TransactionOverError, match="is over"):
+                decide()
+        assert (outer.state, inner.state) == (ROLLBACK, UNKNOWN)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_work_that_decides_by_the_transaction(peer: ScriptedPeer, raises: bool, is_blocking: bool) -> None:
+    """What it returned, None, left the transaction open."""
+
+    def work(transaction: Transaction) -> TransactionState | None:
+        transaction.commit()
+        if raises:
+            raise WrongError
+        return None
+
+    def send() -> rocketline.TransactionReceipt:
+        with rocketline.TransactionProducer(peer.address, group="P", check=lambda _: COMMIT) as blocking:
+            return blocking.send_in_transaction(MESSAGE, work)
+
+    if is_blocking:
+        receipt = await in_background(send)
+    else:
+        async with producing(peer) as producer:
+            receipt = await producer.send_in_transaction(MESSAGE, work)
+    assert (receipt.state, isinstance(receipt.error, WrongError)) == (COMMIT, raises)
+    assert (await peer.wait_for(END))[0].ext["commitOrRollback"] == "8"
+
+
+async def test_client_that_is_closed_in_the_block(peer: ScriptedPeer, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is told, which the log says; the broker asks another of the group."""
+    async with producing(peer) as producer, producer.transaction(MESSAGE):
+        await producer.close()
+
+    def work() -> TransactionState | None:
+        with rocketline.TransactionProducer(peer.address, group="P", check=lambda _: COMMIT) as blocking:
+            with blocking.transaction(MESSAGE) as transaction:
+                blocking.close()
+            return transaction.state
+
+    assert await in_background(work) is COMMIT
+    assert not peer.requests(END)
+    assert caplog.text.count("end of a transaction not told; the broker asks later") == 2
+
+
+FORKING = """
+import os, sys
+from rocketline import Message, TransactionProducer
+with TransactionProducer(sys.argv[1], group="P", check=None.__class__) as producer:
+    with producer.transaction(Message("T", b"1")):
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+async def test_forked_child_that_leaves_the_block_ends_nothing(peer: ScriptedPeer) -> None:
+    """What the parent is still at must not be ended by its child, nor may that hang there."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FORKING, peer.address, stderr=asyncio.subprocess.PIPE
+    )
+    complaints = (await process.communicate())[1]
+    assert process.returncode == 0, complaints
+    assert [one.ext["commitOrRollback"] for one in await peer.wait_for(END)] == ["8"]
+
+
+async def test_checks_know_namespaces(peer: ScriptedPeer) -> None:
+    """The group and the topic of a question have it; the check function sees neither with it, and its answer has it."""
+    seen: list[str] = []
+
+    def check(half: ReceivedMessage) -> TransactionState:
+        seen.append(half.topic)
+        return COMMIT
+
+    peer.route("N%T")
+    async with TransactionProducer(peer.address, group="P", namespace="N", check=check, clock=peer.clock) as producer:
+        async with producer.transaction(MESSAGE) as transaction:
+            transaction.rollback()
+        (ended,) = await peer.wait_for(END)
+        assert parse_properties(peer.requests(SEND)[0].ext["i"])["PGROUP"] == "N%P"
+        assert (ended.ext["producerGroup"], ended.ext["topic"]) == ("N%P", "N%T")
+        peer.forget()
+        await ask(peer, topic="N%T", group="N%P")
+        (ended,) = await peer.wait_for(END)
+        assert (ended.ext["producerGroup"], ended.ext["commitOrRollback"], seen) == ("N%P", "8", ["T"])
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_check_whose_own_work_is_cancelled_leaves_it_open(
+    peer: ScriptedPeer, error: type[BaseException], is_blocking: bool
+) -> None:
+    """The question stayed without an answer, those that waited behind it, too; `sys.exit` ended a blocking client."""
+
+    async def check(half: ReceivedMessage) -> TransactionState:
+        if half.body == b"first":
+            raise error
+        return COMMIT
+
+    async def ask_twice() -> None:
+        for body in (b"first", b"second"):
+            await ask(peer, body)
+        ends = await peer.wait_for(END, 2)
+        assert [one.ext["commitOrRollback"] for one in ends] == ["0", "8"]
+
+    if not is_blocking:
+        async with producing(peer, check, workers=1):
+            await ask_twice()
+        return
+    blocking = rocketline.TransactionProducer(peer.address, group="P", check=check, check_workers=1)
+    await in_background(blocking.start)
+    try:
+        await in_background(lambda: blocking.send_in_transaction(MESSAGE, lambda _: COMMIT))
+        await peer.wait_for(END)
+        peer.forget()
+        await ask_twice()
+    finally:
+        await in_background(blocking.close)
+
+
+async def test_check_for_which_the_system_has_no_thread(peer: ScriptedPeer) -> None:
+    """Sixty-eight of them, and none was begun any more."""
+    async with producing(peer) as _:
+        with patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
+            for _ in range(100):
+                await ask(peer)
+            ends = await peer.wait_for(END, 100)
+        assert {one.command.remark for one in ends} == {"RuntimeError: can't start new thread"}
+        await ask(peer)
+        assert (await peer.wait_for(END, 101))[-1].ext["commitOrRollback"] == "8"
+
+
+async def test_coroutine_for_the_work_that_exits_does_not_end_the_client(peer: ScriptedPeer) -> None:
+    async def work(transaction: Transaction) -> TransactionState:
+        raise SystemExit(3)
+
+    def send() -> list[rocketline.TransactionReceipt]:
+        with rocketline.TransactionProducer(peer.address, group="P", check=lambda _: COMMIT) as producer:
+            return [producer.send_in_transaction(MESSAGE, work) for _ in range(2)]
+
+    receipts = await in_background(send)
+    assert [str(one.error) for one in receipts] == ["SystemExit: 3"] * 2
+    assert [one.ext["commitOrRollback"] for one in await peer.wait_for(END, 2)] == ["0", "0"]
 
 
 async def test_blocking_producer_says_the_same(peer: ScriptedPeer) -> None:

@@ -6,7 +6,7 @@ Java: the put-message hooks and DefaultMessageStore.asyncPutMessage.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
@@ -40,6 +40,7 @@ _RETRY_TOPIC_BYTES_MAX: Final = 255
 _FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
 _HALF_PROPERTIES_BYTES_MAX: Final = 32_767 - 200
 """Of half a transaction: its copies get properties of their own."""
+_OF_CHECKS: Final = (property_names.TRANSACTION_CHECK_TIMES, property_names.TRAN_PREPARED_QUEUE_OFFSET)
 
 
 class PutStatus(Enum):
@@ -137,16 +138,20 @@ class MessagePut:
     def put_half(self, message: StoredMessage, done: Done) -> None:
         """Store half a transaction, where no consumer of its topic sees it: its topic and queue become properties.
 
-        A delay counts from the moment that it is committed. Java: TransactionalMessageBridge.parseHalfMessageInner.
+        A delay counts from the moment that it is committed, and one that would be refused then is refused now. What the
+        properties of another message said of its checks does not count. Java:
+        TransactionalMessageBridge.parseHalfMessageInner.
         """
         properties = message.properties
+        for name in _OF_CHECKS:
+            properties.pop(name, None)
         if unique_key := properties.get(property_names.UNIQ_KEY):
             properties[property_names.TRANSACTION_ID] = unique_key
         properties[property_names.REAL_TOPIC] = message.topic
         properties[property_names.REAL_QID] = str(message.queue_id)
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag = with_transaction_type(message.sys_flag, 0)
-        problem = self._problem(message)
+        problem = self._problem(message) or self._timer_problem(properties)
         if problem is None and len(encode_properties(properties)) > _HALF_PROPERTIES_BYTES_MAX:
             text = f"half a transaction may have {_HALF_PROPERTIES_BYTES_MAX} bytes of properties"
             problem = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, problem=text)
@@ -246,33 +251,27 @@ class MessagePut:
             properties[property_names.REAL_QID] = str(message.queue_id)
             message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
             return None
-        if property_names.TIMER_OUT_MS in properties:
-            return None  # a timer let it go already
-        if any(name in properties for name in TIMER_PROPERTIES):
+        if _has_timer(properties):
             return self._set_timer(message)
         return None
 
+    def _timer_problem(self, properties: Mapping[str, str]) -> PutResult | None:
+        """Why half a transaction could never be delivered at the moment that it is for."""
+        if int(properties.get(property_names.DELAY, "0")) > 0 or not _has_timer(properties):
+            return None
+        deliver_ms = self._deliver_ms(properties, self._store.store_clock.now_ms())
+        return deliver_ms if isinstance(deliver_ms, PutResult) else None
+
     def _set_timer(self, message: StoredMessage) -> PutResult | None:
         """Send a message for a later moment to the timer topic, with its slot. Java: transformTimerMessage."""
-        timers, properties, config = self._timers, message.properties, self._settings.value.store
-        if timers is None:
-            problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
-            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
+        timers, properties = self._timers, message.properties
         now_ms = self._store.store_clock.now_ms()
-        deliver_ms = asked_ms(properties, now_ms)
-        if isinstance(deliver_ms, str):
-            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
+        deliver_ms = self._deliver_ms(properties, now_ms)
+        if isinstance(deliver_ms, PutResult):
+            return deliver_ms
         if deliver_ms <= now_ms:
-            if property_names.TIMER_DEL_UNIQKEY not in properties:
-                return None  # it is delivered at once
-            problem = "a message cannot be called back once its time has come"
-            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
-        if deliver_ms - now_ms > config.timer_max_delay_sec * 1000:
-            problem = (
-                f"it is for {(deliver_ms - now_ms) // 1000} s from now; timerMaxDelaySec allows "
-                f"{config.timer_max_delay_sec}: send it later, or raise that"
-            )
-            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
+            return None  # it is delivered at once
+        assert timers is not None, "without timers it is refused"
         slot_ms = slot_before(deliver_ms, timers.precision_ms)
         if self._is_congested(timers.waiting_at(slot_ms)):
             problem = f"too many messages are for the same moment (timerCongestNumEachSlot): {deliver_ms}"
@@ -283,6 +282,26 @@ class MessagePut:
         message.topic, message.queue_id = WHEEL_TIMER_TOPIC, 0
         timers.expect()
         return None
+
+    def _deliver_ms(self, properties: Mapping[str, str], now_ms: int) -> int | PutResult:
+        """For which moment a message with such properties is, if it can be."""
+        config = self._settings.value.store
+        if self._timers is None:
+            problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
+            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
+        deliver_ms = asked_ms(properties, now_ms)
+        if isinstance(deliver_ms, str):
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
+        if deliver_ms <= now_ms and property_names.TIMER_DEL_UNIQKEY in properties:
+            problem = "a message cannot be called back once its time has come"
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
+        if deliver_ms - now_ms > config.timer_max_delay_sec * 1000:
+            problem = (
+                f"it is for {(deliver_ms - now_ms) // 1000} s from now; timerMaxDelaySec allows "
+                f"{config.timer_max_delay_sec}: send it later, or raise that"
+            )
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
+        return deliver_ms
 
     def _is_congested(self, waiting: int) -> bool:
         """Beyond its bound, a slot takes the less the fuller it is, and nothing more beyond twice as much."""
@@ -311,6 +330,11 @@ class MessagePut:
         if flushed is Flushed.TIMEOUT:
             return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, put.places, NOT_YET_ON_DISK, put.size)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=f"the store is read-only: {self._store.problem}")
+
+
+def _has_timer(properties: Mapping[str, str]) -> bool:
+    """The message is for a moment, and no timer let it go already."""
+    return property_names.TIMER_OUT_MS not in properties and any(name in properties for name in TIMER_PROPERTIES)
 
 
 def _illegal(problem: str) -> PutResult:

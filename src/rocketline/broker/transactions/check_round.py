@@ -218,7 +218,7 @@ class CheckRound:
         if (
             half_messages.real_place(half) is None
             or half_messages.check_times(half) >= config.transaction_check_max
-            or age_ms > config.store.file_reserved_time * _HOUR_MS
+            or (age_ms > config.store.file_reserved_time * _HOUR_MS and not half_messages.is_counted(half))
         ):
             self._discard(half)
             return

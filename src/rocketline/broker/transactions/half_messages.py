@@ -75,6 +75,11 @@ def check_times(half: StoredMessage) -> int:
     return 0 if times is None else _number(times)
 
 
+def is_counted(half: StoredMessage) -> bool:
+    """Its producer was asked before, or it was taken up again: how often it is asked bounds its life."""
+    return property_names.TRANSACTION_CHECK_TIMES in half.properties
+
+
 def immunity_ms(half: StoredMessage, timeout_ms: int) -> int | None:
     """How long its producer wants not to be asked, from its birth on; None if it does not say."""
     seconds = half.properties.get(property_names.CHECK_IMMUNITY_TIME_IN_SECONDS)

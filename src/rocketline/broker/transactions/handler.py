@@ -8,6 +8,8 @@ logged, because producers ask for no answer.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
@@ -84,7 +86,7 @@ class TransactionHandlers:
     def _refusal(self, asked: EndTransactionRequestHeader, half: StoredMessage | None) -> Command | None:
         """Why the transaction is not ended; None if it is."""
         where = f"the half message at the log offset {asked.commit_log_offset}"
-        if half is None or half.topic != names.HALF_TOPIC or half_messages.real_place(half) is None:
+        if not self._is_of(half, (names.HALF_TOPIC,)) or half_messages.real_place(half) is None:
             return _refused(f"there is no half message at the log offset {asked.commit_log_offset}")
         if not asked.from_transaction_check and self._is_late(half):
             problem = f"{where} is older than its CHECK_IMMUNITY_TIME_IN_SECONDS: only the answer to a check ends it"
@@ -98,6 +100,14 @@ class TransactionHandlers:
             problem = f"{len(self._ops)} ends of transactions cannot be noted: {self._store.problem or 'no disk space'}"
             return response(ResponseCode.SERVICE_NOT_AVAILABLE, problem)
         return None
+
+    def _is_of(self, message: StoredMessage | None, topics: tuple[str, ...]) -> TypeGuard[StoredMessage]:
+        """It is in the queue of one of the topics. Within the body of another message anything may look like a record,
+        but no queue leads there."""
+        if message is None or message.topic not in topics:
+            return False
+        units = self._store.units(message.topic, message.queue_id, message.queue_offset, 1)
+        return bool(units) and units[0][0] == message.log_offset
 
     def _is_late(self, half: StoredMessage) -> bool:
         timeout_ms = self._settings.value.transaction_time_out
@@ -140,7 +150,7 @@ class TransactionHandlers:
             return _refused(f"msgId {(asked.msg_id or '')[:80]!r} is no offset id: {error}")
         message = self._store.message_at(place)
         real = None if message is None else half_messages.real_place(message)
-        if message is None or message.topic not in _RESUMED_FROM or real is None:
+        if not self._is_of(message, _RESUMED_FROM) or real is None:
             return _refused(f"there is no half message at the log offset {place}, nor one that was given up")
         again = half_messages.resumed(message)
         later = LaterAnswer(channel, request)

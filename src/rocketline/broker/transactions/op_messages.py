@@ -22,6 +22,9 @@ from rocketline.store.message_store import MessageStore
 _WAITING_MAX: Final = 20_000
 """As many as Apache holds. Only a store that takes nothing lets so many wait; then no transaction ends."""
 
+_AGAIN_S: Final = 1.0
+"""After which a store that took nothing is tried again, however short `transactionOpBatchInterval` is."""
+
 
 class OpMessages:
     """Collects the queue offsets of half messages that have ended, and writes them: when they are as long as
@@ -39,12 +42,17 @@ class OpMessages:
         self._store, self._stats, self._settings = store, stats, settings
         self._clock, self._log, self._call_later = clock, log, call_later
         self._waiting: dict[int, None] = {}
+        self._unread: set[int] = set()
+        """Those that are written and, with SYNC_FLUSH, cannot be read before they are flushed up to `_unread_end`."""
+        self._unread_end = 0
         self._size = 0
         self._is_due = False
 
     def __contains__(self, queue_offset: int) -> bool:
-        """It has ended, and this is not written yet."""
-        return queue_offset in self._waiting
+        """It has ended, and no op message that can be read says so yet."""
+        if self._unread and self._store.confirm_log_offset >= self._unread_end:
+            self._unread.clear()
+        return queue_offset in self._waiting or queue_offset in self._unread
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -87,18 +95,21 @@ class OpMessages:
             self._size -= len(body)
             for offset in taken:
                 del self._waiting[offset]
+            self._unread.update(taken)
+            self._unread_end = self._store.max_log_offset
 
     def close(self) -> None:
         """Write them now, and forget what the store does not take: their producers are asked once more."""
         self.write()
         self._waiting.clear()
 
-    def _come_back(self) -> None:
+    def _come_back(self, wait_s: float = 0.0) -> None:
         if self._waiting and not self._is_due:
             self._is_due = True
-            self._call_later(self._settings.value.transaction_op_batch_interval / 1000, self._write_due)
+            interval_s = self._settings.value.transaction_op_batch_interval / 1000
+            self._call_later(max(interval_s, wait_s), self._write_due)
 
     def _write_due(self) -> None:
         self._is_due = False
         self.write()
-        self._come_back()
+        self._come_back(_AGAIN_S)  # what waits still the store did not take

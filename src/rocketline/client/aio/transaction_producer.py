@@ -91,7 +91,8 @@ class TransactionProducer(Producer):
         """A block in which the message is stored already, and nobody sees it. Leaving the block commits it, an
         exception rolls it back; `commit`, `rollback` and `leave_open` of what the block gets decide otherwise.
 
-        Should the process die in between, the broker has `check` asked, in any process of the group.
+        Should the process die in between, or the block be cancelled or interrupted, the broker has `check` asked, in
+        any process of the group.
 
         Raises what `send` raises, and `TransactionError` if the half message is not safe: then the block is not run.
         """
@@ -102,7 +103,7 @@ class TransactionProducer(Producer):
         try:
             yield half
         except BaseException as error:
-            await self.end_transaction(half, half.state or TransactionState.ROLLBACK, told_of(error))
+            await self.end_transaction(half, half.state_after(error), told_of(error))
             raise
         await self.end_transaction(half, half.state or TransactionState.COMMIT)
 
@@ -117,20 +118,20 @@ class TransactionProducer(Producer):
     ) -> TransactionReceipt:
         """Store the message where nobody sees it, do `work`, and tell the broker what that returned.
 
-        `work` gets the transaction and returns a state; a coroutine function, or any other, which runs in a thread. If
-        it raises, the transaction stays open, as with Java, and the receipt has the error. If the half message is not
-        safe, it is rolled back, and `work` is not done. Raises what `send` raises.
+        `work` gets the transaction and returns a state, or decides by its methods and returns None; a coroutine
+        function, or any other, which runs in a thread. If it raises and has not decided, the transaction stays open, as
+        with Java, and the receipt has the error. If the half message is not safe, it is rolled back, and `work` is not
+        done. Raises what `send` raises.
         """
         half = await self.begin_half(message, queue, selector, timeout_s)
         state, error = TransactionState.ROLLBACK, None
         if half.receipt.is_ok:
-            state = TransactionState.UNKNOWN
             try:
-                state = decided(await called(work, half), "the local work")
+                state = decided(await called(work, half), "the local work", half.state)
             except Exception as raised:  # noqa: BLE001  # whatever the application's function raises
-                error = raised
+                state, error = half.state or TransactionState.UNKNOWN, raised
             except BaseException:
-                await self.end_transaction(half, state)
+                await self.end_transaction(half, half.state or TransactionState.UNKNOWN)
                 raise
         await self.end_transaction(half, state, None if error is None else told_of(error))
         return TransactionReceipt(half.receipt, state, error)
@@ -155,7 +156,7 @@ class TransactionProducer(Producer):
         self, transaction: Transaction, state: TransactionState, problem: str | None = None
     ) -> None:
         """Tell the broker. If that fails it is only logged: the broker asks later."""
-        transaction.state = state
+        transaction.state, transaction.is_over = state, True
         if problem is not None:
             _log.warning("transaction ended by an exception", state=state.name, problem=problem)
         routes, queue = self.core.routes, transaction.queue

@@ -23,7 +23,7 @@ from rocketline.client.producer.send_request import SendRequest, SendRequests
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.members import TransactionCheck
 from rocketline.client.runtime.runtime import ClientRuntime
-from rocketline.errors import InvalidMessageError, RocketlineError
+from rocketline.errors import InvalidMessageError, RocketlineError, TransactionOverError
 from rocketline.logs import Log
 from rocketline.model import property_names
 from rocketline.model.ids import OffsetMessageId
@@ -66,6 +66,8 @@ class Transaction:
     state: TransactionState | None = None
     """What was decided; None if nothing was, so that the end of the block decides."""
     header: EndTransactionRequestHeader = field(kw_only=True, repr=False)
+    is_over: bool = field(default=False, kw_only=True)
+    """Brokers were told of `state`, and no more can be decided here."""
 
     @property
     def queue(self) -> MessageQueue:
@@ -78,16 +80,29 @@ class Transaction:
         return self.receipt.message_id
 
     def commit(self) -> None:
-        """Let the message count when the block is left, whatever happens until then."""
-        self.state = TransactionState.COMMIT
+        """Let the message count when the block is left, whatever happens until then.
+
+        The last decision holds. Raises `TransactionOverError` behind the block, as the others do.
+        """
+        self._decide(TransactionState.COMMIT)
 
     def rollback(self) -> None:
         """Let it not count, though the block is left without an exception."""
-        self.state = TransactionState.ROLLBACK
+        self._decide(TransactionState.ROLLBACK)
 
     def leave_open(self) -> None:
         """Let the broker ask later."""
-        self.state = TransactionState.UNKNOWN
+        self._decide(TransactionState.UNKNOWN)
+
+    def _decide(self, state: TransactionState) -> None:
+        if self.is_over:
+            raise TransactionOverError(self.message.topic, self.transaction_id)
+        self.state = state
+
+    def state_after(self, error: BaseException) -> TransactionState:
+        """What becomes of it if the block is left so: an exception rolls back. What comes from outside, as a
+        cancellation and Ctrl-C do, may come in the midst of the commit of a database: only the check finds that out."""
+        return self.state or (TransactionState.ROLLBACK if isinstance(error, Exception) else TransactionState.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +112,7 @@ class TransactionReceipt:
     receipt: SendReceipt
     state: TransactionState
     error: Exception | None = None
-    """What the local work raised; then the state is `UNKNOWN`."""
+    """What the local work raised; then the state is `UNKNOWN`, unless it had decided before."""
 
     @property
     def transaction_id(self) -> str:
@@ -161,13 +176,13 @@ def _answer_header(check: TransactionCheck, group: str) -> EndTransactionRequest
     )
 
 
-def decided(decision: object, what: str) -> TransactionState:
-    """What the application's function returned, if that is a state."""
+def decided(decision: object, what: str, before: TransactionState | None = None) -> TransactionState:
+    """What the application's function returned, if that is a state; else what was decided `before`, if anything."""
     if isinstance(decision, TransactionState):
         return decision
     if decision is not None:
         _log.warning("no state of a transaction was returned", by=what, returned=f"{decision!r:.100}")
-    return TransactionState.UNKNOWN
+    return before or TransactionState.UNKNOWN
 
 
 def told_of(error: BaseException) -> str:
@@ -176,8 +191,12 @@ def told_of(error: BaseException) -> str:
 
 
 async def awaited(decision: Awaitable[TransactionState | None]) -> TransactionState | None:
-    """What an application's coroutine, or anything else that can be awaited, comes to."""
-    return await decision
+    """What an application's coroutine, or anything else that can be awaited, comes to. `sys.exit` in it raises
+    `RuntimeError`: it must not end the loop, which is that of a blocking client."""
+    try:
+        return await decision
+    except SystemExit as raised:
+        raise RuntimeError(told_of(raised)) from raised
 
 
 async def called(function: Callable[..., Any], *arguments: object, ended: Callable[[], None] | None = None) -> object:
@@ -222,8 +241,19 @@ async def _in_thread(function: Callable[[], Any], ended: Callable[[], None] | No
         with suppress(RuntimeError):  # what a closed loop gives
             loop.call_soon_threadsafe(come_back, result, error)
 
-    threading.Thread(target=run, name="rocketline transaction", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="rocketline transaction", daemon=True).start()
+    except RuntimeError:  # the system has none left
+        if ended is not None:
+            ended()
+        raise
     return await outcome
+
+
+def _is_cancelled() -> bool:
+    """The task that runs check functions is to end; not just something that one of them waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Checks:
@@ -286,8 +316,10 @@ class Checks:
                 if not is_coroutine_function(self._check):
                     self._threads += 1
                 decision = await called(self._check, message, ended=self._thread_ended)
-        except Exception as error:  # noqa: BLE001  # whatever the application's function raises
-            problem = told_of(error)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            problem = told_of(error)  # whatever it is, also the end of something that the function waited for
             if isinstance(error, TimeoutError) and not str(error):
                 problem = f"the check function took more than {self._timeout_s:g} s"
             _log.warning("transaction left open", problem=problem, message_id=message.message_id)

@@ -28,8 +28,11 @@ from rocketline.client.sync.producer import Producer
 from rocketline.client.sync.runtime import ClientRuntime
 from rocketline.clock import Clock
 from rocketline.errors import TransactionError
+from rocketline.logs import Log
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
+
+_log = Log(__name__)
 
 
 class TransactionProducer(Producer):
@@ -94,7 +97,8 @@ class TransactionProducer(Producer):
         """A block in which the message is stored already, and nobody sees it. Leaving the block commits it, an
         exception rolls it back; `commit`, `rollback` and `leave_open` of what the block gets decide otherwise.
 
-        Should the process die in between, the broker has `check` asked, in any process of the group.
+        Should the process die in between, or the block be cancelled or interrupted, the broker has `check` asked, in
+        any process of the group.
 
         Raises what `send` raises, and `TransactionError` if the half message is not safe: then the block is not run.
         """
@@ -105,7 +109,7 @@ class TransactionProducer(Producer):
         try:
             yield half
         except BaseException as error:
-            self._tell_end(half, half.state or TransactionState.ROLLBACK, told_of(error))
+            self._tell_end(half, half.state_after(error), told_of(error))
             raise
         self._tell_end(half, half.state or TransactionState.COMMIT)
 
@@ -120,23 +124,23 @@ class TransactionProducer(Producer):
     ) -> TransactionReceipt:
         """Store the message where nobody sees it, do `work`, and tell the broker what that returned.
 
-        `work` gets the transaction and returns a state; a coroutine function runs on the client's loop. If it raises,
-        the transaction stays open, as with Java, and the receipt has the error. If the half message is not safe, it is
-        rolled back, and `work` is not done. Raises what `send` raises.
+        `work` gets the transaction and returns a state, or decides by its methods and returns None; a coroutine
+        function runs on the client's loop. If it raises and has not decided, the transaction stays open, as with Java,
+        and the receipt has the error. If the half message is not safe, it is rolled back, and `work` is not done.
+        Raises what `send` raises.
         """
         half = self._begin_half(message, queue, selector, timeout_s)
         state, error = TransactionState.ROLLBACK, None
         if half.receipt.is_ok:
-            state = TransactionState.UNKNOWN
             try:
                 decision = work(half)
                 if inspect.isawaitable(decision):
                     decision = self.runtime.portal.call(awaited(decision))
-                state = decided(decision, "the local work")
+                state = decided(decision, "the local work", half.state)
             except Exception as raised:  # noqa: BLE001  # whatever the application's function raises
-                error = raised
+                state, error = half.state or TransactionState.UNKNOWN, raised
             except BaseException:
-                self._tell_end(half, state)
+                self._tell_end(half, half.state or TransactionState.UNKNOWN)
                 raise
         self._tell_end(half, state, None if error is None else told_of(error))
         return TransactionReceipt(half.receipt, state, error)
@@ -152,5 +156,8 @@ class TransactionProducer(Producer):
         return self._open_portal().call(beginning(message, queue, selector, timeout_s))
 
     def _tell_end(self, transaction: Transaction, state: TransactionState, problem: str | None = None) -> None:
-        """Tell the broker, unless the client was closed meanwhile: then the broker asks others."""
+        """Tell the broker, unless the client was closed meanwhile, or this is a forked child: then the broker asks."""
         self.runtime.portal.call_closing(self._transactions.end_transaction(transaction, state, problem))
+        if not transaction.is_over:
+            transaction.state, transaction.is_over = state, True
+            _log.warning("end of a transaction not told; the broker asks later", problem=f"{self!r} is not open here")

@@ -10,6 +10,7 @@ import pytest
 
 from rocketline.broker.storing.flusher import Flusher
 from rocketline.broker.storing.put import MessagePut, PutResult
+from rocketline.broker.transactions import half_messages
 from rocketline.broker.transactions.check_round import CheckRound, Copies, EndedBefore, Progress, TransactionTools
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
@@ -20,6 +21,7 @@ from rocketline.store.filesystem import FileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.message_codec import decode_records
 from support.brokers.tables import ROOT, Tables, message, tables
+from support.stores.small import flush
 
 PATH = ROOT / "config" / "transactionMetrics"
 
@@ -30,13 +32,14 @@ class Scene:
     def __init__(self, tables: Tables) -> None:
         self.tables, self.clock, self.store = tables, tables.clock, tables.store
         self.due: list[Callable[[], None]] = []
+        self.waits_s: list[float] = []
         self.ops = OpMessages(
             tables.store,
             tables.stats,
             tables.settings,
             tables.clock,
             tables.log,
-            lambda _, action: self.due.append(action),
+            self._call_later,
         )
         self.figures = TransactionFigures(tables.files, PATH, tables.clock, lambda topic: topic == "T")
         self.tools = TransactionTools(
@@ -54,6 +57,10 @@ class Scene:
             tables.store, Flusher(tables.store, lambda: tables.settings.value.store, tables.clock), tables.settings
         )
         self.before, self.at = EndedBefore(), Progress(-1, -1)
+
+    def _call_later(self, wait_s: float, action: Callable[[], None]) -> None:
+        self.waits_s.append(wait_s)
+        self.due.append(action)
 
     def half(self, body: bytes = b"x", *, ahead_ms: int = 0, **properties: str) -> StoredMessage:
         made = message("T", body, queue_id=1, UNIQ_KEY=body[:8].hex(), PGROUP="g", TRAN_MSG="true", **properties)
@@ -208,6 +215,16 @@ def test_one_older_than_the_store_keeps_messages_is_given_up(scene: Scene) -> No
     assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"a"]
 
 
+def test_one_that_is_taken_up_again_is_asked_for_however_old_it_is(scene: Scene) -> None:
+    """An administrator who comes after the week-end had it given up again at once, and nobody was asked."""
+    scene.half(b"a")
+    scene.round(72 * 3600 + 1)
+    scene.store.append(half_messages.resumed(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)[0]))
+    assert bodies(scene.round(30)) == [b"a"]
+    assert bodies(scene.round(30)) == [b"a"]
+    assert len(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == 1
+
+
 def test_half_message_without_a_real_topic_stops_nobody(scene: Scene) -> None:
     scene.store.append(message(HALF_TOPIC, b"poison"))
     scene.half(b"a")
@@ -261,6 +278,43 @@ def test_store_that_is_full_ends_the_round_and_loses_nothing(scene: Scene) -> No
         assert bodies(scene.round(7)) == [b"a"]
     assert scene.at.half == 1
     assert bodies(scene.round()) == [b"b", b"c", b"a"]
+
+
+def test_half_message_does_not_bring_the_checks_of_another_message(scene: Scene) -> None:
+    """Who sends on what was committed once, with all its properties, had it given up after the first round."""
+    scene.end(scene.half(b"a"))
+    scene.half(b"b", TRANSACTION_CHECK_TIMES="15", TRAN_PREPARED_QUEUE_OFFSET="0", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    assert not scene.round(59)
+    (copy,) = scene.round(2)
+    assert (copy.body, copy.properties["TRANSACTION_CHECK_TIMES"]) == (b"b", "1")
+
+
+def test_end_that_is_written_and_not_flushed_counts(clock: FakeClock) -> None:
+    """With SYNC_FLUSH its op message is not there to be read yet, and the producer was asked in vain."""
+    with started(clock, flushDiskType="SYNC_FLUSH") as scene:
+        half = message("T", b"a", queue_id=1, PGROUP="g", TRAN_MSG="true")
+        scene.put.put_half(half, lambda _: None)
+        flush(scene.store)
+        scene.end(half)
+        assert half.queue_offset in scene.ops
+        assert not scene.round(7)
+        flush(scene.store)
+        assert half.queue_offset not in scene.ops
+        scene.round()
+        assert scene.store.max_offset(HALF_TOPIC, 0) == 1
+
+
+def test_ends_that_cannot_be_written_are_not_tried_all_the_time(clock: FakeClock) -> None:
+    """A full disk and `transactionOpBatchInterval=0` kept the loop busy with nothing else."""
+    with started(clock, transactionOpBatchInterval="0") as scene:
+        half = scene.half(b"a")
+        with patch.object(scene.store, "append_whole", side_effect=StoreFullError("no room")):
+            scene.end(half, is_written=False)
+            assert scene.waits_s == [0.0]
+            scene.due.pop()()
+            assert scene.waits_s == [0.0, 1.0]
+        scene.due.pop()()
+        assert half.queue_offset not in scene.ops
 
 
 def test_ends_that_cannot_be_written_wait(scene: Scene) -> None:
