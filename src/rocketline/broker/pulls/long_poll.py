@@ -301,20 +301,20 @@ class HeldPulls:
             self._answer_soon()
 
     def _look_for_matches(self) -> None:
-        """See which expressions new messages fulfil, as far as this turn allows."""
+        """See which expressions new messages fulfil, as far as this turn allows. At least one read is made, for the one
+        that is furthest behind, and the queues take turns: pulls that spend all there is hold up nobody that waits."""
         for place in list(self._unlooked):
-            at_queue = self._queues.get(place)
-            for alike in list(at_queue.by_sql.values()) if at_queue is not None else ():
-                if not self._look(place, alike):
-                    return
             del self._unlooked[place]
+            at_queue = self._queues.get(place)
+            waiting = [] if at_queue is None else sorted(at_queue.by_sql.values(), key=lambda alike: alike.looked)
+            if not all(self._look(place, alike) for alike in waiting):
+                self._unlooked[place] = None
+                return
 
     def _look(self, place: _Queue, alike: _Alike) -> bool:
-        """False if there is more to look at, in another turn."""
+        """False if it has looked, and nobody else may in this turn."""
         wanted = cast("SqlFilter", alike.wanted)
         while alike.looked < self._store.max_offset(*place):
-            if self._filter_work.is_over:
-                return False
             try:
                 found, work = self._store.read_matching(*place, alike.looked, 1, wanted, self._filter_work.left)
             except OSError:  # whoever reads for the answer meets it too, and has somebody to tell
@@ -324,8 +324,10 @@ class HeldPulls:
                 self._leave_queue(alike)
                 alike.is_ripe = True
                 self._ripe.append(alike)
-                return True
+                return not self._filter_work.is_over
             alike.looked = found.next_offset
+            if self._filter_work.is_over:
+                return False
         return True
 
     def _next_woken(self) -> HeldPull:
