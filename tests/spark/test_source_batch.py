@@ -13,6 +13,7 @@ from rocketline.admin.sync import Admin
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.schema import COLUMNS
+from rocketline.testing import Server
 from support.clients.clusters import ClientCluster
 from support.spark.reading import BROKER, fill, places, read, span, told
 
@@ -97,26 +98,31 @@ def test_tags_with_the_same_hash_are_told_apart(spark: SparkSession, cluster: Cl
 
 
 @pytest.mark.journey
-def test_sql_is_filtered_by_brokers_that_can_and_is_one_error_with_others(
-    spark: SparkSession, cluster: ClientCluster
-) -> None:
+def test_sql_is_filtered(spark: SparkSession, cluster: ClientCluster) -> None:
+    """S228, S240."""
     topic = cluster.topic()
     fill(cluster, topic, 3, properties={"size": "4"})
-    fill(cluster, topic, 3, properties={"size": "6"})
-    frame = read(spark, cluster, subscribe=topic, sql="size > 5")
-    if cluster.whose == "apache":
-        assert places(frame) == span(0, 3, 6)
-        return
+    fill(cluster, topic, 3, properties={"size": "6"}, tags="A")
+    fill(cluster, topic, 3, properties={"size": "6"}, tags="B")
+    assert places(read(spark, cluster, subscribe=topic, sql="size > 5")) == span(0, 3, 9)
+    assert places(read(spark, cluster, subscribe=topic, sql="size > 5 AND TAGS = 'B'")) == span(0, 6, 9)
+
+
+def test_sql_is_one_error_with_brokers_that_filter_by_tags_alone(
+    spark: SparkSession, server: Server, topic: str
+) -> None:
+    reader = spark.read.format("rocketmq").option("nameServer", server.address).option("subscribe", topic)
     with pytest.raises(PySparkException) as raised:
-        frame.collect()
+        reader.option("sql", "size > 5").load().collect()
     assert told(raised.value).startswith("sql='size > 5': broker 'broker-a' refuses it: ")
+    assert "enablePropertyFilter=true" in told(raised.value)
 
 
 def test_sql_that_nobody_understands_is_one_error(spark: SparkSession, cluster: ClientCluster) -> None:
     topic = cluster.topic()
     with pytest.raises(PySparkException) as raised:
         read(spark, cluster, subscribe=topic, sql="size >").collect()
-    assert told(raised.value).startswith("sql='size >': broker 'broker-a' refuses it: ")
+    assert told(raised.value).startswith("sql='size >': line 1, column 7, where it ends: ")
 
 
 def test_what_a_frame_reads_is_fixed_by_its_first_action(spark: SparkSession, cluster: ClientCluster) -> None:

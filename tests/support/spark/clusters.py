@@ -15,13 +15,12 @@ from support.clients.clusters import SHORT, ClientCluster
 def source_cluster(
     whose: str, home: Path, *, brokers: int = 1, settings: Mapping[str, str] | None = None
 ) -> Iterator[ClientCluster]:
-    """A name server and `brokers` masters from `broker-a` on. Apache's filter by SQL, which is off by default."""
+    """A name server and `brokers` masters from `broker-a` on."""
     own = {**SHORT, **(settings or {})}
     if whose == "ours":
         with Server(process=True, brokers=brokers, settings=own) as server:
             yield ClientCluster("ours", server.address, server.broker_addresses)
         return
-    own["enablePropertyFilter"] = "true"
     with ApacheNameServer(fetch(), home / "name-server") as name_server:
         masters = [
             ApacheBroker(fetch(), home / name, name_servers=(name_server.address,), broker_name=name, settings=own)
