@@ -248,6 +248,24 @@ def test_message_is_sent_found_watched_and_sent_again(run: Any, fails: Any, clus
     assert (status, told.startswith("rocketline: topic 'orders' has no message with the key '43'")) == (1, True)
 
 
+def test_messages_are_chosen_by_sql(run: Any, fails: Any, cluster: ClientCluster) -> None:
+    """S228, S240: by `tail` and by `consume`."""
+    topic = cluster.topic(queues=1)
+    for price in range(8):
+        tag = "new" if price % 2 else "old"
+        run("send", topic, f"for {price}", "--property", f"price={price}", "--tag", tag, "--queue", "broker-a:0")
+    wait_for_messages(run, topic, 8)
+    wanted = "price > 2 AND TAGS = 'new'"
+    assert run("tail", topic, "--body", "--sql", wanted).stdout == "for 3\nfor 5\nfor 7\n"
+    consuming = ("consume", topic, "--group", cluster.group(), "--from", "first", "--limit", "3", "--body")
+    assert run(*consuming, "--sql", wanted).stdout == "for 3\nfor 5\nfor 7\n"
+    for command in (("tail", topic), consuming):
+        status, problem = fails(*command, "--sql", "price != 5")
+        assert (status, "unequal is written <>" in problem) == (1, True)
+        status, problem = fails(*command, "--sql", wanted, "--tag", "new")
+        assert (status, "exclude each other" in problem) == (2, True)
+
+
 def test_messages_for_later_are_sent_looked_at_and_called_back(run: Any, fails: Any, cluster: ClientCluster) -> None:
     """S154: on either broker."""
     topic = cluster.topic(queues=1)

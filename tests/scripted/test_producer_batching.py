@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rocketline.broker.sends.batch_members import MEMBERS_AT_ONCE
 from rocketline.client.producer.auto_batch import AutoBatch
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.errors import ConfigError, InvalidMessageError, RefusedMessageError, SelectorError, SendFailedError
@@ -49,10 +50,15 @@ def sends(peer: ScriptedPeer) -> list[Received]:
     return [each for each in peer.received if each.code in (SEND, BATCH)]
 
 
-async def begun(sender: Sender, count: int) -> None:
-    """So many messages wait in the producer."""
+def batches_of(sender: Sender) -> AutoBatch:
     core: Any = getattr(sender, "producer", sender)
     batches: AutoBatch = getattr(core, "_twin", core).batches
+    return batches
+
+
+async def begun(sender: Sender, count: int) -> None:
+    """So many messages wait in the producer."""
+    batches = batches_of(sender)
     await until(lambda: sum([len(group.members) for group in batches._groups.values()]) == count)
 
 
@@ -147,6 +153,31 @@ async def test_enough_bytes_leave_before_their_time(make: MakeProducer, peer: Sc
         assert all(len(each.body) <= 1024 for each in sends(peer))
 
 
+async def test_bytes_are_those_that_are_sent(make: MakeProducer, peer: ScriptedPeer, clock: FakeClock) -> None:
+    """Letters of other scripts have two or three each, and brokers count those."""
+    async with make(peer.address, batch_bytes_max=2048) as producer, asyncio.TaskGroup() as group:
+        sending = [group.create_task(producer.send(Message("T", b"x", keys="ж" * 400))) for _ in range(4)]
+        await until(lambda: len(sends(peer)) == 1)
+        await begun(producer, 2)
+        clock.advance(0.011)
+        assert all([(await each).is_ok for each in sending])
+        assert [len(bodies(each)) for each in sends(peer)] == [2, 2]
+        assert all(len(each.body) <= 2048 for each in sends(peer))
+
+
+async def test_no_batch_is_so_long_that_a_broker_stores_it_in_pieces(
+    make: MakeProducer, peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """Each receipt's offset counts on the messages being neighbours."""
+    async with make(peer.address, batch_bytes_max=2**20, batch_delay_s=30) as producer:
+        sending = [producer.send_soon(Message("T", b"x")) for _ in range(MEMBERS_AT_ONCE + 1)]
+        await begun(producer, 1)
+        await producer.close()
+        receipts = await asyncio.gather(*sending)
+        assert sorted(len(bodies(each)) for each in sends(peer)) == [1, MEMBERS_AT_ONCE]
+        assert [each.queue_offset for each in receipts[:-1]] == list(range(100, 100 + MEMBERS_AT_ONCE))
+
+
 async def test_messages_gather_by_topic_tags_and_what_they_wait_for(
     make: MakeProducer, peer: ScriptedPeer, clock: FakeClock
 ) -> None:
@@ -206,6 +237,14 @@ async def test_closing_sends_what_waits(make: MakeProducer, peer: ScriptedPeer) 
         assert all(each.result().is_ok for each in sending)
         assert (await soon).is_ok
         assert sorted(len(bodies(each)) for each in sends(peer)) == [1, 3]
+
+
+async def test_what_is_handed_over_while_it_closes_waits_for_nobody(make: MakeProducer, peer: ScriptedPeer) -> None:
+    """The alarm of a group might never go off: the runtime closes with its last client."""
+    async with make(peer.address) as producer:
+        batches_of(producer).close()
+        assert (await producer.send(Message("T", b"late"))).is_ok
+        assert [each.code for each in sends(peer)] == [SEND]
 
 
 async def test_a_selector_that_fails_is_told_to_its_caller_alone(

@@ -203,6 +203,24 @@ async def test_a_broker_that_never_answers_costs_the_time_of_the_call(
         assert "not known" in str(error) or "no answer" in str(error) or "took longer" in str(error)
 
 
+async def test_finding_the_brokers_and_greeting_them_costs_the_time_of_the_call(
+    make: MakeProducer, peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """Both together, not each."""
+    script = peer.on(RequestCode.GET_ROUTEINFO_BY_TOPIC).hold().default()
+    async with make(peer.address) as producer, asyncio.TaskGroup() as group:
+        asking = group.create_task(error_of(producer.request(ASK, timeout_s=2)))
+        await peer.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        clock.advance(1.5)
+        peer.on(RequestCode.HEART_BEAT).never()
+        script.release()
+        await peer.wait_for(RequestCode.HEART_BEAT)
+        await settled()
+        clock.advance(0.6)
+        assert isinstance(await asking, CallTimeoutError | NoReplyError)
+        assert not peer.requests(SEND)
+
+
 async def test_compressed_replies_are_expanded_and_falsely_marked_ones_taken_as_they_are(
     make: MakeProducer, peer: ScriptedPeer
 ) -> None:

@@ -98,17 +98,24 @@ def test_tags_with_the_same_hash_are_told_apart(spark: SparkSession, cluster: Cl
 
 
 @pytest.mark.journey
-def test_sql_is_filtered_by_brokers(spark: SparkSession, cluster: ClientCluster) -> None:
+def test_sql_is_filtered(spark: SparkSession, cluster: ClientCluster) -> None:
+    """S228, S240."""
     topic = cluster.topic()
     fill(cluster, topic, 3, properties={"size": "4"})
-    fill(cluster, topic, 3, properties={"size": "6"})
-    assert places(read(spark, cluster, subscribe=topic, sql="size > 5")) == span(0, 3, 6)
+    fill(cluster, topic, 3, properties={"size": "6"}, tags="A")
+    fill(cluster, topic, 3, properties={"size": "6"}, tags="B")
+    assert places(read(spark, cluster, subscribe=topic, sql="size > 5")) == span(0, 3, 9)
+    assert places(read(spark, cluster, subscribe=topic, sql="size > 5 AND TAGS = 'B'")) == span(0, 6, 9)
 
 
-def test_sql_is_one_error_where_a_broker_may_not_filter_by_it(spark: SparkSession, server: Server, topic: str) -> None:
+def test_sql_is_one_error_with_brokers_that_filter_by_tags_alone(
+    spark: SparkSession, server: Server, topic: str
+) -> None:
+    reader = spark.read.format("rocketmq").option("nameServer", server.address).option("subscribe", topic)
     with pytest.raises(PySparkException) as raised:
-        spark.read.format("rocketmq").options(nameServer=server.address, subscribe=topic, sql="size > 5").load().count()
+        reader.option("sql", "size > 5").load().collect()
     assert told(raised.value).startswith("sql='size > 5': broker 'broker-a' refuses it: ")
+    assert "enablePropertyFilter=true" in told(raised.value)
 
 
 def test_sql_that_nobody_understands_is_one_error(spark: SparkSession, cluster: ClientCluster) -> None:

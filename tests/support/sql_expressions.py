@@ -6,13 +6,21 @@ from random import Random
 
 from hypothesis import strategies as st
 
-NAMES = ("a", "b", "c", "TAGS", "$d_1")
+NAMES = ("a", "b", "c", "TAGS", "$d_1", "__class__", "v0")
 TEXTS = (
     "x", "y", "true", "FALSE", "", "5", "05", "-5", "+5", "5.0", "5.5", "1e3", "1e400", "NaN", "-Infinity", "Infinity",
     "inf", "0x1p3", "5f", " 5 ", "5_0", "2147483647", "2147483648", "-2147483648", "9223372036854775807",
     "9223372036854775808", "9007199254740993", "0.0", "-0.0", "٥", "grün", "''", "it's", "x\x01y", "0", "1", "10",
+    "\\", '"', "\n", "\r\n5", "') or exit() #", "{v0}", "5\x00", "\x0b5\x1f", "１２", "😀", "𝟓", "9" * 40,
+    "+", "-", ".", "5.", ".5", "+-5", "1e-400", "-1e400", "1e", "0x", "0xFp0", "-0x.8p1d", "0x1p1024", "0x1p-1080",
+    "infinity", "nan", "-NaN", "NaNf", "1e5D", "4.9e-324", "1.7976931348623159e308", "-9223372036854775808",
+    "-9223372036854775809", "-2147483649", "0" * 30 + "7", "5L", "5\u00a0", "\u30005", "ＴＲＵＥ", "trüe", "\ufffd",
+    "x\ufffd", "-" + "9" * 40,
 )  # fmt: skip
-NUMBERS = ("0", "1", "5", "5L", "10", "5.0", "5.5", "1e3", ".5", "2147483647", "2147483648", "9223372036854775807")
+NUMBERS = (
+    "0", "1", "5", "5L", "10", "5.0", "5.5", "1e3", ".5", "2147483647", "2147483648", "9223372036854775807", "0l", "5l",
+    "9223372036854775808", "05", "1.", "1e308", "1e309", "4.9e-324", "1e-400", "0.0", "0x5", "5f", "9007199254740993.0",
+)  # fmt: skip
 _SIGNS = ("=", "<>", ">", ">=", "<", "<=")
 _FINDS = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 
@@ -20,6 +28,23 @@ _FINDS = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 def made_properties(random: Random) -> dict[str, str]:
     values = [value for value in TEXTS if value]
     return {name: random.choice(values) for name in NAMES if random.random() < 0.75}
+
+
+def laid_out(random: Random, properties: dict[str, str]) -> bytes:
+    """The properties as a record has them; some as no client of ours would write them: named twice, empty, without a
+    name, cut off, or no UTF-8."""
+    items = [name.encode() + b"\x01" + value.encode("utf-8", "replace") for name, value in properties.items()]
+    if random.random() < 0.3:
+        name = random.choice(NAMES).encode()
+        items.insert(random.randrange(len(items) + 1), random.choice(_ODD_ITEMS).replace(b"a", name))
+    data = b"\x02".join(items)
+    return data + b"\x02" if random.random() < 0.8 else data
+
+
+_ODD_ITEMS = (
+    b"a", b"a\x01", b"", b"\x01x", b"a\x01\xff", b"a\x01x\xe2\x82", b"a\x01\xf0\x9f\x98x", b"a\x01\xc0\x80", b"a\x01x",
+    b"a\x015", b"xa\x015", b"a\x01a\x015", b"a \x015", b"\xffa\x015", b"a\x01\x015",
+)  # fmt: skip
 
 
 def made_expression(random: Random, depth: int = 3) -> str:

@@ -193,6 +193,25 @@ def test_the_odd_ones(expression: str, properties: dict[str, str], expected: str
     assert outcome(expression, properties) == expected
 
 
+@pytest.mark.parametrize("name", ["__class__", "p", "M", "v0", "X0", "t", "earlier", "lambda", "_", "$", "None"])
+@pytest.mark.parametrize(
+    "text", ["'", "\\", '"', "\\'", "\n", "{0}", "')] or exit() #", "b'x'", "\u2028", "\x00", "\\x02", "😀", "%s"]
+)
+def test_nothing_of_an_expression_is_code(name: str, text: str) -> None:
+    """Names and texts that would mean something to Python are names and texts."""
+    written = "'" + text.replace("'", "''") + "'"
+    for expression in (
+        f"{name} = {written}",
+        f"{name} = {written} AND v0 IS NULL OR NOT ({name} <> {written})",
+        f"{name} IN ({written}, 'y')",
+        f"{name} CONTAINS {written} AND {name} STARTSWITH {written} AND {name} ENDSWITH {written}",
+        f"{written} = {name}",
+        f"({name} = {written}) = TRUE",
+    ):
+        assert outcome(expression, {name: text}) == "match", expression
+        assert outcome(expression, {name: "other"}) != "match", expression
+
+
 @pytest.mark.parametrize(
     "expression", ["a NOT b", "a IS b", "a IS NOT b", "a = NULL", "a > TRUE", "TRUE = 'x'", "a IN ()"]
 )

@@ -67,7 +67,7 @@ class PullHandlers:
         if is_tag_type(request.ext.get("expressionType")):
             is_quick = len(text) < _LONG_TEXT
         else:
-            is_quick = self._expressions.has(text) or not self._settings.value.enable_property_filter
+            is_quick = not text or self._expressions.has(text) or not self._settings.value.enable_property_filter
         if is_quick:
             return self._pull(channel, request)
         return self._work.begin(channel, request, put_off(self._pull_now, channel, request))

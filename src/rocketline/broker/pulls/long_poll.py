@@ -317,27 +317,29 @@ class HeldPulls:
             self._answer_soon()
 
     def _look_for_matches(self) -> None:
-        """See which expressions new messages fulfil, as far as this turn allows."""
+        """See which expressions new messages fulfil, as far as this turn allows. At least one read is made, and queues
+        take turns, as do the expressions at one: pulls that spend all there is hold up nobody that waits."""
         looks = _SQL_LOOKS_PER_TURN
-        while self._unlooked and looks > 0 and not self._filter_work.is_over:
+        while self._unlooked and looks > 0:
             place, count = next(iter(self._unlooked.items()))
             at_queue = self._queues.get(place)
             if not count or at_queue is None or not at_queue.by_sql:
                 del self._unlooked[place]
                 continue
             wanted, alike = next(iter(at_queue.by_sql.items()))
-            looks -= 1
+            looks, before = looks - 1, alike.looked
             if self._look(place, alike):
                 self._unlooked[place] = count - 1
                 if not alike.is_ripe:
                     at_queue.by_sql.move_to_end(wanted)
+            if self._filter_work.is_over and (alike.is_ripe or alike.looked > before):
+                self._unlooked.move_to_end(place)
+                return
 
     def _look(self, place: _Queue, alike: _Alike) -> bool:
         """False if there is more to look at, in another turn."""
         wanted = cast("SqlFilter", alike.wanted)
         while alike.looked < self._store.max_offset(*place):
-            if self._filter_work.is_over:
-                return False
             try:
                 found, work = self._store.read_matching(*place, alike.looked, 1, wanted, self._filter_work.left)
             except OSError:  # whoever reads for the answer meets it too, and has somebody to tell
@@ -349,6 +351,8 @@ class HeldPulls:
                 self._ripe.append(alike)
                 return True
             alike.looked = found.next_offset
+            if self._filter_work.is_over:
+                return alike.looked >= self._store.max_offset(*place)
         return True
 
     def _next_woken(self) -> HeldPull:

@@ -116,7 +116,7 @@ class Producer(AsyncClient[ProducerOptions]):
         self._loop = None
         self._requests.end_all()
         if self.batches is not None:
-            self.batches.leave_all()
+            self.batches.close()
         await self.soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()

@@ -15,16 +15,16 @@ from rocketline.client.producer.core import ProducerCore
 from rocketline.client.producer.hooks import SendMode
 from rocketline.client.producer.queue_choice import Positions, QueueSelector
 from rocketline.client.producer.receipts import SendReceipt
-from rocketline.client.producer.send_request import SendRequest
+from rocketline.client.producer.send_request import SendRequest, entry_of
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Alarm
 from rocketline.errors import RocketlineError, one_more
 from rocketline.model import property_names as names
 from rocketline.model.queue import MessageQueue
-from rocketline.wire.batch import ENTRY_BYTES_MIN
 
-MESSAGES_MAX: Final = 10_000
-"""Of one batch; a broker takes 32,767."""
+MESSAGES_MAX: Final = 2_000
+"""Of one batch. Our broker stores longer ones in pieces, with messages of others in between, and then nobody could tell
+where each lies."""
 _BY_ITSELF: Final = frozenset(
     {
         names.DELAY,
@@ -54,6 +54,8 @@ class _Place(NamedTuple):
 
 class _Member(NamedTuple):
     request: SendRequest
+    entry: bytes
+    """What it is in a batch."""
     receipt: ReceiptFuture
 
 
@@ -79,6 +81,7 @@ class AutoBatch:
         """In the order in which they are due: each waits for the same time."""
         self._of_queue: dict[MessageQueue, _Place] = {}
         self._alarm: Alarm | None = None
+        self._is_closed = False
         self.waiting_bytes = 0
 
     @staticmethod
@@ -106,15 +109,15 @@ class AutoBatch:
         """
         if queue is not None or selector is not None:
             queue = self._core.first_queue(request, self._positions, queue, selector)
-        size = ENTRY_BYTES_MIN + len(request.body) + len(request.properties)
         is_unknown = queue is None and selector is not None
-        has_room = size <= self._bytes_max and self.waiting_bytes + size <= self._total_bytes_max
-        if is_unknown or not has_room or not self._takes(request):
+        entry = None if is_unknown or self._is_closed or not self._takes(request) else entry_of(request)
+        size = 0 if entry is None else len(entry)
+        if entry is None or size > self._bytes_max or self.waiting_bytes + size > self._total_bytes_max:
             self._leave_before(queue)
             self._send(request, mode, queue, selector, started_s, receipt)
             return
         place, group = self._find(request, mode, queue, size, started_s)
-        group.members.append(_Member(request, receipt))
+        group.members.append(_Member(request, entry, receipt))
         group.bytes += size
         self.waiting_bytes += size
         if group.bytes >= self._bytes_max or len(group.members) >= MESSAGES_MAX:
@@ -147,8 +150,9 @@ class AutoBatch:
         if queue is not None and (place := self._of_queue.get(queue)) is not None:
             self._leave(place)
 
-    def leave_all(self) -> None:
-        """Nothing waits any longer."""
+    def close(self) -> None:
+        """Nothing waits any longer, and nothing will: what threads have handed over by now is sent by itself."""
+        self._is_closed = True
         for place in list(self._groups):
             self._leave(place)
 
@@ -177,7 +181,7 @@ class AutoBatch:
         if len(members) == 1:
             self._send(first.request, place.mode, place.queue, None, group.started_s, first.receipt)
             return
-        gathered = self._core.requests.prepare_gathered([member.request for member in members])
+        gathered = self._core.requests.prepare_gathered([(member.request, member.entry) for member in members])
         shares = _Shares(members, self._soon)
         self._send(gathered, place.mode, place.queue, None, group.started_s, shares)
 
@@ -211,7 +215,7 @@ class _Shares:
     def set_result(self, receipt: SendReceipt, /) -> None:
         places = receipt.offset_message_id.split(",")
         has_places = len(places) == len(self._members)  # a batch that the broker keeps in one piece has one
-        for index, (request, waiting) in enumerate(self._members):
+        for index, (request, _, waiting) in enumerate(self._members):
             own = SendReceipt(
                 receipt.status,
                 request.message_id,
@@ -228,7 +232,7 @@ class _Shares:
         self._give_permits()
 
     def set_exception(self, error: Exception, /) -> None:
-        for _, waiting in self._members:
+        for _, _, waiting in self._members:
             if not waiting.done():
                 waiting.set_exception(one_more(error) if isinstance(error, RocketlineError) else error)
         self._give_permits()

@@ -61,7 +61,7 @@ class Requests:
         try:
             request = self._core.prepare(self._marked(message, pending, timeout_s))
             if not self._is_introduced(request.topic):
-                await self._introduce(request.topic, timeout_s)
+                await self._introduce(request.topic, started_s, timeout_s)
             self._soon.send(request, queue, selector, started_s, timeout_s, _Sent(pending))
             return await pending.reply
         finally:
@@ -85,12 +85,13 @@ class Requests:
         info = self._introduced.get(topic)
         return info is not None and info is self._core.publish_info(topic)
 
-    async def _introduce(self, topic: str, timeout_s: float) -> None:
+    async def _introduce(self, topic: str, started_s: float, timeout_s: float) -> None:
         """Find the topic's brokers and have them know this client, before the first request goes there."""
         await self._delivery.find_queues(topic, timeout_s)
         what = f"introduce this client to the brokers of {topic}"
         try:
-            await self._waits.wait(what, lambda: self._tell_brokers(topic), timeout_s)
+            left_s = started_s + timeout_s - self._runtime.clock.monotonic()
+            await self._waits.wait(what, lambda: self._tell_brokers(topic), left_s)
         except TimeoutError:
             raise CallTimeoutError(f"introducing this client to the brokers of topic {topic!r}", timeout_s) from None
 

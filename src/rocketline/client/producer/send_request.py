@@ -145,15 +145,15 @@ class SendRequests:
         request.properties = self._format(topic, shared, request.batch_id)
         return request
 
-    def prepare_gathered(self, members: Sequence[SendRequest]) -> SendRequest:
-        """The batch of messages that were prepared each for itself, for one topic, and are alike in their WAIT."""
-        first, request = members[0], SendRequest()
-        request.topic, request.head, request.messages = first.topic, first.head, [each.messages[0] for each in members]
+    def prepare_gathered(self, members: Sequence[tuple[SendRequest, bytes]]) -> SendRequest:
+        """The batch of messages that were prepared each for itself, for one topic, and are alike in their WAIT; each
+        comes with its `entry_of`."""
+        first, request = members[0][0], SendRequest()
+        request.topic, request.head = first.topic, first.head
+        request.messages = [each.messages[0] for each, _ in members]
         request.code, request.sys_flag, request.flag, request.moved = _BATCH_CODE, 0, 0, None
-        request.body = b"".join(
-            [encode_entry(each.flag, each.body, each.properties.encode("utf-8", "replace")) for each in members]
-        )
-        request.message_id = ",".join([each.message_id for each in members])
+        request.body = b"".join([entry for _, entry in members])
+        request.message_id = ",".join([each.message_id for each, _ in members])
         request.batch_id = self._ids.make()
         wait = request.messages[0].properties.get(property_names.WAIT)
         shared = {} if wait is None else {property_names.WAIT: wait}
@@ -247,6 +247,11 @@ class SendRequests:
         if size + 4 > FRAME_BYTES_MAX:
             raise LocalProtocolError(f"frame of {size + 4} bytes: peers accept at most {FRAME_BYTES_MAX}")
         return b"".join((_PREFIX.pack(size, len(header)), header, request.body))
+
+
+def entry_of(request: SendRequest) -> bytes:
+    """What a message that was prepared is in a batch."""
+    return encode_entry(request.flag, request.body, request.properties.encode("utf-8", "replace"))
 
 
 def _text(value: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ _PAUSES_S: Final = (0.2, 0.8, 2.0)
 """How long after a broker said that the requester is not there it is asked again: a lost connection comes back."""
 _TIMEOUT_S: Final = 12.0
 """A broker answers when the requester has, for which it gives it 10 s. To send a reply again before would double it."""
+_TTL_DIGITS_MAX: Final = 18
 _NOT_THERE: Final = frozenset({ResponseCode.SYSTEM_ERROR.value, ResponseCode.SYSTEM_BUSY.value})
 
 
@@ -55,7 +57,11 @@ class Replies:
             )
 
     async def _deliver(self, reply: Reply) -> None:
-        """By the broker that had the request, to which the requester is surely connected; or else by any other."""
+        """By the broker that had the request, to which the requester is surely connected; or else by any other.
+
+        Whoever is not there is asked for again while it waits, and no longer: behind old requests, of those who gave up
+        or died, others stand in line.
+        """
         queue = MessageQueue(reply.topic, reply.request.queue.broker_name, 0)
         for pause_s in _PAUSES_S:
             try:
@@ -63,6 +69,8 @@ class Replies:
             except ResponseError as error:
                 if error.code not in _NOT_THERE:
                     break
+                if _over_ms(reply) < self._runtime.clock.wall_ms() + 1000 * pause_s:
+                    raise
             except RequestTimeoutError:
                 raise
             except RocketlineError:
@@ -74,3 +82,12 @@ class Replies:
             await self._producer.send(reply, queue)
             return
         await self._producer.send(reply)
+
+
+def _over_ms(reply: Reply) -> float:
+    """When whoever asked gives up, by its own clock; never, if it does not say. Java and we write milliseconds, Go
+    writes seconds."""
+    ttl = reply.properties.get(property_names.TTL, "")
+    if not (ttl.isdecimal() and len(ttl) <= _TTL_DIGITS_MAX):
+        return math.inf
+    return reply.request.born_ms + (int(ttl) if int(ttl) >= 1000 else 1000 * int(ttl))

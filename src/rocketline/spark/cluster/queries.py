@@ -187,7 +187,7 @@ class ClusterQueries:
             raise ConfigError(
                 [
                     f"sql={self._options.sql!r}: broker {queue.broker_name!r} refuses it: {error.remark or error}. "
-                    "Apache's brokers filter by SQL with enablePropertyFilter=true; else filter by tags, or in Spark"
+                    "Brokers filter by SQL with enablePropertyFilter=true; else filter by tags, or in Spark"
                 ]
             ) from None
 

@@ -15,8 +15,7 @@ from typing import Final
 
 from rocketline.client.consumer.subscriptions import ALL, MessageSelector, by_sql, by_tags, parse_subscription
 from rocketline.client.validation import check_topic_to_send
-from rocketline.errors import ClientError, ExpressionError, InvalidNameError
-from rocketline.filter import compile_sql
+from rocketline.errors import ClientError, InvalidFilterError, InvalidNameError
 from rocketline.model.names import group_problem
 from rocketline.model.queue import MessageQueue
 from rocketline.spark.options.client import ClientSettings as ClientSettings
@@ -251,9 +250,9 @@ def _sql(reader: OptionReader) -> str | None:
         reader.problem("sql and tags exclude each other: an expression may compare TAGS")
     if sql:
         try:
-            compile_sql(sql)
-        except ExpressionError as error:
-            reader.problem(f"sql={sql[:200]!r}: {error}")
+            parse_subscription("", by_sql(sql), sub_version=0)
+        except InvalidFilterError as error:
+            reader.problem(f"sql={sql[:200]!r}: {error.problem}")
     return sql
 
 

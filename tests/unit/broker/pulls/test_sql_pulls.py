@@ -230,6 +230,42 @@ async def test_waiting_pulls_are_looked_at_some_in_each_turn(scene: Scene) -> No
     assert bodies(answer) == [b"found"]
 
 
+async def test_pulls_that_spend_all_work_hold_up_nobody_that_waits(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn of the loop others have spent what there was; still what waits is looked at, by turns."""
+    monkeypatch.setattr(filter_work, "TURN_WORK", 0)
+    monkeypatch.setattr(filter_work, "_PULL_WORK_MIN", 1)
+    scene.tables.topics.update(TopicConfig("T", 2, 2))
+    for queue_id in range(2):
+        scene.tables.append(queue_id=queue_id)
+    for queue_id in range(2):
+        for expression in ("a > 5", "a > 6"):
+            waiting = pull(1, flags=SUBSCRIPTION | SUSPEND, subscription=expression, expressionType="SQL92")
+            waiting.ext["queueId"] = str(queue_id)
+            scene.tables.filters.expressions.find(expression).matches(b"")
+            assert scene.pulls.handle(scene.channel, waiting) is LATER
+    for queue_id in range(2):
+        for value in ("1", "1", "1", "7"):
+            scene.tables.append(value.encode(), queue_id=queue_id, a=value)
+    turns = 0
+    while len(scene.pulls.held) and turns < 30:
+        scene.go_on()
+        turns += 1
+    assert len(scene.pulls.held) == 0
+    assert turns >= 16, "one read a turn"
+
+
+async def test_a_pull_that_leaves_its_expression_to_the_heartbeat_is_answered_at_once(scene: Scene) -> None:
+    """As Java's push consumers send them: with the type of an expression, and no expression."""
+    scene.tables.append(b"six", a="6")
+    scene.heartbeat("a > 5")
+    request = pull(flags=0, subVersion="1", expressionType="SQL92")
+    del request.ext["subscription"]
+    assert bodies(await scene.handle(request)) == [b"six"]
+    assert bodies(scene.pulls.handle(scene.channel, request)) == [b"six"]
+
+
 async def test_the_hot_path_leaves_expressions_to_the_handler(scene: Scene) -> None:
     scene.tables.append(a="6")
     scene.heartbeat("a > 5")

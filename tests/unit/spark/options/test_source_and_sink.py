@@ -217,6 +217,14 @@ def test_limits_must_agree() -> None:
     assert problems(given, is_stream=True) == ("minOffsetsPerTrigger=10 is more than maxOffsetsPerTrigger=5",)
 
 
+def test_sql_that_cannot_be_read_is_told_with_its_place() -> None:
+    """Here, since Apache's broker sends all messages to a pull whose expression it cannot read."""
+    (problem,) = problems(ORDERS | {"sql": "a != 5"})
+    assert problem.startswith("sql='a != 5': line 1, column 3, near '!= 5': ")
+    longer = "a IN (" + "'x'," * 20_000 + "'x')"
+    assert source_options(ORDERS | {"sql": longer}, is_stream=False).sql == longer, "another broker may take it"
+
+
 def test_sql_and_tags_exclude_each_other() -> None:
     (problem,) = problems(ORDERS | {"sql": "a > 5", "tags": "x"})
     assert "sql and tags exclude each other" in problem
