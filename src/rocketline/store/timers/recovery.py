@@ -45,17 +45,24 @@ def recover(
         timer_log.load()
     except CorruptStoreError as error:
         raise BrokenTimersError(str(error)) from None
-    flushed = checkpoint.log_flushed
+    flushed, note = checkpoint.log_flushed, checkpoint.note
+    if note is not None and note.slots and note.precision_ms != wheel.precision_ms:
+        raise _other_precision(wheel_path, note.precision_ms)
     if not timer_log.start <= flushed <= timer_log.segments.end:
         raise BrokenTimersError(f"the timer log should reach {flushed} and ends at {timer_log.segments.end}")
+    if note is not None and timer_log.start > note.log_start:
+        raise BrokenTimersError(f"the timer log begins at {timer_log.start}, and began at {note.log_start}")
     end = _cut_at(timer_log, checkpoint, queue_offset_of)
     try:
         _load(wheel, fs, wheel_path, checkpoint.read_ms)
-        _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms, end)
+        if note is None:
+            _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms, end)
         _revise(timer_log, wheel, checkpoint, end)
+        _check_whole(wheel, checkpoint, end)
     except BrokenTimersError as error:
         _log.warning("timer wheel made anew from the timer log", path=str(wheel_path), problem=str(error))
         _scan(timer_log, wheel, checkpoint.read_ms, end)
+        _check_whole(wheel, checkpoint, end)
         fs.remove(wheel_path)  # slots of it that the new one lacks must not be found again
         fs.sync_folder(wheel_path.parent)
     timer_log.cut(end)
@@ -138,6 +145,14 @@ def _scan(timer_log: TimerLog, wheel: TimerWheel, read_ms: int, end: int) -> Non
     wheel.replace(slots)
 
 
+def _check_whole(wheel: TimerWheel, checkpoint: TimerCheckpoint, end: int) -> None:
+    """A slot that is blank, or of a time that is over, looks as if nobody waited. Raises `BrokenTimersError`."""
+    note = checkpoint.note
+    if note is not None and end == checkpoint.log_flushed and (note.slots, note.waiting) != (len(wheel), wheel.count):
+        there, noted = f"{wheel.count} messages wait in {len(wheel)} slots", f"{note.waiting} waited in {note.slots}"
+        raise BrokenTimersError(f"{there}, and when it was saved {noted}")
+
+
 def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms: int, end: int) -> None:
     """A wheel that was made with other steps would be read wrongly, and messages delivered early or not at all."""
     position = timer_log.last_before(end)
@@ -153,7 +168,9 @@ def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms
                 continue
             slot = other.get(unit.slot_ms)
             if slot is not None and slot.last == position:
-                raise CorruptStoreError(
-                    str(path),
-                    f"it was made with timerPrecisionMs={other_ms}: set it so until its messages are delivered",
-                )
+                raise _other_precision(path, other_ms)
+
+
+def _other_precision(path: Path, precision_ms: int) -> CorruptStoreError:
+    problem = f"it was made with timerPrecisionMs={precision_ms}: set it so until its messages are delivered"
+    return CorruptStoreError(str(path), problem)
