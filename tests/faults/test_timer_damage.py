@@ -17,9 +17,15 @@ from pathlib import Path
 
 import pytest
 
+from rocketline.store.config import StoreConfig
+from rocketline.store.inspection.check import check_store
+from rocketline.store.inspection.findings import Findings
+from rocketline.store.inspection.repair import repair_store
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
-from support.brokers.timers import TimerScene
+from support.brokers.connections import broker_settings
+from support.brokers.tables import SMALL
+from support.brokers.timers import SLOTS, TimerScene
 from support.stores.damage import walk
 from support.stores.small import ROOT, flush
 
@@ -140,4 +146,41 @@ def test_damaged_files_lose_no_message_and_bring_none_early(seed: int) -> None:
         slots = {(before.due[key] - 1) // STEP_MS for key in set(keys) - rolled if keys.count(key) > 1}
         assert len(slots) <= (target == LOG), f"{told}: messages of slots {slots} come twice"
     assert scene.waiting() == 0, told
+    scene.close()
+
+
+def check(files: MemoryFileSystem, clock: FakeClock) -> Findings:
+    return check_store(files, clock, config(), timer_slots=SLOTS).findings
+
+
+def config() -> StoreConfig:
+    return broker_settings(storePathRootDir=str(ROOT), mappedFileSizeTimerLog="5200", **SMALL).value.store
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_whole_files_are_found_whole(is_clean: bool) -> None:
+    clock, files = restored(kept(is_clean))
+    assert check(files, clock).is_clean
+
+
+@pytest.mark.parametrize("seed", range(0, COUNT, 3))
+def test_repaired_store_delivers_all_that_waits(seed: int) -> None:
+    """Whatever the check names is mended; and what it does not name, a start gets over."""
+    chance = random.Random(seed)
+    before, kind = kept(bool(seed % 2)), KINDS[seed // 2 % len(KINDS)]
+    target = (WHEEL, LOG, LOG, CHECK, METRICS)[seed // 2 // len(KINDS) % 5]
+    clock, files = restored(before)
+    told = hurt(files, before, kind, target, chance)
+    if kind in ("garbage", "missing", "empty", "cut", "strange sector"):
+        is_parked_again = not seed % 2 and target == LOG  # what was parked since the last save
+        assert not check(files, clock).is_clean or target is METRICS or is_parked_again, f"{told}: nobody says so"
+    repaired = repair_store(files, clock, config(), timer_slots=SLOTS)
+    assert repaired.after.findings.is_clean, f"{told}: {repaired.after.findings.kept[:3]}"
+    scene = TimerScene(clock, files)
+    scene.pass_time(1000, step_s=5)
+    keys = scene.keys()
+    assert set(keys) >= set(before.due) - before.recalled, f"{told}: messages are lost"
+    assert not set(keys) & before.recalled, f"{told}: messages come that were called back"
+    if target is not CHECK:
+        assert len(keys) == len(set(keys)), f"{told}: messages come twice"
     scene.close()

@@ -20,6 +20,8 @@ _NOTE: Final = struct.Struct(">6q")
 _SUM: Final = struct.Struct(">I")
 _NOTED_BYTES: Final = _FIELDS.size + _NOTE.size
 FILE_BYTES: Final = 4096
+UNUSABLE: Final = 2**62
+"""In place of a position in the timer log: the other files are to be derived anew."""
 _AHEAD_MS_MAX: Final = 86_400_000
 """Of a checkpoint without a check sum: so far the clock may have been set back."""
 NO_LOCK: Final = -1
@@ -114,6 +116,12 @@ class TimerCheckpoint:
             file.close()
         if is_new:
             fs.sync_folder(path.parent)
+
+
+def unusable(known: TimerCheckpoint, now_ms: int, lock_ms: int, precision_ms: int) -> TimerCheckpoint:
+    """What lets a start derive wheel and timer log anew, and deliver nothing again of which `known` tells."""
+    note = TimerNote(lock_ms, 0, precision_ms, 0, 0, 0)
+    return TimerCheckpoint(known.read_ms, UNUSABLE, known.queue_offset, 0, 0, now_ms, known.counter + 1, note)
 
 
 def _note_in(data: bytes, path: Path, lock_ms: int) -> TimerNote | None:

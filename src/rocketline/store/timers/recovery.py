@@ -45,6 +45,27 @@ def recover(
         timer_log.load()
     except CorruptStoreError as error:
         raise BrokenTimersError(str(error)) from None
+    end, problem = compare(timer_log, wheel, fs, wheel_path, checkpoint, queue_offset_of)
+    if problem is not None:
+        _log.warning("timer wheel made anew from the timer log", path=str(wheel_path), problem=problem)
+        fs.remove(wheel_path)  # slots of it that the new one lacks must not be found again
+        fs.sync_folder(wheel_path.parent)
+    timer_log.cut(end)
+
+
+def compare(
+    timer_log: TimerLog,
+    wheel: TimerWheel,
+    fs: FileSystem,
+    wheel_path: Path,
+    checkpoint: TimerCheckpoint,
+    queue_offset_of: QueueOffsetOf,
+) -> tuple[int, str | None]:
+    """Bring the wheel in memory to the state of the checkpoint, and change no file. Where the timer log, which is
+    loaded, ends then; and what is wrong with the file of the wheel, which was made of the timer log instead.
+
+    Raises as `recover` does.
+    """
     flushed, note = checkpoint.log_flushed, checkpoint.note
     if note is not None and note.slots and note.precision_ms != wheel.precision_ms:
         raise _other_precision(wheel_path, note.precision_ms)
@@ -60,12 +81,10 @@ def recover(
         _revise(timer_log, wheel, checkpoint, end)
         _check_whole(wheel, checkpoint, end)
     except BrokenTimersError as error:
-        _log.warning("timer wheel made anew from the timer log", path=str(wheel_path), problem=str(error))
-        _scan(timer_log, wheel, checkpoint.read_ms, end)
+        fill(wheel, timer_log, checkpoint.read_ms, end)
         _check_whole(wheel, checkpoint, end)
-        fs.remove(wheel_path)  # slots of it that the new one lacks must not be found again
-        fs.sync_folder(wheel_path.parent)
-    timer_log.cut(end)
+        return end, str(error)
+    return end, None
 
 
 def _load(wheel: TimerWheel, fs: FileSystem, path: Path, read_ms: int) -> None:
@@ -128,7 +147,7 @@ def _extend(slots: dict[int, Slot], position: int, unit: TimerUnit, start: int) 
         slots[unit.slot_ms] = Slot(slot.first, position, slot.waiting + count)
 
 
-def _scan(timer_log: TimerLog, wheel: TimerWheel, read_ms: int, end: int) -> None:
+def fill(wheel: TimerWheel, timer_log: TimerLog, read_ms: int, end: int) -> None:
     """Make the wheel of the whole timer log. Raises `BrokenTimersError`, `OSError`."""
     slots: dict[int, Slot] = {}
     reached = timer_log.start

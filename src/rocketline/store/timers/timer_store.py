@@ -23,7 +23,7 @@ from rocketline.model.java_hash import java_string_hash
 from rocketline.store.config import StoreConfig
 from rocketline.store.files.json_files import FileSave, decode_json
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.timers.checkpoint import NO_LOCK, TimerCheckpoint, TimerNote, lock_ms_of
+from rocketline.store.timers.checkpoint import NO_LOCK, UNUSABLE, TimerCheckpoint, TimerNote, lock_ms_of, unusable
 from rocketline.store.timers.metrics import WaitingCounts
 from rocketline.store.timers.recovery import BrokenTimersError, QueueOffsetOf, recover
 from rocketline.store.timers.saving import TimerSave
@@ -46,8 +46,6 @@ _log = Log(__name__)
 _BLANK_SLOTS: Final = 60
 """Left between the two ends of the wheel. Java: TIMER_BLANK_SLOTS."""
 _DELAY_MS_MIN: Final = -(2**31)
-_UNUSABLE: Final = 2**62
-"""In place of a position, in a checkpoint: the files are to be derived anew."""
 _topic_hash: Final = lru_cache(maxsize=4096)(java_string_hash)
 
 
@@ -140,7 +138,7 @@ class TimerStore:
             told = f"{self.queue_offset} messages were parked, and the timer topic ends at {topic_end}"
             self.queue_offset = topic_end
             raise BrokenTimersError(told)
-        if saved.log_flushed == _UNUSABLE:
+        if saved.log_flushed == UNUSABLE:
             self.queue_offset = min(saved.queue_offset, topic_end)
             raise BrokenTimersError("the last attempt was cut short")
         checkpoint = replace(saved, read_ms=self.read_ms, queue_offset=self.queue_offset)
@@ -176,9 +174,8 @@ class TimerStore:
         if self.is_rereading:  # nothing was delivered since but what was late
             read_ms = self._known[1]
         self._known = max(self._known[0], self.queue_offset), read_ms
-        note = TimerNote(self._lock_ms, 0, self.precision_ms, 0, 0, 0)
-        version = 0, self._now_ms(), self._saved.counter + 1
-        marked = TimerCheckpoint(read_ms, _UNUSABLE, self._known[0], 0, *version, note)
+        known = replace(self._saved, read_ms=read_ms, queue_offset=self._known[0])
+        marked = unusable(known, self._now_ms(), self._lock_ms, self.precision_ms)
         marked.save(self._fs, self._checkpoint_path)
         self.log.close()
         for path in (self._wheel_path, self._log_folder):
@@ -327,7 +324,7 @@ class TimerStore:
         noted, self._noted = self._noted, None
         job = TimerSave(
             self._fs,
-            self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != _UNUSABLE else 0),
+            self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != UNUSABLE else 0),
             self._wheel_path,
             self.wheel.file_bytes,
             list(self.wheel.pieces(noted.slots)),
