@@ -108,7 +108,7 @@ crash: $(READY)  ## fifty kills of a broker under load, everything checked after
 	@PYTHONPATH=tests:. $(BIN)/python -m crash
 
 damage: $(READY)  ## 250 seeded damages to a store with 20,000 messages: each is mended or named, and repaired
-	@ROCKETLINE_DAMAGES=250 $(BIN)/python -m pytest -q -n 2 tests/faults/test_store_damage.py
+	@ROCKETLINE_DAMAGES=250 $(BIN)/python -m pytest -q -n 2 tests/faults/test_store_damage.py tests/faults/test_timer_damage.py
 
 soak: $(READY)  ## clients under load for SOAK_SECONDS: memory, tasks, threads and descriptors must stay flat
 	@PYTHONPATH=tests:. $(BIN)/python -m soak --seconds $(SOAK_SECONDS)

@@ -175,7 +175,7 @@ class CorruptStoreError(StoreError):
     """What `path` holds breaks the rules of the format, and going on would lose or invent messages."""
 
     def __init__(self, path: str, problem: str) -> None:
-        self.path = path
+        self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}")
 
 

@@ -188,10 +188,16 @@ class StoreReader:
             return None  # a record knows its place: this is the inside of another
         return record
 
+    def is_damaged_at(self, log_offset: int) -> bool:
+        """It lies in damage of the log that is known."""
+        return self.log.damage.at(log_offset) is not None
+
     def message_at(self, log_offset: int) -> StoredMessage | None:
+        """The message that begins there, None if none does, if it is not confirmed yet, or if its body is not the one
+        that was stored: whoever stores it anew would give that a check sum that is right."""
         record = self.record_at(log_offset)
         try:
-            return decode_record(record) if record is not None else None
+            return decode_record(record, check_crc=True) if record is not None else None
         except RemoteProtocolError:
             return None
 

@@ -18,11 +18,13 @@ from typing import Final
 
 from rocketline.broker.long_work import Steps
 from rocketline.broker.stats.counters import BrokerStats
-from rocketline.broker.timers.timed_messages import NEVER_PARKED, key_of, recalled_key, released, rolled
+from rocketline.broker.timers.timed_messages import NEVER_PARKED, key_of, recalled_key, released, rolled, slot_ms_of
 from rocketline.errors import StoreError
 from rocketline.logs import Throttle
 from rocketline.model.message import StoredMessage
+from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.message_store import MessageStore
+from rocketline.store.timers.recovery import BrokenTimersError
 from rocketline.store.timers.timer_log import TimerUnit
 from rocketline.store.timers.timer_store import TimerStore
 
@@ -102,7 +104,7 @@ class TimerDelivery:
                 yield
         recalled = _Recalled(len(markers)) if markers else None
         for count, log_offset in enumerate(markers, 1):
-            marker = self._store.message_at(log_offset)
+            marker = self._parked_at(log_offset)
             if recalled is not None and marker is not None and (key := recalled_key(marker)) is not None:
                 recalled.add(*key)
             if not count % _MARKERS:
@@ -139,9 +141,11 @@ class TimerDelivery:
         """What is to be put for these units; those that were called back are noted as found."""
         now_ms, messages = self._store.store_clock.now_ms(), []
         for unit in units:
-            parked = self._store.message_at(unit.log_offset)
+            parked = self._parked_at(unit.log_offset)
             if parked is None:
                 self._log.warning("timer message left behind", "it is gone from the log", log_offset=unit.log_offset)
+            elif (slot_ms_of(parked) or 0) > unit.slot_ms and not unit.is_roll:
+                raise BrokenTimersError(f"the message at {unit.log_offset} is not due at {unit.slot_ms}")
             elif unit.is_roll:
                 self._timers.counts.add(key_of(parked)[0], 1 if unit.is_delete else -1)
                 self._has_rolled = True
@@ -151,6 +155,18 @@ class TimerDelivery:
                 if (message := self._released(parked, unit.write_ms, now_ms)) is not None:
                     messages.append(message)
         return messages
+
+    def _parked_at(self, log_offset: int) -> StoredMessage | None:
+        """The message that a unit leads to, None if it is gone from the log or damaged there.
+
+        Raises `BrokenTimersError` for a place where there never was one: the unit is damaged.
+        """
+        parked = self._store.message_at(log_offset)
+        if parked is not None and parked.topic == WHEEL_TIMER_TOPIC:
+            return parked
+        if parked is None and (log_offset < self._store.min_log_offset or self._store.is_damaged_at(log_offset)):
+            return None
+        raise BrokenTimersError(f"a unit leads to {log_offset}, where no timer message is")
 
     def _is_put(self, messages: list[StoredMessage]) -> bool:
         try:

@@ -53,8 +53,8 @@ class TimerService:
         """`slots` are half of the wheel's. Raises `CorruptStoreError`, `OSError`."""
         self._store, self._settings, self._clock, self._log = store, settings, clock, log
         self._timers = TimerStore(lambda: settings.value.store, files, store.store_clock.now_ms, slots=slots)
-        self._timers.open(self._queue_offset_at)
         self._parking = TimerParking(store, self._timers, log)
+        self._timers.open(self._queue_offset_at, self._parking.end)
         self._delivery = TimerDelivery(store, self._timers, stats, log)
         self._slot: Steps[None] | None = None
         self._parked_first = self._parking.end  # what lies before it may be due by now, or be called back there

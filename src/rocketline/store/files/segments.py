@@ -85,10 +85,16 @@ class Segments:
 
     def load(self) -> None:
         """Find the files that exist. Raises `CorruptStoreError` where Java's broker refuses to start."""
-        fs = self._files.fs
+        if (empty := self.look()) is not None:
+            self._files.fs.remove(empty)
+
+    def look(self) -> Path | None:
+        """The same, and change nothing: the last file, if it was made and not yet extended when the power went, is no
+        part of the stream. Which it is."""
+        fs, empty = self._files.fs, None
         names = [name for name in fs.list(self.folder) if not fs.is_folder(self.folder / name)]
-        if names and fs.size_of(self.folder / names[-1]) == 0:  # made and not yet extended when the power went
-            fs.remove(self.folder / names.pop())
+        if names and fs.size_of(self.folder / names[-1]) == 0:
+            empty = self.folder / names.pop()
         for name in names:
             path = self.folder / name
             if not _is_position(name):
@@ -99,6 +105,7 @@ class Segments:
         for before, after in zip(self.starts, self.starts[1:], strict=False):
             if after - before != self.segment_bytes:
                 raise CorruptStoreError(str(self.path(after)), f"no file of {self.segment_bytes} bytes ends here")
+        return empty
 
     @property
     def end(self) -> int:

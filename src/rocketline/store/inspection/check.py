@@ -26,7 +26,10 @@ from rocketline.store.inspection.log_walk import FileOfLog, LogWalk, Stretch, lo
 from rocketline.store.inspection.queue_check import FOLDERS, QueueCheck
 from rocketline.store.inspection.stand_in import Lost
 from rocketline.store.inspection.table_check import CheckpointCheck, DamageCheck, EndsCheck, Tables
+from rocketline.store.inspection.timer_check import TimerCheck
 from rocketline.store.log.record_scan import Record, scan
+from rocketline.store.timers.checkpoint import TimerCheckpoint
+from rocketline.store.timers.wheel import SLOTS
 from rocketline.wire.message_codec import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 from rocketline.wire.record_layout import struct_of
 
@@ -70,6 +73,8 @@ class CheckReport:
     """Places that queues give to records which say otherwise."""
     is_confirmed: Callable[[bytes, int, int], bool] = lambda topic, queue_id, offset: False
     """A message is where its queue says."""
+    timers: TimerCheckpoint | None = None
+    """How far timers are, as far as the log has their messages; None if nobody knows."""
     is_topic_table_lost: bool = False
     """There is a table of topics, and neither it nor its `.bak` can be read."""
     topics: dict[str, tuple[int, bool]] = field(default_factory=dict)
@@ -89,11 +94,16 @@ class CheckReport:
 
 
 def check_store(
-    fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell = lambda done, total: None
+    fs: FileSystem,
+    clock: Clock,
+    config: StoreConfig,
+    tell: Tell = lambda done, total: None,
+    *,
+    timer_slots: int = SLOTS,
 ) -> CheckReport:
     """Look at the store in `storePathRootDir`. Raises `StoreError` if there is none, `StoreLockedError`, `OSError`."""
     with locked(fs, config):
-        return look(fs, clock, config, tell)
+        return look(fs, clock, config, tell, timer_slots)
 
 
 @contextmanager
@@ -109,7 +119,7 @@ def locked(fs: FileSystem, config: StoreConfig) -> Iterator[None]:
         lock.release()
 
 
-def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> CheckReport:
+def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell, timer_slots: int = SLOTS) -> CheckReport:
     """The same, of a store that is locked already."""
     begin_s, root = clock.monotonic(), config.store_path_root_dir
     report = CheckReport(root)
@@ -132,9 +142,11 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Check
     levels = DelayLevels.parse(config.message_delay_level)
     queues = QueueCheck(fs, root, sizes, levels, tables.is_batched, findings, walk)
     index = _index_check(fs, config, findings, walk, None if is_clean else checkpoint.checkpoint.index_msg_timestamp)
+    timers = TimerCheck(fs, config, findings, walk, clock.wall_ms(), timer_slots)
     records = iter(walk)
     while some := list(islice(records, _RECORDS)):
         queues.add(some)
+        timers.add(some)
         if index is not None:
             index.add(some)
     _tell_spans(fs, walk, findings)
@@ -143,6 +155,7 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Check
     queues.finish(derived_from=derived_from)
     if index is not None:
         index.finish()
+    timers.finish()
     others = [checkpoint.compare(walk), index.longest if index else (0, "")]
     others.append(ends.compare(walk, queues.expired, is_clean=is_clean))
     _tell_short(walk, findings, [queues.longest, *others])
@@ -160,6 +173,7 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell) -> Check
     report.lost, report.topics, report.gone_topics = queues.lost, queues.topics, queues.gone_topics
     report.times, report.last_ms = walk.times, walk.last.store_ms if walk.last is not None else 0
     report.is_topic_table_lost, report.is_batched = tables.is_lost, tables.is_batched
+    report.timers = timers.known
     report.seconds = clock.monotonic() - begin_s
     return report
 
@@ -319,6 +333,9 @@ def with_sizes_found(fs: FileSystem, config: StoreConfig) -> StoreConfig:
     return replace(
         config,
         mapped_file_size_commit_log=_usual_size(fs, [config.commit_log_path], config.mapped_file_size_commit_log),
+        mapped_file_size_timer_log=_usual_size(
+            fs, [config.store_path_root_dir / "timerlog"], config.mapped_file_size_timer_log
+        ),
         mapped_file_size_consume_queue=_usual_size(
             fs, _queue_folders(fs, config, FOLDERS[False]), config.consume_queue_file_bytes
         ),

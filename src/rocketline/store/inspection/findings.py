@@ -41,6 +41,8 @@ class Kind(Enum):
     INDEX = "index"
     TABLE = "table"
     CHECKPOINT = "checkpoint"
+    TIMER = "timers"
+    """Timer log, wheel and their checkpoint do not agree."""
     TOPIC = "topic"
     """Messages of a topic that does not exist."""
     UNCLEAN = "not stopped cleanly"

@@ -26,6 +26,8 @@ from rocketline.store.log.record_scan import Record, scan
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queues.queue_ends import UNDERIVED, KnownQueue, QueueEnds
 from rocketline.store.queues.queue_table import QueueTable
+from rocketline.store.timers.checkpoint import lock_ms_of, unusable
+from rocketline.store.timers.wheel import SLOTS
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.message_codec import decode_record
 
@@ -61,26 +63,34 @@ class Repaired:
     steps: list[RepairStep] = field(default_factory=list)
 
 
-def repair_store(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell = lambda done, total: None) -> Repaired:
+def repair_store(
+    fs: FileSystem,
+    clock: Clock,
+    config: StoreConfig,
+    tell: Tell = lambda done, total: None,
+    *,
+    timer_slots: int = SLOTS,
+) -> Repaired:
     """Mend the store in `storePathRootDir`, if it is damaged.
 
     Raises `StoreError` if there is none, `StoreLockedError`, `OSError`; what was done until then stays done, and a
     second try goes on from there.
     """
     with locked(fs, config):
-        before = report = look(fs, clock, config, tell)
+        before = report = look(fs, clock, config, tell, timer_slots)
         if report.findings.is_clean:
             return Repaired(before, before)
         if report.is_index_strange:
             raise StoreError(f"{config.store_path_root_dir}: {_STRANGE_INDEX}")
         repair = _Repair(fs, config)
         if repair.put_back_files() | repair.correct_places(report):
-            report = look(fs, clock, config, tell)
+            report = look(fs, clock, config, tell, timer_slots)
         repair.mend_tables(report)
+        repair.mend_timers(report, clock.wall_ms())
         repair.mend_log(report)
         repair.move_derived(report)
     repair.derive(clock, report)
-    return Repaired(before, check_store(fs, clock, config, tell), repair.steps)
+    return Repaired(before, check_store(fs, clock, config, tell, timer_slots=timer_slots), repair.steps)
 
 
 def _is_log_name(name: str) -> bool:
@@ -304,6 +314,20 @@ class _Repair:
             }
             save_json(self._fs, path, TopicConfigTable(topic_config_table=table))
             self.steps.append(RepairStep(f"made anew, with the {len(table)} topics that have messages", path))
+
+    def mend_timers(self, report: CheckReport, now_ms: int) -> None:
+        """Timer log and wheel go aside; their checkpoint tells the next start how far messages were delivered."""
+        if not report.findings.damage[Kind.TIMER]:
+            return
+        path = self._root / "config" / "timercheck"
+        if report.timers is None:
+            self._put_aside("moved a checkpoint of timers that cannot be read", path)
+        else:
+            self._keep(path)
+            known = unusable(report.timers, now_ms, lock_ms_of(self._fs, self._root), self._config.timer_precision_ms)
+            known.save(self._fs, path)
+        for name in ("timerwheel", "timerlog"):
+            self._put_aside("moved: timers are derived anew by the next start", self._root / name)
 
     # --- what is derived
 

@@ -21,7 +21,9 @@ from rocketline.wire.bodies import codec
 from rocketline.wire.bodies.groups import ConsumerFilterTable, SubscriptionGroupTable
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from rocketline.wire.bodies.pop import MessageRequestModeTable
+from rocketline.wire.bodies.stats import TimerMetrics
 from rocketline.wire.bodies.topics import TopicConfigTable
+from rocketline.wire.bodies.transactions import TransactionMetrics
 
 _TABLES: Final[dict[str, type[Any]]] = {
     "topics.json": TopicConfigTable,
@@ -30,6 +32,8 @@ _TABLES: Final[dict[str, type[Any]]] = {
     "delayOffset.json": DelayOffsetTable,
     "messageRequestMode.json": MessageRequestModeTable,
     "consumerFilter.json": ConsumerFilterTable,
+    "timermetrics": TimerMetrics,
+    "transactionMetrics": TransactionMetrics,
 }
 _JOURNALED: Final = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscriptionGroupTable"}
 """Tables with a journal beside them, and what it calls their entries."""

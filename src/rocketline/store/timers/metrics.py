@@ -18,11 +18,14 @@ class WaitingCounts:
         self._now_ms, self._version = now_ms, saved.data_version
         self._changes, self._changed_ms = 0, saved.data_version.timestamp
         self._waiting = dict(saved.timing_count)
+        self.total = sum(metric.count for metric in self._waiting.values())
+        """Of all topics."""
 
     def add(self, topic: str, count: int) -> None:
         """So many more, or fewer, wait. A marker may count against a message that is not there, for a while."""
         self._changed_ms = now_ms = self._now_ms()
         self._changes += 1
+        self.total += count
         waiting = self._waiting.get(topic, _NONE).count + count
         if waiting:
             self._waiting[topic] = TimerMetric(waiting, now_ms)
@@ -32,6 +35,7 @@ class WaitingCounts:
     def clear(self) -> None:
         """All are counted anew."""
         self._waiting.clear()
+        self.total = 0
 
     @property
     def table(self) -> TimerMetrics:

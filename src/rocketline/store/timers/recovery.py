@@ -45,20 +45,46 @@ def recover(
         timer_log.load()
     except CorruptStoreError as error:
         raise BrokenTimersError(str(error)) from None
-    flushed = checkpoint.log_flushed
-    if not timer_log.start <= flushed <= timer_log.segments.end:
-        raise BrokenTimersError(f"the timer log should reach {flushed} and ends at {timer_log.segments.end}")
-    end = _cut_at(timer_log, checkpoint, queue_offset_of)
-    try:
-        _load(wheel, fs, wheel_path, checkpoint.read_ms)
-        _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms, end)
-        _revise(timer_log, wheel, checkpoint, end)
-    except BrokenTimersError as error:
-        _log.warning("timer wheel made anew from the timer log", path=str(wheel_path), problem=str(error))
-        _scan(timer_log, wheel, checkpoint.read_ms, end)
+    end, problem = compare(timer_log, wheel, fs, wheel_path, checkpoint, queue_offset_of)
+    if problem is not None:
+        _log.warning("timer wheel made anew from the timer log", path=str(wheel_path), problem=problem)
         fs.remove(wheel_path)  # slots of it that the new one lacks must not be found again
         fs.sync_folder(wheel_path.parent)
     timer_log.cut(end)
+
+
+def compare(
+    timer_log: TimerLog,
+    wheel: TimerWheel,
+    fs: FileSystem,
+    wheel_path: Path,
+    checkpoint: TimerCheckpoint,
+    queue_offset_of: QueueOffsetOf,
+) -> tuple[int, str | None]:
+    """Bring the wheel in memory to the state of the checkpoint, and change no file. Where the timer log, which is
+    loaded, ends then; and what is wrong with the file of the wheel, which was made of the timer log instead.
+
+    Raises as `recover` does.
+    """
+    flushed, note = checkpoint.log_flushed, checkpoint.note
+    if note is not None and note.slots and note.precision_ms != wheel.precision_ms:
+        raise _other_precision(wheel_path, note.precision_ms)
+    if not timer_log.start <= flushed <= timer_log.segments.end:
+        raise BrokenTimersError(f"the timer log should reach {flushed} and ends at {timer_log.segments.end}")
+    if note is not None and timer_log.start > note.log_start:
+        raise BrokenTimersError(f"the timer log begins at {timer_log.start}, and began at {note.log_start}")
+    end = _cut_at(timer_log, checkpoint, queue_offset_of)
+    try:
+        _load(wheel, fs, wheel_path, checkpoint.read_ms)
+        if note is None:
+            _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms, end)
+        _revise(timer_log, wheel, checkpoint, end)
+        _check_whole(wheel, checkpoint, end)
+    except BrokenTimersError as error:
+        fill(wheel, timer_log, checkpoint.read_ms, end)
+        _check_whole(wheel, checkpoint, end)
+        return end, str(error)
+    return end, None
 
 
 def _load(wheel: TimerWheel, fs: FileSystem, path: Path, read_ms: int) -> None:
@@ -121,7 +147,7 @@ def _extend(slots: dict[int, Slot], position: int, unit: TimerUnit, start: int) 
         slots[unit.slot_ms] = Slot(slot.first, position, slot.waiting + count)
 
 
-def _scan(timer_log: TimerLog, wheel: TimerWheel, read_ms: int, end: int) -> None:
+def fill(wheel: TimerWheel, timer_log: TimerLog, read_ms: int, end: int) -> None:
     """Make the wheel of the whole timer log. Raises `BrokenTimersError`, `OSError`."""
     slots: dict[int, Slot] = {}
     reached = timer_log.start
@@ -136,6 +162,14 @@ def _scan(timer_log: TimerLog, wheel: TimerWheel, read_ms: int, end: int) -> Non
     if timer_log.place_from(reached) < end:
         raise BrokenTimersError(f"the timer log cannot be read at {reached}")
     wheel.replace(slots)
+
+
+def _check_whole(wheel: TimerWheel, checkpoint: TimerCheckpoint, end: int) -> None:
+    """A slot that is blank, or of a time that is over, looks as if nobody waited. Raises `BrokenTimersError`."""
+    note = checkpoint.note
+    if note is not None and end == checkpoint.log_flushed and (note.slots, note.waiting) != (len(wheel), wheel.count):
+        there, noted = f"{wheel.count} messages wait in {len(wheel)} slots", f"{note.waiting} waited in {note.slots}"
+        raise BrokenTimersError(f"{there}, and when it was saved {noted}")
 
 
 def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms: int, end: int) -> None:
@@ -153,7 +187,9 @@ def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms
                 continue
             slot = other.get(unit.slot_ms)
             if slot is not None and slot.last == position:
-                raise CorruptStoreError(
-                    str(path),
-                    f"it was made with timerPrecisionMs={other_ms}: set it so until its messages are delivered",
-                )
+                raise _other_precision(path, other_ms)
+
+
+def _other_precision(path: Path, precision_ms: int) -> CorruptStoreError:
+    problem = f"it was made with timerPrecisionMs={precision_ms}: set it so until its messages are delivered"
+    return CorruptStoreError(str(path), problem)

@@ -14,7 +14,7 @@ from rocketline.store.timers.checkpoint import TimerCheckpoint
 
 @dataclass(slots=True)
 class TimerSave:
-    """First the units, then the slots that lead to them, then the checkpoint that relies on both."""
+    """First the units, then the slots that lead to them, then the counts, then the checkpoint that relies on all."""
 
     fs: FileSystem
     log_files: Sequence[Path]
@@ -45,11 +45,11 @@ class TimerSave:
         try:
             self._sync_log()
             self._write_wheel()
+            self.metrics.run()  # what it said before, which the last checkpoint goes with, is in its `.bak` then
             self.checkpoint.save(self.fs, self.checkpoint_path)
         except SyncError:
             self.is_lost = True
             raise
-        self.metrics.run()
         for path in self.dropped:
             self.fs.remove(path)
 

@@ -77,6 +77,11 @@ class TimerLog:
         self.segments.load()
         self.end = self.segments.end
 
+    def look(self) -> None:
+        """The same, and change nothing."""
+        self.segments.look()
+        self.end = self.segments.end
+
     @property
     def start(self) -> int:
         return self.segments.starts[0] if self.segments.starts else 0

@@ -17,13 +17,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rocketline.errors import CorruptStoreError
+from rocketline.errors import CorruptStoreError, RemoteProtocolError
 from rocketline.logs import Log
 from rocketline.model.java_hash import java_string_hash
 from rocketline.store.config import StoreConfig
-from rocketline.store.files.json_files import FileSave, load_json
+from rocketline.store.files.json_files import FileSave, decode_json
 from rocketline.store.filesystem import FileSystem
-from rocketline.store.timers.checkpoint import TimerCheckpoint
+from rocketline.store.timers.checkpoint import NO_LOCK, UNUSABLE, TimerCheckpoint, TimerNote, lock_ms_of, unusable
 from rocketline.store.timers.metrics import WaitingCounts
 from rocketline.store.timers.recovery import BrokenTimersError, QueueOffsetOf, recover
 from rocketline.store.timers.saving import TimerSave
@@ -46,8 +46,6 @@ _log = Log(__name__)
 _BLANK_SLOTS: Final = 60
 """Left between the two ends of the wheel. Java: TIMER_BLANK_SLOTS."""
 _DELAY_MS_MIN: Final = -(2**31)
-_UNUSABLE: Final = 2**62
-"""In place of a position, in a checkpoint: the files are to be derived anew."""
 _topic_hash: Final = lru_cache(maxsize=4096)(java_string_hash)
 
 
@@ -86,7 +84,7 @@ class TimerStore:
     ) -> None:
         start = config()
         self._config, self._fs, self._now_ms = config, fs, now_ms
-        root = start.store_path_root_dir
+        self._root = root = start.store_path_root_dir
         self._wheel_path, self._checkpoint_path = root / "timerwheel", root / "config" / "timercheck"
         self._metrics_path, self._log_folder = root / "config" / "timermetrics", root / "timerlog"
         self.precision_ms = start.timer_precision_ms
@@ -101,6 +99,7 @@ class TimerStore:
         self._taken_ms: int | None = None  # the slot that is being delivered
         self._known = (0, 0)  # when all is derived anew: what lay before this queue offset and time was delivered
         self._saved = TimerCheckpoint()
+        self._lock_ms = NO_LOCK
         self._noted: _Noted | None = None
         self._being_saved: tuple[_Noted, TimerSave] | None = None
         self._dropped: list[Path] = []
@@ -110,13 +109,14 @@ class TimerStore:
 
     # --- opening
 
-    def open(self, queue_offset_of: QueueOffsetOf) -> None:
-        """Find out what waits. Raises `OSError`, `CorruptStoreError` if the settings do not fit the files."""
-        self.counts = WaitingCounts(
-            load_json(self._fs, self._metrics_path, TimerMetrics) or TimerMetrics(), self._now_ms
-        )
+    def open(self, queue_offset_of: QueueOffsetOf, topic_end: int) -> None:
+        """Find out what waits. `topic_end`: the next message of the timer topic gets this queue offset.
+
+        Raises `OSError`, `CorruptStoreError` if the settings do not fit the files.
+        """
+        self._lock_ms = lock_ms_of(self._fs, self._root)
         try:
-            saved = TimerCheckpoint.load(self._fs, self._checkpoint_path)
+            saved = TimerCheckpoint.load(self._fs, self._checkpoint_path, self._lock_ms, self._now_ms())
         except CorruptStoreError as error:
             _log.warning("timer checkpoint cannot be read: messages may be delivered again", problem=str(error))
             saved = None
@@ -127,16 +127,41 @@ class TimerStore:
             return
         self._saved = saved
         self.read_ms = self.wheel.rounded(saved.read_ms) or self.wheel.rounded(self._now_ms())
-        if saved.log_flushed == _UNUSABLE:
-            self.queue_offset = saved.queue_offset
-            self.derive_anew("the last attempt was cut short")
-            return
         self.queue_offset = min(saved.queue_offset, saved.master_queue_offset)
-        checkpoint = replace(saved, read_ms=self.read_ms, queue_offset=self.queue_offset)
         try:
-            recover(self.log, self.wheel, self._fs, self._wheel_path, checkpoint, queue_offset_of)
+            self._load(saved, queue_offset_of, topic_end)
         except BrokenTimersError as error:
             self.derive_anew(str(error))
+
+    def _load(self, saved: TimerCheckpoint, queue_offset_of: QueueOffsetOf, topic_end: int) -> None:
+        if self.queue_offset > topic_end:  # or messages that get these queue offsets now would never be parked
+            told = f"{self.queue_offset} messages were parked, and the timer topic ends at {topic_end}"
+            self.queue_offset = topic_end
+            raise BrokenTimersError(told)
+        if saved.log_flushed == UNUSABLE:
+            self.queue_offset = min(saved.queue_offset, topic_end)
+            raise BrokenTimersError("the last attempt was cut short")
+        checkpoint = replace(saved, read_ms=self.read_ms, queue_offset=self.queue_offset)
+        recover(self.log, self.wheel, self._fs, self._wheel_path, checkpoint, queue_offset_of)
+        counted = self._saved_counts(saved.note)
+        if counted is None and self.wheel.count:
+            raise BrokenTimersError(f"{self._metrics_path} does not say how many wait")
+        self.counts = WaitingCounts(counted or TimerMetrics(), self._now_ms)
+
+    def _saved_counts(self, note: TimerNote | None) -> TimerMetrics | None:
+        """Those of the checkpoint. If a crash came before that they are in the `.bak`."""
+        for path in (self._metrics_path, self._metrics_path.with_name(f"{self._metrics_path.name}.bak")):
+            data = self._fs.read_file(path)
+            if not data:
+                continue
+            try:
+                found = decode_json(TimerMetrics, data)
+            except RemoteProtocolError as error:
+                _log.warning("file cannot be read", path=str(path), problem=str(error))
+                continue
+            if note is None or sum(metric.count for metric in found.timing_count.values()) == note.counted:
+                return found
+        return None
 
     def derive_anew(self, problem: str) -> None:
         """Forget timer log and wheel, and have the whole timer topic parked again. Raises `OSError`.
@@ -146,8 +171,11 @@ class TimerStore:
         """
         _log.warning("timer messages are read anew from their topic", problem=problem, queue_offset=self.queue_offset)
         read_ms = self.read_ms if self._taken_ms is None else self._taken_ms
+        if self.is_rereading:  # nothing was delivered since but what was late
+            read_ms = self._known[1]
         self._known = max(self._known[0], self.queue_offset), read_ms
-        marked = TimerCheckpoint(read_ms, _UNUSABLE, self._known[0], 0, 0, self._now_ms(), self._saved.counter + 1)
+        known = replace(self._saved, read_ms=read_ms, queue_offset=self._known[0])
+        marked = unusable(known, self._now_ms(), self._lock_ms, self.precision_ms)
         marked.save(self._fs, self._checkpoint_path)
         self.log.close()
         for path in (self._wheel_path, self._log_folder):
@@ -160,7 +188,9 @@ class TimerStore:
         self.wheel.clear()
         self.counts.clear()
         self._saved, self._noted, self._dropped = marked, None, []
-        self.queue_offset, self.read_ms, self._taken_ms, self._is_changed = 0, read_ms, None, True
+        # The wheel need not reach further back: whatever is late by more than that is delivered at once.
+        self.read_ms = max(read_ms, self.wheel.rounded(self._now_ms()) - self.wheel.slots * self.precision_ms)
+        self.queue_offset, self._taken_ms, self._is_changed = 0, None, True
 
     @property
     def is_rereading(self) -> bool:
@@ -234,13 +264,16 @@ class TimerStore:
         slot = self.wheel.get(slot_ms)
         assert slot is not None
         self._taken_ms = slot_ms
-        position = slot.last
+        position, waiting = slot.last, 0
         while position != NONE and position >= self.log.start:
             unit = self.log.at(position)
             if unit is None or unit.slot_ms != slot_ms:
                 raise BrokenTimersError(f"the chain of slot {slot_ms} is broken at {position}")
+            waiting += -1 if unit.is_delete else 1
             yield position, unit
             position = unit.previous
+        if waiting != slot.waiting and slot.first >= self.log.start:  # else the log has lost the others, too
+            raise BrokenTimersError(f"the chain of slot {slot_ms} has {waiting} messages, and {slot.waiting} wait")
 
     def unit_at(self, position: int) -> TimerUnit:
         """One that `take` told of."""
@@ -263,8 +296,9 @@ class TimerStore:
     @property
     def checkpoint(self) -> TimerCheckpoint:
         """How far all is."""
-        version = self._saved.state_version, self._now_ms(), self._saved.counter + 1
-        return TimerCheckpoint(self.read_ms, self.log.end, self.queue_offset, self.queue_offset, *version)
+        wheel, version = self.wheel, (self._saved.state_version, self._now_ms(), self._saved.counter + 1)
+        note = TimerNote(self._lock_ms, self.log.start, self.precision_ms, len(wheel), wheel.count, self.counts.total)
+        return TimerCheckpoint(self.read_ms, self.log.end, self.queue_offset, self.queue_offset, *version, note)
 
     @property
     def is_unsaved(self) -> bool:
@@ -290,7 +324,7 @@ class TimerStore:
         noted, self._noted = self._noted, None
         job = TimerSave(
             self._fs,
-            self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != _UNUSABLE else 0),
+            self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != UNUSABLE else 0),
             self._wheel_path,
             self.wheel.file_bytes,
             self.wheel.pieces(noted.slots),

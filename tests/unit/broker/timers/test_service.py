@@ -12,8 +12,10 @@ from rocketline.errors import CorruptStoreError
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
 from support.brokers.tables import ROOT, message
 from support.brokers.timers import TimerScene
+from support.stores.damage import walk
 from support.stores.small import flush
 
 WHEEL, LOG, CHECK = ROOT / "timerwheel", ROOT / "timerlog", ROOT / "config" / "timercheck"
@@ -197,6 +199,120 @@ def test_lost_checkpoint_may_bring_messages_again_and_loses_none(clock: FakeCloc
     again.close()
 
 
+def test_log_that_lost_its_end_parks_what_gets_the_offsets_again(clock: FakeClock) -> None:
+    """After a kill the last file of the log may be gone: the checkpoint of timers knew of messages that it had. New
+    ones got their queue offsets, counted as parked, and were never delivered."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    scene = TimerScene(clock, files)
+    for number in range(20):
+        scene.send(f"lost{number}", clock.wall_ms() + 30_000)
+    scene.work()
+    scene.save()
+    scene.die()
+    for path in walk(files, ROOT):
+        if path.parent.name == "commitlog" or "queue" in str(path) or path.name == "checkpoint":
+            files.remove(path)
+    again = TimerScene(clock, files)
+    again.send("new", clock.wall_ms() + 5_000)
+    again.pass_time(60)
+    assert again.keys() == ["new"]
+    assert again.waiting() == 0
+    again.close()
+
+
+def test_broker_that_was_down_for_months_delivers_what_is_sent_now(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """What was derived anew began where the checkpoint had ended, and rolled on from there, half a wheel at a time."""
+    scene = TimerScene(clock, files)
+    scene.send("old", clock.wall_ms() + 1000)
+    scene.work()
+    scene.close()
+    files.remove(WHEEL)
+    files.remove_tree(LOG)
+    clock.advance(86_400 * 90)
+    again = scene.again()
+    again.send("new", clock.wall_ms() + 5000)
+    again.pass_time(8)
+    assert again.keys() == ["old", "new"]
+    assert again.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 2
+    again.close()
+
+
+def test_damaged_body_is_not_delivered_with_a_check_sum_that_is_right(clock: FakeClock) -> None:
+    """It was stored anew as it was found, and nobody could see any more that a bit had changed."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    scene = TimerScene(clock, files)
+    stored = scene.send("hurt", clock.wall_ms() + 5000, body=b"abcdefgh" * 10)
+    scene.send("whole", clock.wall_ms() + 5000)
+    scene.work()
+    scene.close()
+    log = files.open(ROOT / "commitlog" / f"{0:020}")
+    at = log.read_at(0, log.size).index(b"abcdefgh", stored.log_offset)
+    log.write_at(at, b"A")
+    again = scene.again()
+    again.pass_time(10)
+    assert again.keys() == ["whole"]
+    again.close()
+
+
+@pytest.mark.parametrize("is_parked", [False, True], ids=["parking", "saving"])
+def test_timers_without_room_go_on_by_themselves(clock: FakeClock, is_parked: bool) -> None:
+    """Whatever they were about to write: nothing is lost, nothing comes early, and nobody needs to start again."""
+    disk = FaultyFileSystem(clock)
+    scene, now_ms = TimerScene(clock, disk), clock.wall_ms()
+    due = {f"{number}": now_ms + 1000 + number * 100 for number in range(300)}
+    for key, deliver_ms in due.items():
+        scene.send(key, deliver_ms)
+    flush(scene.store)
+    if is_parked:
+        scene.work()
+    disk.fail(at=1, calls=SPACE_CALLS | {"write"}, error=errno.ENOSPC, lasting=True, torn=True)
+    scene.pass_time(20)
+    scene.save()
+    scene.save()
+    disk.heal()
+    scene.store.write_behind()
+    scene.pass_time(40)
+    scene.save()
+    assert not scene.service.is_unsaved
+    assert scene.keys() == list(due)
+    again = TimerScene(clock, disk.crash(Survival.EVERYTHING, seed=1))
+    again.pass_time(20)
+    assert again.keys() == list(due)
+    assert again.waiting() == 0
+    again.close()
+
+
+@pytest.mark.parametrize("which", ["", ".bak"])
+def test_counts_that_cannot_be_read_stop_no_start(clock: FakeClock, files: MemoryFileSystem, which: str) -> None:
+    """They are figures for administrators, which the topic tells again."""
+    scene = TimerScene(clock, files)
+    for number in range(10):
+        scene.send(f"{number}", clock.wall_ms() + 5000 + number)
+        scene.work()
+        scene.save()
+    scene.close()
+    path = ROOT / "config" / "timermetrics"
+    files.write_file(path, b"{")
+    files.write_file(path.with_name("timermetrics.bak"), b"{" if which else files.read_file(path) or b"")
+    again = scene.again()
+    again.work()
+    assert again.waiting() == 10
+    again.pass_time(10)
+    assert len(again.keys()) == 10
+    again.close()
+
+
+def test_other_precision_is_refused_though_the_last_unit_is_over(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """Only the last unit of the timer log told, and if its slot was over, the whole wheel was taken for empty."""
+    scene = TimerScene(clock, files)
+    scene.send("later", clock.wall_ms() + 60_000)
+    scene.send("soon", clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    scene.close()
+    with pytest.raises(CorruptStoreError, match="timerPrecisionMs=1000"):
+        TimerScene(clock, files, timerPrecisionMs="100")
+
+
 def test_other_precision_is_refused_while_messages_wait(clock: FakeClock, files: MemoryFileSystem) -> None:
     scene = TimerScene(clock, files)
     scene.send("later", clock.wall_ms() + 60_000)
@@ -262,8 +378,6 @@ def test_files_of_the_timer_log_go_with_the_log(scene: TimerScene) -> None:
 
 
 def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
-    from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-
     disk = FaultyFileSystem(clock)
     scene = TimerScene(clock, disk)
     for number in range(1, 10):

@@ -8,7 +8,7 @@ import pytest
 
 from rocketline.errors import CorruptStoreError
 from rocketline.store.memory_filesystem import MemoryFileSystem
-from rocketline.store.timers.checkpoint import TimerCheckpoint
+from rocketline.store.timers.checkpoint import NO_LOCK, TimerCheckpoint, TimerNote
 from rocketline.store.timers.timer_log import NONE, UNIT, UNIT_BYTES, TimerLog
 from rocketline.store.timers.timer_store import Parked, TimerStore
 from rocketline.store.timers.wheel import SLOT, Slot, TimerWheel
@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_000_000
 def opened(files: MemoryFileSystem, clock: FakeClock) -> TimerStore:
     config = store_config()
     timers = TimerStore(lambda: config, files, clock.wall_ms)
-    timers.open(lambda log_offset: None)
+    timers.open(lambda log_offset: None, 0)
     return timers
 
 
@@ -44,7 +44,9 @@ def test_unit_and_slot_are_those_of_apache(clock: FakeClock) -> None:
     check = files.read_file(CHECK)
     assert check is not None
     assert len(check) == 4096
-    assert TimerCheckpoint.load(files, CHECK) == TimerCheckpoint(timers.read_ms, 52, 1, 1, 0, NOW_MS, 1)
+    assert TimerCheckpoint.load(files, CHECK, NO_LOCK, NOW_MS) == TimerCheckpoint(
+        timers.read_ms, 52, 1, 1, 0, NOW_MS, 1
+    )
     assert files.read_file(ROOT / "config" / "timermetrics") == (
         b'{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1700000000000},'
         b'"timingCount":{"TopicTest":{"count":1,"timeStamp":1700000000000}}}'
@@ -103,8 +105,61 @@ def test_wheel_of_another_length_is_none(clock: FakeClock, size: int) -> None:
 
 def test_checkpoint_that_is_cut_short_is_told(clock: FakeClock) -> None:
     files = memory(clock)
-    assert TimerCheckpoint.load(files, Path("/none")) is None
+    assert TimerCheckpoint.load(files, Path("/none"), NO_LOCK, NOW_MS) is None
     files.make_folder(CHECK.parent)
     files.write_file(CHECK, b"\1" * 20)
     with pytest.raises(CorruptStoreError, match="20 bytes"):
-        TimerCheckpoint.load(files, CHECK)
+        TimerCheckpoint.load(files, CHECK, NO_LOCK, NOW_MS)
+
+
+def test_checkpoint_with_a_flipped_bit_is_told(clock: FakeClock) -> None:
+    """It read as a time months ahead, and all that waited until then counted as delivered."""
+    files = memory(clock)
+    files.make_folder(CHECK.parent)
+    note = TimerNote(7, 0, 1000, 2, 3, 3)
+    TimerCheckpoint(NOW_MS, 52, 1, 1, 0, NOW_MS, 1, note).save(files, CHECK)
+    loaded = TimerCheckpoint.load(files, CHECK, 7, NOW_MS)
+    assert loaded is not None
+    assert loaded.note == note
+    for at in range(56):
+        files.open(CHECK).write_at(at, bytes([(files.read_file(CHECK) or b"")[at] ^ 1]))
+        with pytest.raises(CorruptStoreError, match=r"check sum|negative"):
+            TimerCheckpoint.load(files, CHECK, 7, NOW_MS)
+        files.open(CHECK).write_at(at, bytes([(files.read_file(CHECK) or b"")[at] ^ 1]))
+
+
+def test_note_does_not_count_once_somebody_else_had_the_store(clock: FakeClock) -> None:
+    """Apache's broker writes its seven numbers, and leaves what follows as it is."""
+    files = memory(clock)
+    files.make_folder(CHECK.parent)
+    TimerCheckpoint(NOW_MS, 52, 1, 1, 0, NOW_MS, 1, TimerNote(7, 0, 1000, 2, 3, 3)).save(files, CHECK)
+    theirs = TimerCheckpoint(NOW_MS + 5000, 104, 2, 2, 0, NOW_MS, 2)
+    files.open(CHECK).write_at(0, theirs.encode())
+    loaded = TimerCheckpoint.load(files, CHECK, 8, NOW_MS)
+    assert loaded == theirs
+    assert loaded is not None
+    assert loaded.note is None
+
+
+def test_time_of_a_checkpoint_without_a_sum_must_be_near(clock: FakeClock) -> None:
+    files = memory(clock)
+    files.make_folder(CHECK.parent)
+    TimerCheckpoint(NOW_MS + 86_400_001).save(files, CHECK)
+    with pytest.raises(CorruptStoreError, match="far ahead"):
+        TimerCheckpoint.load(files, CHECK, 7, NOW_MS)
+
+
+def test_wheel_of_another_size_is_made_anew_from_the_log(clock: FakeClock) -> None:
+    files, config = memory(clock), store_config()
+    for slots in (600, 1200, 300):
+        timers = TimerStore(lambda: config, files, clock.wall_ms, slots=slots)
+        timers.open(lambda log_offset: 0, 1)
+        if slots == 600:
+            timers.park([Parked(NOW_MS + ms, 4096, 300, "T", is_delete=False) for ms in (5000, 5000, 200_000)])
+            timers.parked_to(1)
+        waiting = {slot_ms: slot.waiting for slot_ms, slot in timers.wheel.items()}
+        assert waiting == {NOW_MS + 5000: 2, NOW_MS + 200_000: 1}
+        timers.parked_to(1)
+        timers._is_changed = True
+        timers.save(0, 0)
+        timers.close()
