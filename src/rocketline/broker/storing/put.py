@@ -259,7 +259,7 @@ class MessagePut:
             problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
             return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
         now_ms = self._store.store_clock.now_ms()
-        deliver_ms = asked_ms(properties, now_ms)
+        deliver_ms = asked_ms(properties, now_ms, self._store.store_clock.lead_ms())
         if isinstance(deliver_ms, str):
             return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
         if deliver_ms <= now_ms:

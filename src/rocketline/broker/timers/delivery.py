@@ -10,6 +10,7 @@ Differs: a message that the store does not take now is tried until it does; Apac
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -66,21 +67,22 @@ class TimerDelivery:
             (markers if is_marker else places).append(unit.log_offset if is_marker else position)
             if not count % _WALK_UNITS:
                 yield
-        recalled: dict[tuple[str, str], bool] = {}
+        recalled: set[tuple[str, str]] = set()
+        changes: Counter[str] = Counter()
         for count, log_offset in enumerate(markers, 1):
             marker = self._store.message_at(log_offset)
             if marker is not None and (key := recalled_key(marker)) is not None:
-                recalled[key] = False
+                changes[key[0]] += 1
+                recalled.add(key)
             if not count % _MARKERS:
                 yield
         for run in self._runs(places):
-            messages = self._messages(run, recalled)
+            messages = self._messages(run, recalled, changes)
             while not self._is_put(messages):
                 yield
             yield
-        for (topic, _), was_found in recalled.items():
-            if not was_found:  # it counted against a message that was not there
-                self._timers.counts.add(topic, 1)
+        for topic, change in changes.items():
+            self._timers.counts.add(topic, change)
         self._timers.delivered(slot_ms)
 
     def take_rolled(self) -> bool:
@@ -102,22 +104,24 @@ class TimerDelivery:
         if run:
             yield run
 
-    def _messages(self, units: list[TimerUnit], recalled: dict[tuple[str, str], bool]) -> list[StoredMessage]:
-        """What is to be put for these units; those that were called back are noted as found."""
+    def _messages(
+        self, units: list[TimerUnit], recalled: set[tuple[str, str]], changes: Counter[str]
+    ) -> list[StoredMessage]:
+        """What is to be put for these units, without those that were called back, and what it does to the counts."""
         now_ms, messages = self._store.store_clock.now_ms(), []
         for unit in units:
             parked = self._store.message_at(unit.log_offset)
             if parked is None:
                 self._log.warning("timer message left behind", "it is gone from the log", log_offset=unit.log_offset)
             elif unit.is_roll:
-                self._timers.counts.add(key_of(parked)[0], 1 if unit.is_delete else -1)
+                changes[key_of(parked)[0]] += 1 if unit.is_delete else -1
                 self._has_rolled = True
                 messages.append(rolled(parked, unit.write_ms, now_ms))
-            elif recalled and key_of(parked) in recalled:
-                recalled[key_of(parked)] = True
             else:
-                self._timers.counts.add(key_of(parked)[0], -1)
-                if (message := self._released(parked, unit.write_ms, now_ms)) is not None:
+                key = key_of(parked)
+                changes[key[0]] -= 1
+                message = self._released(parked, unit.write_ms, now_ms) if key not in recalled else None
+                if message is not None:
                     messages.append(message)
         return messages
 
