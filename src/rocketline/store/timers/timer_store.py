@@ -127,6 +127,7 @@ class TimerStore:
             _log.warning("timer checkpoint cannot be read: messages may be delivered again", problem=str(error))
             saved = None
         if saved is None:
+            self.counts.clear()  # whatever waits is parked, and counted, from now on
             self.read_ms = self.wheel.rounded(self._now_ms()) - self.wheel.slots * self.precision_ms
             if self._fs.exists(self._wheel_path) or self._fs.exists(self._log_folder):
                 self.derive_anew("there is no checkpoint")

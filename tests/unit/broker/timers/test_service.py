@@ -199,6 +199,24 @@ def test_lost_checkpoint_may_bring_messages_again_and_loses_none(clock: FakeCloc
     again.close()
 
 
+def test_lost_files_leave_no_count_behind(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """Somebody copied the log and the tables, and not what they took for a cache."""
+    scene = TimerScene(clock, files)
+    for number in range(1, 20):
+        scene.send(f"{number}", clock.wall_ms() + number * 1000)
+    scene.work()
+    scene.close()
+    lose_both(files)
+    files.remove(CHECK)
+    again = scene.again()
+    again.work()
+    assert again.waiting() == 19
+    again.pass_time(20)
+    assert again.keys() == [f"{number}" for number in range(1, 20)]
+    assert again.waiting() == 0
+    again.close()
+
+
 def test_other_precision_is_refused_while_messages_wait(clock: FakeClock, files: MemoryFileSystem) -> None:
     scene = TimerScene(clock, files)
     scene.send("later", clock.wall_ms() + 60_000)
