@@ -6,7 +6,7 @@ Java: the put-message hooks and DefaultMessageStore.asyncPutMessage.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
@@ -146,7 +146,7 @@ class MessagePut:
         properties[property_names.REAL_QID] = str(message.queue_id)
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag = with_transaction_type(message.sys_flag, 0)
-        problem = self._problem(message)
+        problem = self._problem(message) or self._half_timer_problem(properties)
         if problem is None and len(encode_properties(properties)) > _HALF_PROPERTIES_BYTES_MAX:
             text = f"half a transaction may have {_HALF_PROPERTIES_BYTES_MAX} bytes of properties"
             problem = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, problem=text)
@@ -154,6 +154,13 @@ class MessagePut:
             done(problem)
         else:
             self._append(message, done)
+
+    def _half_timer_problem(self, properties: Mapping[str, str]) -> PutResult | None:
+        """Why it could not be committed: better said before the producer's own work is done."""
+        if not _has_timer(properties) or int(properties.get(property_names.DELAY, "0")) > 0:
+            return None
+        moment = self._moment(properties, self._store.store_clock.now_ms())
+        return moment if isinstance(moment, PutResult) else None
 
     def put_as_it_is(self, message: StoredMessage, done: Done) -> None:
         """Store one message that is neither to be delayed nor changed, whatever its properties say."""
@@ -246,32 +253,19 @@ class MessagePut:
             properties[property_names.REAL_QID] = str(message.queue_id)
             message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
             return None
-        if property_names.TIMER_OUT_MS in properties:
-            return None  # a timer let it go already
-        if any(name in properties for name in TIMER_PROPERTIES):
-            return self._set_timer(message)
-        return None
+        return self._set_timer(message) if _has_timer(properties) else None
 
     def _set_timer(self, message: StoredMessage) -> PutResult | None:
         """Send a message for a later moment to the timer topic, with its slot. Java: transformTimerMessage."""
-        timers, properties, config = self._timers, message.properties, self._settings.value.store
-        if timers is None:
-            problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
-            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
-        now_ms = self._store.store_clock.now_ms()
-        deliver_ms = asked_ms(properties, now_ms, self._store.store_clock.lead_ms())
-        if isinstance(deliver_ms, str):
-            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
+        timers, properties, now_ms = self._timers, message.properties, self._store.store_clock.now_ms()
+        deliver_ms = self._moment(properties, now_ms)
+        if isinstance(deliver_ms, PutResult):
+            return deliver_ms
+        assert timers is not None, "without them there is no moment"
         if deliver_ms <= now_ms:
             if property_names.TIMER_DEL_UNIQKEY not in properties:
                 return None  # it is delivered at once
             problem = "a message cannot be called back once its time has come"
-            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
-        if deliver_ms - now_ms > config.timer_max_delay_sec * 1000:
-            problem = (
-                f"it is for {(deliver_ms - now_ms) // 1000} s from now; timerMaxDelaySec allows "
-                f"{config.timer_max_delay_sec}: send it later, or raise that"
-            )
             return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
         slot_ms = slot_before(deliver_ms, timers.precision_ms)
         if self._is_congested(timers.waiting_at(slot_ms)):
@@ -283,6 +277,23 @@ class MessagePut:
         message.topic, message.queue_id = WHEEL_TIMER_TOPIC, 0
         timers.expect()
         return None
+
+    def _moment(self, properties: Mapping[str, str], now_ms: int) -> int | PutResult:
+        """When a message is to be delivered; or why it is not kept until then."""
+        if self._timers is None:
+            problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
+            return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
+        deliver_ms = asked_ms(properties, now_ms, self._store.store_clock.lead_ms())
+        if isinstance(deliver_ms, str):
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
+        max_s = self._settings.value.store.timer_max_delay_sec
+        if deliver_ms - now_ms > max_s * 1000:
+            problem = (
+                f"it is for {(deliver_ms - now_ms) // 1000} s from now; timerMaxDelaySec allows "
+                f"{max_s}: send it later, or raise that"
+            )
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=problem)
+        return deliver_ms
 
     def _is_congested(self, waiting: int) -> bool:
         """Beyond its bound, a slot takes the less the fuller it is, and nothing more beyond twice as much."""
@@ -311,6 +322,11 @@ class MessagePut:
         if flushed is Flushed.TIMEOUT:
             return PutResult(PutStatus.FLUSH_DISK_TIMEOUT, put.places, NOT_YET_ON_DISK, put.size)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, problem=f"the store is read-only: {self._store.problem}")
+
+
+def _has_timer(properties: Mapping[str, str]) -> bool:
+    """The message is for a later moment, and no timer has let it go already."""
+    return property_names.TIMER_OUT_MS not in properties and any(name in properties for name in TIMER_PROPERTIES)
 
 
 def _illegal(problem: str) -> PutResult:
