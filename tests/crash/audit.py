@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from crash import requests
-from crash.ledger import DELAYED, Ledger, Place, key_of, number_of
+from crash.ledger import DELAYED, TIMED, Ledger, Place, key_of, number_of
 from crash.traffic import REQUEST_S, Reader, committed_offset
 from rocketline.net.remote import Remote
 from rocketline.wire.bodies import codec
@@ -81,7 +81,7 @@ class Audit:
     def _check_once(self, number: int, place: Place) -> None:
         """A delayed message may come again: how far delivery was is saved now and then."""
         before = self._where.setdefault(number, place)
-        if before != place and place.topic != DELAYED:
+        if before != place and place.topic not in (DELAYED, TIMED):
             self._ledger.report(f"message {number} was sent once and is both at {before} and at {place}")
 
     async def _check_log_offsets(self) -> None:

@@ -16,7 +16,7 @@ from random import Random
 
 from crash import requests
 from crash.audit import Audit
-from crash.ledger import DELAY_LEVELS_MS, DELAYED, DELAYED_QUEUES, PLAIN, PLAIN_QUEUES, Ledger, Place
+from crash.ledger import DELAY_LEVELS_MS, PLAIN, QUEUES, Ledger, Place
 from crash.traffic import REQUEST_S, Traffic
 from rocketline.errors import TransportError
 from rocketline.net.remote import Remote
@@ -41,6 +41,9 @@ SETTINGS = {
     "messageDelayLevel": " ".join(f"{ms // 1000}s" for ms in DELAY_LEVELS_MS.values()),
     "flushConsumerOffsetInterval": "200",
     "flushDelayOffsetInterval": "200",
+    "mappedFileSizeTimerLog": "4096",
+    "timerFlushIntervalMs": "200",
+    "recallMessageEnable": "true",
 }
 """Files so small that kills meet the end of one."""
 
@@ -106,7 +109,7 @@ class Campaign:
             await self._start()
             address = self._process.address
             async with Remote(address) as remote, Traffic(address, self.ledger, self._random) as traffic:
-                for topic, queues in ((PLAIN, PLAIN_QUEUES), (DELAYED, DELAYED_QUEUES)):
+                for topic, queues in QUEUES.items():
                     assert (await remote.request(requests.create_topic(topic, queues), REQUEST_S)).code == 0
                     self.ledger.topics.add(topic)
                 for number, round_ in enumerate(plan):
@@ -225,7 +228,9 @@ class Campaign:
 
     async def _missing(self, remote: Remote, traffic: Traffic) -> str:
         if self.ledger.waiting:
-            return f"{len(self.ledger.waiting)} delayed messages never came, such as {min(self.ledger.waiting)}"
+            return (
+                f"{len(self.ledger.waiting)} delayed or timed messages never came, such as {min(self.ledger.waiting)}"
+            )
         for reader in traffic.readers:
             answer = await remote.request(requests.max_offset(reader.topic, reader.queue_id), REQUEST_S)
             end = int(answer.ext["offset"])

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rocketline.model.message import StoredMessage
+from rocketline.wire.codes import ResponseCode
 
-PLAIN, DELAYED, MADE = "crash-plain", "crash-delayed", "crash-made-"
-PLAIN_QUEUES, DELAYED_QUEUES = 4, 2
+PLAIN, DELAYED, TIMED, MADE = "crash-plain", "crash-delayed", "crash-timed", "crash-made-"
+QUEUES = {PLAIN: 4, DELAYED: 2, TIMED: 2}
+TIMER_MS_MAX = 5_000
 DELAY_LEVELS_MS = {1: 1_000, 2: 2_000, 3: 4_000}
 _PROBLEMS_MAX = 20
 _WORD = "{:08x} "
@@ -66,7 +68,9 @@ class Ledger:
         self.log_offsets: dict[int, int] = {}
         """Of acknowledged messages, from the ids that the broker gave them."""
         self.waiting: set[int] = set()
-        """Delayed messages that were acknowledged and that nobody has seen yet."""
+        """Delayed messages that were acknowledged, and not called back, and that nobody has seen yet."""
+        self.recalled: set[int] = set()
+        """Those of which the broker said so."""
         self.topics: set[str] = set()
         self.groups: set[str] = set()
         self.acknowledged = self.unanswered = 0
@@ -92,6 +96,13 @@ class Ledger:
         else:
             self._settle(place, number, "acknowledged")
 
+    def recall(self, number: int, code: int | None) -> None:
+        """A producer wants the message back: what it was told, None if nothing. Then it may come, or not."""
+        if code in (ResponseCode.SUCCESS, None):
+            self.waiting.discard(number)
+        if code == ResponseCode.SUCCESS:
+            self.recalled.add(number)
+
     def see(self, message: StoredMessage, place: Place, who: str) -> int | None:
         """`who` got the message from there; its number, None if it is none of ours."""
         number = number_of(message.body)
@@ -105,6 +116,8 @@ class Ledger:
         if message.store_ms < sent.sent_ms + sent.delay_ms:
             early_ms = sent.sent_ms + sent.delay_ms - message.store_ms
             self.report(f"{who} got message {number} at {place}, {early_ms} ms early")
+        if number in self.recalled:
+            self.report(f"{who} got message {number} at {place}, though it was called back")
         self._settle(place, number, f"seen by {who}")
         self.waiting.discard(number)
         return number

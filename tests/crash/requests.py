@@ -18,11 +18,13 @@ PULL_MESSAGES = 500
 _TIME_MAX_MS = 2**62
 
 
-def message_of(number: int, topic: str, delay_level: int = 0) -> Message:
+def message_of(number: int, topic: str, delay_level: int = 0, *, timer_ms: int = 0) -> Message:
     properties = {"KEYS": key_of(number), "UNIQ_KEY": f"{number:032X}", "WAIT": "true", "TAGS": f"tag{number % 3}"}
     if delay_level:
         assert delay_level in DELAY_LEVELS_MS
         properties["DELAY"] = str(delay_level)
+    if timer_ms:
+        properties["TIMER_DELAY_MS"] = str(timer_ms)
     return Message.of(topic, body_of(number), properties)
 
 
@@ -44,6 +46,11 @@ def send(messages: Sequence[Message], queue_id: int, born_ms: int) -> Command:
     if others:
         return Command(RequestCode.SEND_BATCH_MESSAGE, headers.encode(header), encode_batch(messages))
     return Command(RequestCode.SEND_MESSAGE_V2, headers.encode(header), first.body)
+
+
+def recall(topic: str, handle: str) -> Command:
+    header = headers.RecallMessageRequestHeader(producer_group="crash-producers", topic=topic, recall_handle=handle)
+    return Command(RequestCode.RECALL_MESSAGE, headers.encode(header))
 
 
 def pull(group: str, place: Place, *, hold_ms: int = 0, commit: int | None = None) -> Command:

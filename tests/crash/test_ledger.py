@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crash import requests
-from crash.ledger import PLAIN, Ledger, Place, Sent, body_of, number_of
+from crash.ledger import PLAIN, TIMED, Ledger, Place, Sent, body_of, number_of
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 
@@ -69,3 +69,19 @@ def test_delayed_message_waits_until_somebody_sees_it_in_time(ledger: Ledger) ->
     ledger.see(stored(10, store_ms=11_000), PLACE, "A")
     assert not ledger.waiting
     assert not ledger.problems
+
+
+def test_message_that_was_called_back_is_not_waited_for_and_must_not_come(ledger: Ledger) -> None:
+    """Unless the broker said no; nobody knows what became of a question without an answer."""
+    for number in (11, 12, 13):
+        ledger.send(number, Sent(TIMED, 10_000, 2000))
+        ledger.acknowledge(number, Place(TIMED, 0, number), None)
+    for number, code in ((11, 0), (12, None), (13, 604)):
+        ledger.recall(number, code)
+    assert ledger.waiting == {13}
+    for at, number in enumerate((13, 12, 11)):
+        assert not ledger.problems
+        ledger.see(stored(number, Place(TIMED, 0, at), store_ms=12_000), Place(TIMED, 0, at), "a test")
+    assert len(ledger.problems) == 1
+    assert "message 11 " in ledger.problems[0]
+    assert "called back" in ledger.problems[0]

@@ -7,17 +7,7 @@ from contextlib import AsyncExitStack
 from random import Random
 
 from crash import requests
-from crash.ledger import (
-    DELAY_LEVELS_MS,
-    DELAYED,
-    DELAYED_QUEUES,
-    MADE,
-    PLAIN,
-    PLAIN_QUEUES,
-    Ledger,
-    Place,
-    Sent,
-)
+from crash.ledger import DELAY_LEVELS_MS, DELAYED, MADE, PLAIN, QUEUES, TIMED, TIMER_MS_MAX, Ledger, Place, Sent
 from rocketline.clock import SystemClock
 from rocketline.errors import ConnectError, TransportError
 from rocketline.model.ids import OffsetMessageId
@@ -29,10 +19,10 @@ from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
 
 PRODUCERS, WINDOW, GROUPS = 3, 8, ("crash-commits-with-pulls", "crash-commits-apart")
-QUEUES = [(PLAIN, n) for n in range(PLAIN_QUEUES)] + [(DELAYED, n) for n in range(DELAYED_QUEUES)]
 REQUEST_S = 20.0
 _HOLD_MS = 300
 _RETRY_S = 0.02
+_RECALLED = 0.2
 _MESSAGES_PER_MADE_TOPIC = 400
 _CLOCK = SystemClock()
 
@@ -87,7 +77,12 @@ class Traffic:
 
     def __init__(self, address: str, ledger: Ledger, random: Random) -> None:
         self._address, self._ledger, self._random = address, ledger, random
-        self.readers = [Reader(group, topic, queue_id) for group in GROUPS for topic, queue_id in QUEUES]
+        self.readers = [
+            Reader(group, topic, queue_id)
+            for group in GROUPS
+            for topic, count in QUEUES.items()
+            for queue_id in range(count)
+        ]
         self.producing, self.consuming = Gate(PRODUCERS * WINDOW), Gate(len(self.readers))
         self.answered = asyncio.Event()
         """A message was acknowledged since all were let through."""
@@ -138,9 +133,20 @@ class Traffic:
                 continue
             if answer.code == ResponseCode.SUCCESS:
                 self._acknowledge(numbers, messages[0].topic, answer)
+                if (handle := answer.ext.get("recallHandle")) and self._random.random() < _RECALLED:
+                    await self._recall(remote, numbers[0], handle)
             else:
                 self._ledger.refused[f"send {answer.code} {answer.remark}"] += 1
                 await asyncio.sleep(_RETRY_S)
+
+    async def _recall(self, remote: Remote, number: int, handle: str) -> None:
+        """Call a message back; the broker may be gone meanwhile."""
+        code = None
+        try:
+            code = (await remote.request(requests.recall(TIMED, handle), REQUEST_S)).code
+        except TransportError:
+            await asyncio.sleep(_RETRY_S)
+        self._ledger.recall(number, code)
 
     def _next_messages(self) -> tuple[list[Message], int, int]:
         """What to send next, to which queue, and by how much it is to be delayed."""
@@ -148,12 +154,19 @@ class Traffic:
         if chance < 0.03:
             level = random.choice(list(DELAY_LEVELS_MS))
             message = requests.message_of(self._number(), DELAYED, level)
-            return [message], random.randrange(DELAYED_QUEUES), DELAY_LEVELS_MS[level]
-        if chance < 0.1:
+            return [message], random.randrange(QUEUES[DELAYED]), DELAY_LEVELS_MS[level]
+        if chance < 0.08:
+            timer_ms = random.randint(1, TIMER_MS_MAX)
+            return (
+                [requests.message_of(self._number(), TIMED, timer_ms=timer_ms)],
+                random.randrange(QUEUES[TIMED]),
+                timer_ms,
+            )
+        if chance < 0.13:
             topic = f"{MADE}{self._next_number // _MESSAGES_PER_MADE_TOPIC}"
             return [requests.message_of(self._number(), topic)], random.randrange(2), 0
         count = random.randint(2, 8) if chance < 0.2 else 1
-        return [requests.message_of(self._number(), PLAIN) for _ in range(count)], random.randrange(PLAIN_QUEUES), 0
+        return [requests.message_of(self._number(), PLAIN) for _ in range(count)], random.randrange(QUEUES[PLAIN]), 0
 
     def _number(self) -> int:
         self._next_number += 1

@@ -22,6 +22,7 @@ from rocketline.wire.recall_handle import RecallHandle
 from support.brokers.messages import create_topic, send, try_send
 from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from support.brokers.running import BrokerPeer, broker
+from support.stepping_clock import SteppingClock
 
 
 @asynccontextmanager
@@ -227,6 +228,44 @@ async def test_timers_outlast_restarts_and_no_message_comes_twice(clock: FakeClo
         clock.advance(2)
         assert bodies(await waiting_pull(peer, offset=3)) == [b"new"]
         assert (await peer.request(pull(4), 5)).code == 19
+
+
+async def test_clock_that_is_set_back_makes_no_moment_early() -> None:
+    """Store times go on, an hour ahead of the clock on the wall; a moment is meant by that one."""
+    clock = SteppingClock()
+    async with scene(clock=clock) as (_, peer):
+        await send(peer, b"before")
+        clock.step(-3600)
+        moment = str(clock.wall_ms() + 30_000)
+        await send(peer, b"moment", TIMER_DELIVER_MS=moment)
+        answer = await send(peer, b"recalled", TIMER_DELIVER_MS=moment, UNIQ_KEY="key")
+        await send(peer, b"soon", TIMER_DELAY_SEC="20")
+        assert (await recall(peer, answer.ext["recallHandle"])).code == 0
+        clock.advance(19)
+        assert (await peer.request(pull(1), 5)).code == 19
+        clock.advance(2)
+        assert bodies(await waiting_pull(peer, offset=1)) == [b"soon"]
+        clock.advance(8)
+        assert (await peer.request(pull(2), 5)).code == 19
+        clock.advance(3)
+        assert bodies(await waiting_pull(peer, offset=2)) == [b"moment"]
+        assert await metrics(peer) == {}
+
+
+async def test_broker_that_stops_while_it_delivers_brings_no_message_twice(clock: FakeClock) -> None:
+    files, count = MemoryFileSystem(clock, capacity=2**30), 1000
+    async with scene(clock=clock, files=files) as (running, peer):
+        assert running.storage.timers is not None
+        assert running.storage.store.is_needed == running.storage.timers.has_late
+        for number in range(count):
+            await send(peer, b"%d" % number, TIMER_DELIVER_MS=str(clock.wall_ms() + 5000))
+        clock.advance(7)
+        await waiting_pull(peer)
+    async with scene(clock=clock, files=files) as (running, peer):
+        await send(peer, b"last", TIMER_DELAY_SEC="1")
+        clock.advance(3)
+        await waiting_pull(peer, offset=count)
+        assert running.storage.store.max_offset("T", 0) == count + 1
 
 
 async def test_figures_tell_what_waits(clock: FakeClock) -> None:

@@ -75,6 +75,29 @@ async def test_committed_message_is_what_was_sent(flush: str) -> None:
         assert found.properties["UNIQ_KEY"] == "K61"
 
 
+async def test_committed_message_for_a_later_moment_comes_then(clock: FakeClock) -> None:
+    """A delay counts from the commit."""
+    async with scene(NEVER, clock=clock) as (_, peer):
+        sent = await try_half(peer, b"a", OWN | {"TIMER_DELAY_SEC": "10"})
+        clock.advance(60)
+        assert (await end(peer, end_fields(sent))).code == 0
+        clock.advance(9)
+        assert await delivered(peer) == []
+        clock.advance(2)
+        (found,) = decode_records((await peer.request(pull(0, flags=SUBSCRIPTION | SUSPEND), 20)).body)
+        assert (found.body, found.tag, found.topic) == (b"a", "A", "T")
+
+
+@pytest.mark.parametrize("moment", [{"TIMER_DELAY_SEC": "soon"}, {"TIMER_DELAY_SEC": "259201"}])
+async def test_half_message_for_no_moment_is_refused_before_the_work_is_done(moment: dict[str, str]) -> None:
+    """It could never be committed."""
+    async with scene(NEVER) as (running, peer):
+        answer = await try_half(peer, b"a", OWN | moment)
+        assert answer.code == 13
+        assert "WHEEL_TIMER_MSG_ILLEGAL" in (answer.remark or "")
+        assert running.storage.store.max_offset(HALF_TOPIC, 0) == 0
+
+
 async def test_rolled_back_message_never_comes_and_nobody_is_asked() -> None:
     """S168."""
     async with scene(QUICK) as (running, peer):

@@ -5,20 +5,30 @@ What our clients do on Apache's broker is in `tests/scenarios/test_timers.py`.
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
+from rocketline.clock import SystemClock
 from rocketline.model.message import Message, StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
+from rocketline.store.filesystem import DiskFileSystem
+from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
+from rocketline.store.timers.timer_log import UNIT, UNIT_BYTES, TimerUnit
+from rocketline.store.timers.wheel import SLOT
 from rocketline.testing import Server
 from rocketline.testing.apache import ApacheBroker, ClientJvm, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.stats import TimerMetrics
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from support.brokers.questions import BrokerQuestions
@@ -114,6 +124,91 @@ def test_timers_of_one_broker_are_delivered_by_the_other(pair: Pair, end: str) -
     assert found[: len(EARLY)] == early
     assert all(is_punctual(message, begin_ms, START_MS_MAX) for message in found)
     assert len(parked) == len(handles) + 3
+
+
+DAY_S = 86_400
+
+
+def test_files_that_we_derive_are_those_of_apache(release: Release, tmp_path: Path) -> None:
+    """Both park the messages of one and the same timer topic: units, slots, checkpoint and counts must be alike."""
+    home, port = tmp_path / "apache", free_port()
+    with served(lambda: ApacheBroker(release, home, name_servers=(), port=port, settings=SETTINGS)) as (
+        process,
+        broker,
+    ):
+        broker.create_topic(TOPIC, queues=1)
+        begin_ms = int(time.time() * 1000)  # noqa: TID251  # brokers go by the machine's clock
+        moments = [600, 3600, 600, 601, 600, 7 * DAY_S // 2 - DAY_S, 29 * DAY_S // 10]
+        handles = [send(broker, begin_ms + number, seconds) for number, seconds in enumerate(moments)]
+        recall(broker, handles[1])
+        recall(broker, handles[-1])
+        wait_until(lambda: waiting(broker) == {TOPIC: len(moments) - 2})
+        time.sleep(2)  # until that is on disk
+        process.close(timeout_s=60)
+    copy = tmp_path / "ours"
+    shutil.copytree(home, copy)
+    for name in ("timerwheel", "config/timercheck"):
+        (copy / "store" / name).unlink()
+    shutil.rmtree(copy / "store" / "timerlog")
+    with served(lambda: BrokerProcess(copy, name_servers=(), port=port, settings=SETTINGS)) as (process, broker):
+        wait_until(lambda: waiting(broker) == {TOPIC: len(moments) - 2})
+        process.close(timeout_s=60)
+    theirs, ours = TimerFiles.read(home / "store"), TimerFiles.read(copy / "store")
+    assert len(ours.units) == len(moments) + 2
+    assert [comparable(unit) for unit in ours.units] == [comparable(unit) for unit in theirs.units]
+    assert sum(unit.is_roll for unit in ours.units) == 3
+    rolled = {unit.slot_ms // 1000 for files in (ours, theirs) for unit in files.units if unit.is_roll}
+    assert {time: slot for time, slot in ours.slots.items() if time not in rolled} == {
+        time: slot for time, slot in theirs.slots.items() if time not in rolled
+    }
+    assert len(ours.slots) == len(theirs.slots)
+    for checkpoint in (ours.checkpoint, theirs.checkpoint):
+        assert checkpoint.queue_offset == checkpoint.master_queue_offset == len(ours.units)
+        assert checkpoint.log_flushed == UNIT_BYTES * len(ours.units)
+    assert ours.metrics == theirs.metrics
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFiles:
+    """What a broker has left behind of its timers."""
+
+    units: list[TimerUnit]
+    slots: dict[int, bytes]
+    """By their time in seconds."""
+    checkpoint: TimerCheckpoint
+    metrics: bytes
+    """Without times, and how often they changed."""
+
+    @classmethod
+    def read(cls, store: Path) -> TimerFiles:
+        [log] = (store / "timerlog").iterdir()
+        data, wheel = log.read_bytes(), (store / "timerwheel").read_bytes()
+        places = range(0, len(data) - UNIT_BYTES, UNIT_BYTES)
+        units = [TimerUnit._make(UNIT.unpack_from(data, at)) for at in takewhile(lambda at: data[at + 3], places)]
+        slots = {slot[0]: SLOT.pack(*slot) for slot in SLOT.iter_unpack(wheel) if slot[0] > 0}
+        for time_s, slot in slots.items():
+            at = time_s % (len(wheel) // SLOT.size) * SLOT.size
+            assert wheel[at : at + SLOT.size] == slot
+        check = (store / "config" / "timercheck").read_bytes()
+        assert len(check) == 4096
+        files, path = DiskFileSystem(), store / "config" / "timercheck"
+        now_ms = SystemClock().wall_ms()
+        checkpoint = TimerCheckpoint.load(files, path, lock_ms_of(files, store), now_ms)
+        assert checkpoint is not None
+        noted_bytes = len(checkpoint.encode()) if checkpoint.note is None else 108  # ours alone has a note behind it
+        assert not any(check[noted_bytes:])
+        metrics = (store / "config" / "timermetrics").read_bytes()
+        return cls(units, slots, checkpoint, re.sub(rb'"(counter|timestamp|timeStamp)":\d+', rb'"\1":0', metrics))
+
+
+def comparable(unit: TimerUnit) -> TimerUnit:
+    """Without the moment at which the message was parked: from then on the way is counted of one that is rolled."""
+    return unit._replace(write_ms=0, delay_ms=unit.delay_ms if unit.is_roll else unit.slot_ms)
+
+
+def waiting(broker: BrokerQuestions) -> dict[str, int]:
+    answer = broker.ask(Command(RequestCode.GET_TIMER_METRICS))
+    return {topic: metric.count for topic, metric in decode(TimerMetrics, answer.body).timing_count.items()}
 
 
 def test_java_sends_timers_and_recalls_them_on_our_broker(clients: ClientJvm) -> None:

@@ -64,6 +64,8 @@ class BrokerStorage:
                 if settings.value.store.timer_wheel_enable
                 else None
             )
+            if self.timers is not None:
+                self.store.is_needed = self.timers.has_late
         except BaseException:
             self.store.close()
             raise
@@ -74,6 +76,8 @@ class BrokerStorage:
 
     def close(self) -> None:
         """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""
+        if self.timers is not None:
+            self.timers.finish_slot()
         self._flush_log()
         self.when_flushed()
         if self.timers is not None:

@@ -22,6 +22,11 @@ class StoreClock:
         """Tell no time before `last_ms`, which an earlier life of the store wrote down."""
         self._base_ms, self._base_s = last_ms, self._clock.monotonic()
 
+    def lead_ms(self) -> int:
+        """By how much it is ahead of the wall's, rounded up: so much later it tells a moment of that one's."""
+        lead_ms = self.now_ms() - self._clock.wall_ms()
+        return lead_ms + 1 if lead_ms > 0 else 0  # a part of a millisecond may have gone by between the two
+
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         wall_ms = self._clock.wall_ms()

@@ -18,13 +18,13 @@ SLOTS = 600
 class TimerScene:
     """What is stored, parked and delivered; time is turned by hand."""
 
-    def __init__(self, clock: FakeClock, files: FileSystem, **settings: str) -> None:
+    def __init__(self, clock: FakeClock, files: FileSystem, *, slots: int = SLOTS, **settings: str) -> None:
         self.clock, self.files = clock, files
         self.tables = Tables(clock, files, **{"mappedFileSizeTimerLog": "5200"} | settings)
         self.store = self.tables.store
         try:
             self.service = TimerService(
-                self.store, files, self.tables.stats, self.tables.settings, clock, self.tables.log, slots=SLOTS
+                self.store, files, self.tables.stats, self.tables.settings, clock, self.tables.log, slots=slots
             )
         except BaseException:
             self.store.close()
@@ -81,6 +81,7 @@ class TimerScene:
 
     def close(self) -> None:
         """A clean stop."""
+        self.service.finish_slot()
         flush(self.store)
         self.service.save()
         self.service.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from rocketline.broker.storing.timer_properties import TIMER_PROPERTIES
 from rocketline.errors import RemoteProtocolError
 from rocketline.model import property_names
 from rocketline.store.log.record_scan import SECTOR_BYTES
@@ -13,9 +14,12 @@ from rocketline.wire.properties import VALUE_END
 
 MEMBERS_AT_ONCE: Final = 2000
 """So many messages are stored in one go; it takes some ten milliseconds. A larger batch is stored in pieces."""
-NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG)
+NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG, *TIMER_PROPERTIES)
 """A message with one of these is sent by itself."""
-_SPECIAL_NAMES: Final = tuple(name.encode() for name in (*NOT_IN_A_BATCH, property_names.INNER_NUM))
+_SPECIAL_NAMES: Final = tuple(
+    name.encode() for name in (property_names.DELAY, property_names.TRAN_MSG, "TIMER_DEL", property_names.INNER_NUM)
+)
+"""Or how their names begin."""
 _VALUE_END: Final = VALUE_END.encode()
 _ENDS: Final = frozenset({_VALUE_END, b""})
 

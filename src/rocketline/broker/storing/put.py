@@ -251,9 +251,7 @@ class MessagePut:
             properties[property_names.REAL_QID] = str(message.queue_id)
             message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
             return None
-        if _has_timer(properties):
-            return self._set_timer(message)
-        return None
+        return self._set_timer(message) if _has_timer(properties) else None
 
     def _timer_problem(self, properties: Mapping[str, str]) -> PutResult | None:
         """Why half a transaction could never be delivered at the moment that it is for."""
@@ -289,7 +287,7 @@ class MessagePut:
         if self._timers is None:
             problem = "this broker keeps no messages for later (timerWheelEnable=false): use a delay level"
             return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, problem=problem)
-        deliver_ms = asked_ms(properties, now_ms)
+        deliver_ms = asked_ms(properties, now_ms, self._store.store_clock.lead_ms())
         if isinstance(deliver_ms, str):
             return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, problem=deliver_ms)
         if deliver_ms <= now_ms and property_names.TIMER_DEL_UNIQKEY in properties:

@@ -16,8 +16,9 @@ TIMER_PROPERTIES: Final = (
 _DIGITS_MAX: Final = 19
 
 
-def asked_ms(properties: Mapping[str, str], now_ms: int) -> int | str:
-    """When the message is to be delivered; or what is wrong with what it says.
+def asked_ms(properties: Mapping[str, str], now_ms: int, lead_ms: int = 0) -> int | str:
+    """When the message is to be delivered; or what is wrong with what it says. `now_ms` is by a clock that is ahead by
+    `lead_ms` of the one on the wall, by which a moment is meant; a marker was given its moment by the first.
 
     >>> asked_ms({"TIMER_DELIVER_MS": "5000", "TIMER_DELAY_SEC": "2"}, 1000), asked_ms({"TIMER_DELAY_MS": "-7"}, 1000)
     (3000, 993)
@@ -30,7 +31,7 @@ def asked_ms(properties: Mapping[str, str], now_ms: int) -> int | str:
     if not (digits.isdecimal() and len(digits) <= _DIGITS_MAX and -(2**63) <= int(text) < 2**63):
         return f"the property {name} is {text[:40]!r}, which is no number"
     if name == property_names.TIMER_DELIVER_MS:
-        return int(text)
+        return int(text) if property_names.TIMER_DEL_UNIQKEY in properties else int(text) + lead_ms
     return now_ms + int(text) * (1000 if name == property_names.TIMER_DELAY_SEC else 1)
 
 

@@ -46,21 +46,15 @@ class _Recalled:
     def __init__(self, markers: int) -> None:
         self._places = [array("Q") for _ in range(1 + markers // _MARKERS_A_PLACE)]
         self._secret = os.urandom(16)
-        self.left: Counter[str] = Counter()
-        """By topic, how many markers counted against messages that were not there."""
 
     def add(self, topic: str, key: str) -> None:
         hashed = self._hash(topic, key)
         self._places[hashed % len(self._places)].append(hashed)
-        self.left[topic] += 1
 
-    def take(self, topic: str, key: str) -> bool:
-        """Whether this message was called back; then a marker counted against it."""
+    def has(self, topic: str, key: str) -> bool:
+        """Whether this message was called back."""
         hashed = self._hash(topic, key)
-        is_found = hashed in self._places[hashed % len(self._places)]
-        if is_found:
-            self.left[topic] -= 1
-        return is_found
+        return hashed in self._places[hashed % len(self._places)]
 
     def _hash(self, topic: str, key: str) -> int:
         text = f"{topic}\0{key}".encode("utf-8", "surrogatepass")
@@ -103,19 +97,21 @@ class TimerDelivery:
             if not count % _WALK_UNITS:
                 yield
         recalled = _Recalled(len(markers)) if markers else None
+        changes: Counter[str] = Counter()
         for count, log_offset in enumerate(markers, 1):
             marker = self._parked_at(log_offset)
             if recalled is not None and marker is not None and (key := recalled_key(marker)) is not None:
+                changes[key[0]] += 1
                 recalled.add(*key)
             if not count % _MARKERS:
                 yield
         for run in self._runs(places):
-            messages = self._messages(run, recalled)
+            messages = self._messages(run, recalled, changes)
             while not self._is_put(messages):
                 yield
             yield
-        for topic, left in recalled.left.items() if recalled is not None else ():
-            self._timers.counts.add(topic, left)
+        for topic, change in changes.items():
+            self._timers.counts.add(topic, change)
         self._timers.delivered(slot_ms)
 
     def take_rolled(self) -> bool:
@@ -137,8 +133,10 @@ class TimerDelivery:
         if run:
             yield run
 
-    def _messages(self, units: list[TimerUnit], recalled: _Recalled | None) -> list[StoredMessage]:
-        """What is to be put for these units; those that were called back are noted as found."""
+    def _messages(
+        self, units: list[TimerUnit], recalled: _Recalled | None, changes: Counter[str]
+    ) -> list[StoredMessage]:
+        """What is to be put for these units, without those that were called back, and what it does to the counts."""
         now_ms, messages = self._store.store_clock.now_ms(), []
         for unit in units:
             parked = self._parked_at(unit.log_offset)
@@ -147,12 +145,15 @@ class TimerDelivery:
             elif (slot_ms_of(parked) or 0) > unit.slot_ms and not unit.is_roll:
                 raise BrokenTimersError(f"the message at {unit.log_offset} is not due at {unit.slot_ms}")
             elif unit.is_roll:
-                self._timers.counts.add(key_of(parked)[0], 1 if unit.is_delete else -1)
+                changes[key_of(parked)[0]] += 1 if unit.is_delete else -1
                 self._has_rolled = True
                 messages.append(rolled(parked, unit.write_ms, now_ms))
-            elif recalled is None or not recalled.take(*key_of(parked)):
-                self._timers.counts.add(key_of(parked)[0], -1)
-                if (message := self._released(parked, unit.write_ms, now_ms)) is not None:
+            else:
+                topic, key = key_of(parked)
+                changes[topic] -= 1
+                is_recalled = recalled is not None and recalled.has(topic, key)
+                message = self._released(parked, unit.write_ms, now_ms) if not is_recalled else None
+                if message is not None:
                     messages.append(message)
         return messages
 

@@ -53,7 +53,7 @@ class TimerParking:
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         if queue is None or queue.max_offset <= self._timers.queue_offset:
             if queue is None or queue.next_offset == queue.max_offset:
-                self.covered_ms = max(self.covered_ms, now_ms)
+                self.covered_ms = now_ms
             return None
         return self._read(max(self._timers.queue_offset, queue.min_offset))
 
@@ -77,7 +77,7 @@ class TimerParking:
         for log_offset, size, _ in self._store.units(WHEEL_TIMER_TOPIC, 0, offset, _RUN_MESSAGES):
             message = self._store.message_at(log_offset)
             if message is not None and not (parked or due):
-                self.covered_ms = max(self.covered_ms, message.store_ms)
+                self.covered_ms = message.store_ms
             slot_ms = slot_ms_of(message) if message is not None else None
             if message is None or slot_ms is None:
                 self._log.warning("timer message left behind", "it has no time, or cannot be read", offset=offset)
@@ -87,7 +87,7 @@ class TimerParking:
                 if parked:
                     break
                 due.append(message)
-            elif due:
+            elif due or timers.is_taken(slot_ms):
                 break
             else:
                 topic = message.properties.get(property_names.REAL_TOPIC, "")

@@ -33,7 +33,9 @@ _LOOK_S: Final = 0.1
 _EXPECTING_S: Final = 0.01
 _AFTER_REFUSAL_S: Final = 0.5
 _AFTER_ERROR_S: Final = 10.0
+_FINISH_S: Final = 5.0
 _BEYOND: Final = 2**63
+_LATE_MS: Final = 60_000
 
 
 class TimerService:
@@ -99,6 +101,13 @@ class TimerService:
         late_ms = now_ms - first_ms - self.precision_ms if first_ms is not None else 0
         return TimerFigures(max(late_ms, 0) // 1000, self._parking.behind, self._timers.wheel.count, *self._tps)
 
+    def has_late(self) -> bool:
+        """Messages should have been delivered a minute ago, or be parked: the log must not go for its age before."""
+        late_ms, first_ms = self._store.store_clock.now_ms() - _LATE_MS, self._timers.next_ms()
+        if self._parking.behind and self._parking.covered_ms < late_ms:
+            return True
+        return first_ms is not None and first_ms + self.precision_ms < late_ms
+
     def tick(self) -> None:
         """A second is over: look how much was done in it."""
         (before_s, parked, delivered), now_s = self._rates, self._clock.monotonic()
@@ -107,6 +116,14 @@ class TimerService:
         self._tps = (self._parking.count - parked) / took_s, (self._delivery.count - delivered) / took_s
 
     # --- working
+
+    def finish_slot(self) -> None:
+        """Deliver what is left of a slot that was begun, before a stop: else all of it would come again. If there is
+        much of it, that is how it is."""
+        end_s = self._clock.monotonic() + _FINISH_S
+        while self._slot is not None and self._clock.monotonic() < end_s:
+            if self.step() != 0:
+                break
 
     async def run(self) -> None:
         """Park and deliver, until cancelled."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
@@ -22,7 +21,6 @@ _log = Log(__name__)
 QueueOffsetOf = Callable[[int], int | None]
 """The place in the timer topic of the record at a log offset: None if it is gone or damaged, and more than any other if
 the log ends before it."""
-_PRECISIONS: Final = (1, 10, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10_000, 60_000)
 
 
 class BrokenTimersError(Exception):
@@ -77,7 +75,7 @@ def compare(
     try:
         _load(wheel, fs, wheel_path, checkpoint.read_ms)
         if note is None:
-            _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms, end)
+            _check_precision(timer_log, wheel, wheel_path, checkpoint.read_ms)
         _revise(timer_log, wheel, checkpoint, end)
         _check_whole(wheel, checkpoint, end)
     except BrokenTimersError as error:
@@ -172,22 +170,23 @@ def _check_whole(wheel: TimerWheel, checkpoint: TimerCheckpoint, end: int) -> No
         raise BrokenTimersError(f"{there}, and when it was saved {noted}")
 
 
-def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms: int, end: int) -> None:
-    """A wheel that was made with other steps would be read wrongly, and messages delivered early or not at all."""
-    position = timer_log.last_before(end)
-    unit = timer_log.at(position) if position is not None else None
-    if unit is None or unit.slot_ms < read_ms or unit.slot_ms in wheel:
-        return
-    for other_ms in _PRECISIONS:
-        other = TimerWheel(other_ms, wheel.slots)
-        if other_ms != wheel.precision_ms and not unit.slot_ms % other_ms:
-            try:
-                other.load(timer_log.fs, path, 0)
-            except CorruptStoreError:
-                continue
-            slot = other.get(unit.slot_ms)
-            if slot is not None and slot.last == position:
-                raise _other_precision(path, other_ms)
+def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms: int) -> None:
+    """A wheel that was made with other steps would be read wrongly, and messages delivered early or not at all.
+
+    Its times are numbers of steps: those of another step seem to be long over, or far away.
+    """
+    for slot_ms, slot in wheel.items():
+        unit = timer_log.at(slot.last)
+        if unit is not None and unit.slot_ms == slot_ms:
+            return
+        break
+    for time, slot in wheel.entries(timer_log.fs, path):
+        unit = timer_log.at(slot.last)
+        if unit is None or unit.slot_ms < read_ms:
+            continue
+        made_with_ms, rest = divmod(unit.slot_ms, time)
+        if made_with_ms != wheel.precision_ms and not rest:
+            raise _other_precision(path, made_with_ms)
 
 
 def _other_precision(path: Path, precision_ms: int) -> CorruptStoreError:

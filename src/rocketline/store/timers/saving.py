@@ -22,6 +22,8 @@ class TimerSave:
     wheel_bytes: int
     pieces: Iterator[list[tuple[int, bytes]]]
     """What to write to the wheel, and where, some slots at a time."""
+    is_wheel_renewed: bool
+    """The file of the wheel is to hold nothing else."""
     checkpoint: TimerCheckpoint
     checkpoint_path: Path
     metrics: FileSave
@@ -65,6 +67,8 @@ class TimerSave:
             self.fs.sync_folder(folder)
 
     def _write_wheel(self) -> None:
+        if self.is_wheel_renewed:  # a crash now leaves none, and it is derived from the timer log
+            self.fs.remove(self.wheel_path)
         is_new = not self.fs.exists(self.wheel_path)
         if not self._slots and not is_new:
             return

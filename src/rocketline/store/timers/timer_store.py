@@ -46,6 +46,9 @@ _log = Log(__name__)
 _BLANK_SLOTS: Final = 60
 """Left between the two ends of the wheel. Java: TIMER_BLANK_SLOTS."""
 _DELAY_MS_MIN: Final = -(2**31)
+_ROLL_MS_MAX: Final = 2**31 - 1
+"""There are 32 bits for it."""
+_HOUR_MS: Final = 3_600_000
 _topic_hash: Final = lru_cache(maxsize=4096)(java_string_hash)
 
 
@@ -68,6 +71,7 @@ class _Noted:
     log_end: int
     checkpoint: TimerCheckpoint
     slots: dict[int, Slot]
+    is_wheel_renewed: bool
     metrics: TimerMetrics
 
 
@@ -90,7 +94,6 @@ class TimerStore:
         self.precision_ms = start.timer_precision_ms
         self.wheel = TimerWheel(self.precision_ms, slots)
         self.log = TimerLog(fs, self._log_folder, start.mapped_file_size_timer_log)
-        self._roll_ms = start.timer_roll_window(slots - _BLANK_SLOTS) * self.precision_ms
         self.counts = WaitingCounts(TimerMetrics(), now_ms)
         self.read_ms = 0
         """All slots before this time were delivered."""
@@ -141,7 +144,7 @@ class TimerStore:
         if saved.log_flushed == UNUSABLE:
             self.queue_offset = min(saved.queue_offset, topic_end)
             raise BrokenTimersError("the last attempt was cut short")
-        checkpoint = replace(saved, read_ms=self.read_ms, queue_offset=self.queue_offset)
+        checkpoint = replace(saved, read_ms=saved.read_ms or self.read_ms, queue_offset=self.queue_offset)
         recover(self.log, self.wheel, self._fs, self._wheel_path, checkpoint, queue_offset_of)
         counted = self._saved_counts(saved.note)
         if counted is None and self.wheel.count:
@@ -204,8 +207,16 @@ class TimerStore:
         return queue_offset < self._known[0] and slot_ms < self._known[1]
 
     def is_over(self, slot_ms: int) -> bool:
-        """The slot was delivered, or is being so: whoever belongs there is to be delivered at once."""
-        return slot_ms < (self.read_ms if self._taken_ms is None else self._taken_ms + self.precision_ms)
+        """The slot was delivered, or is being so: whoever belongs there is to be delivered at once.
+
+        Not if the clock was set back since, so that its time has not come.
+        """
+        done_ms = self.read_ms if self._taken_ms is None else self._taken_ms + self.precision_ms
+        return slot_ms < done_ms and slot_ms + self.precision_ms <= self._now_ms()
+
+    def is_taken(self, slot_ms: int) -> bool:
+        """A slot at or after this time is being delivered: nobody can be parked before that is done."""
+        return self._taken_ms is not None and slot_ms <= self._taken_ms
 
     def waiting_at(self, slot_ms: int) -> int:
         """How many messages are to be delivered then."""
@@ -214,11 +225,11 @@ class TimerStore:
 
     def park(self, messages: Sequence[Parked]) -> None:
         """Let messages wait. Raises `OSError`; then none of them does."""
-        write_ms = self.wheel.rounded(self._now_ms())
+        write_ms, roll_ms = self.wheel.rounded(self._now_ms()), self._roll_ms()
         slots: dict[int, Slot] = {}
         units: list[tuple[int, bytes]] = []
         for position, message in zip(self.log.places(len(messages)), messages, strict=True):
-            slot_ms, magic = self._slot_of(message.slot_ms, write_ms)
+            slot_ms, magic = self._slot_of(message.slot_ms, write_ms, roll_ms)
             if message.is_delete:
                 magic |= MAGIC_DELETE
             slot = slots.get(slot_ms) or self.wheel.get(slot_ms) or Slot(position, NONE, 0)
@@ -228,16 +239,26 @@ class TimerStore:
             units.append((position, UNIT.pack(*fields, *place)))
             slots[slot_ms] = Slot(slot.first, position, slot.waiting + (-1 if message.is_delete else 1))
         self.log.append(units)
+        if min(slots, default=self.read_ms) < self.read_ms:  # the clock was set back
+            self.read_ms = min(slots)
+            self.wheel.turn_back()
         self.wheel.put(slots)
         for message in messages:
             self.counts.add(message.topic, -1 if message.is_delete else 1)
         self._is_changed = True
 
-    def _slot_of(self, slot_ms: int, write_ms: int) -> tuple[int, int]:
+    def _roll_ms(self) -> int:
+        """So far ahead a message is parked at most: as set, and not so far that the log may be deleted before."""
+        config = self._config()
+        window_ms = config.timer_roll_window(self.wheel.slots - _BLANK_SLOTS) * self.precision_ms
+        roll_ms = min(window_ms, config.file_reserved_time * _HOUR_MS * 2 // 3, _ROLL_MS_MAX)
+        return max(self.wheel.rounded(roll_ms), self.precision_ms)
+
+    def _slot_of(self, slot_ms: int, write_ms: int, roll_ms: int) -> tuple[int, int]:
         """When a message is looked at, and whether that is to park it again."""
-        beyond_ms, magic = slot_ms - write_ms - self._roll_ms, MAGIC_PLAIN
+        beyond_ms, magic = slot_ms - write_ms - roll_ms, MAGIC_PLAIN
         if beyond_ms >= 0:
-            steps, magic = self._roll_ms // self.precision_ms, MAGIC_PLAIN | MAGIC_ROLL
+            steps, magic = roll_ms // self.precision_ms, MAGIC_PLAIN | MAGIC_ROLL
             if beyond_ms < steps // 3 * self.precision_ms:  # so that the last part is not too short
                 steps //= 2
             slot_ms = write_ms + steps * self.precision_ms
@@ -316,8 +337,10 @@ class TimerStore:
         if self._noted is None or flushed >= log_end:
             if not self._is_changed and self._noted is None and not self._dropped:
                 return None
-            slots = (self._noted.slots if self._noted is not None else {}) | self.wheel.take_changed()
-            self._noted = _Noted(log_end, self.checkpoint, slots, self.counts.table)
+            slots, is_renewed = self.wheel.take_changed()
+            if self._noted is not None and not is_renewed:
+                slots, is_renewed = self._noted.slots | slots, self._noted.is_wheel_renewed
+            self._noted = _Noted(log_end, self.checkpoint, slots, is_renewed, self.counts.table)
             self._is_changed = False
         if flushed < self._noted.log_end:
             return None
@@ -328,6 +351,7 @@ class TimerStore:
             self._wheel_path,
             self.wheel.file_bytes,
             self.wheel.pieces(noted.slots),
+            noted.is_wheel_renewed,
             noted.checkpoint,
             self._checkpoint_path,
             FileSave(self._fs, self._metrics_path, map(bytes.decode, encode_in_parts(noted.metrics))),
@@ -348,7 +372,7 @@ class TimerStore:
         if self._being_saved is not None:
             (noted, job), self._being_saved = self._being_saved, None
             self.is_unsafe = job.is_lost
-            self.wheel.give_back(noted.slots)
+            self.wheel.give_back(noted.slots, is_renewed=noted.is_wheel_renewed)
             self._is_changed = True
 
     def save(self, log_end: int, flushed: int) -> None:

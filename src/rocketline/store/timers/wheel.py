@@ -40,6 +40,7 @@ class TimerWheel:
         self._slots: dict[int, Slot] = {}
         self._times: list[int] = []  # a heap
         self._changed: dict[int, Slot] = {}
+        self._is_renewed = False
         self.count = 0
         """Messages in all slots."""
 
@@ -95,20 +96,33 @@ class TimerWheel:
         self.clear()
         self.put(slots)
 
+    def turn_back(self) -> None:
+        """Slots will be put whose time is before that of others that are over: the file is to be made anew without
+        these, which would count as waiting again."""
+        self._is_renewed, self._changed = True, dict(self._slots)
+
     # --- the file
 
     def load(self, fs: FileSystem, path: Path, begin_ms: int) -> None:
-        """Take the slots from `begin_ms` on out of the file. Raises `CorruptStoreError`, `OSError`."""
-        size = fs.size_of(path)
-        if size != self.file_bytes:
-            raise CorruptStoreError(str(path), f"{size} bytes where a timer wheel has {self.file_bytes}")
-        found = dict(self._read(fs, path, begin_ms))
-        self.replace(found)
+        """Take the slots from `begin_ms` on out of the file, as far as the wheel goes. Raises `CorruptStoreError`,
+        `OSError`."""
+        begin, end = begin_ms // self.precision_ms, (begin_ms + self.span_ms) // self.precision_ms
+        self.replace({
+            time * self.precision_ms: slot
+            for time, slot in self.entries(fs, path)
+            if begin <= time < end
+        })  # fmt: skip
         self._changed.clear()
 
-    def _read(self, fs: FileSystem, path: Path, begin_ms: int) -> Iterator[tuple[int, Slot]]:
+    def entries(self, fs: FileSystem, path: Path) -> Iterator[tuple[int, Slot]]:
+        """All slots in the file, those that are over among them, by their time in the steps of whoever wrote them.
+
+        Raises `CorruptStoreError`, `OSError`.
+        """
+        size, ring = fs.size_of(path), 2 * self.slots
+        if size != self.file_bytes:
+            raise CorruptStoreError(str(path), f"{size} bytes where a timer wheel has {self.file_bytes}")
         file = fs.open(path)
-        ring, begin = 2 * self.slots, begin_ms // self.precision_ms
         try:
             position = 0
             while (position := file.next_data(position)) < self.file_bytes:
@@ -116,23 +130,25 @@ class TimerWheel:
                 size = min(file.data_end(position) - position + SLOT.size - 1, _READ_SLOTS * SLOT.size)
                 data = file.read_at(position, size // SLOT.size * SLOT.size)
                 for number, (time, first, last, count) in enumerate(SLOT.iter_unpack(data), position // SLOT.size):
-                    if time < begin or not time:
+                    if not time:
                         continue
                     if time % ring != number:
                         raise CorruptStoreError(str(path), f"slot {number} holds the time {time}, which is not its own")
-                    yield time * self.precision_ms, Slot(first, last, count)
+                    yield time, Slot(first, last, count)
                 position += len(data)
         finally:
             file.close()
 
-    def take_changed(self) -> dict[int, Slot]:
-        """The slots that the file lacks, which it is to get now."""
-        changed, self._changed = self._changed, {}
-        return changed
+    def take_changed(self) -> tuple[dict[int, Slot], bool]:
+        """The slots that the file lacks, which it is to get now; and whether it is to be made anew."""
+        taken = self._changed, self._is_renewed
+        self._changed, self._is_renewed = {}, False
+        return taken
 
-    def give_back(self, changed: Mapping[int, Slot]) -> None:
+    def give_back(self, changed: Mapping[int, Slot], *, is_renewed: bool) -> None:
         """These did not get into the file; those that changed since, or are over, are not asked for."""
         self._changed = {at: slot for at, slot in changed.items() if at in self._slots} | self._changed
+        self._is_renewed |= is_renewed
 
     def pieces(self, changed: Mapping[int, Slot]) -> Iterator[list[tuple[int, bytes]]]:
         """What to write for these slots, and where, some slots at a time: each second may have its own."""

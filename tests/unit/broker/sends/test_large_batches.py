@@ -78,9 +78,11 @@ def test_a_piece_a_turn_is_stored_and_others_are_served_meanwhile(made: Tables) 
     [
         (member()[:-1], ResponseCode.SYSTEM_ERROR),
         (member(properties=b"DELAY\x013\x02"), ResponseCode.MESSAGE_ILLEGAL),
+        (member(properties=b"TIMER_DELIVER_MS\x019000000000000\x02"), ResponseCode.MESSAGE_ILLEGAL),
+        (member(properties=b"TIMER_DELAY_SEC\x013\x02"), ResponseCode.MESSAGE_ILLEGAL),
         (member(properties=b"a\x01" + bytes(1024) + b"\x02"), ResponseCode.MESSAGE_ILLEGAL),
     ],
-    ids=["cut short", "delayed", "would look torn"],
+    ids=["cut short", "delayed", "for a moment", "for a time from now", "would look torn"],
 )
 def test_one_bad_message_at_the_end_refuses_all_of_it(made: Tables, last: bytes, code: ResponseCode) -> None:
     sends, peer = Sends(made), Peer()
@@ -89,6 +91,16 @@ def test_one_bad_message_at_the_end_refuses_all_of_it(made: Tables, last: bytes,
         sends.soon.pop(0)()
     assert [answer.code for answer in peer.answers] == [code]
     assert stored(made) == 0
+
+
+def test_messages_that_a_timer_let_go_may_be_sent_on_in_a_batch(made: Tables) -> None:
+    """They still say when they were to be delivered."""
+    sends, peer = Sends(made), Peer()
+    released = b"TIMER_DELAY_SEC\x013\x02TIMER_OUT_MS\x011700000000000\x02"
+    answer = sends.handle(cast("Channel", peer), batch(member(properties=released) * 2))
+    assert isinstance(answer, Command)
+    assert answer.code == ResponseCode.SUCCESS
+    assert stored(made) == 2
 
 
 def test_rest_of_it_is_refused_if_its_topic_goes_meanwhile(made: Tables) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from rocketline.errors import CorruptStoreError
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
 from support.brokers.tables import ROOT, message
 from support.brokers.timers import TimerScene
+from support.stepping_clock import SteppingClock
 from support.stores.damage import walk
 from support.stores.small import flush
 
@@ -313,6 +316,24 @@ def test_other_precision_is_refused_though_the_last_unit_is_over(clock: FakeCloc
         TimerScene(clock, files, timerPrecisionMs="100")
 
 
+def test_lost_files_leave_no_count_behind(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """Somebody copied the log and the tables, and not what they took for a cache."""
+    scene = TimerScene(clock, files)
+    for number in range(1, 20):
+        scene.send(f"{number}", clock.wall_ms() + number * 1000)
+    scene.work()
+    scene.close()
+    lose_both(files)
+    files.remove(CHECK)
+    again = scene.again()
+    again.work()
+    assert again.waiting() == 19
+    again.pass_time(20)
+    assert again.keys() == [f"{number}" for number in range(1, 20)]
+    assert again.waiting() == 0
+    again.close()
+
+
 def test_other_precision_is_refused_while_messages_wait(clock: FakeClock, files: MemoryFileSystem) -> None:
     scene = TimerScene(clock, files)
     scene.send("later", clock.wall_ms() + 60_000)
@@ -433,3 +454,149 @@ def test_figures_of_many_topics_are_saved_in_steps(scene: TimerScene) -> None:
     job = scene.service.begin_save()
     assert job is not None
     assert sum(1 for _ in job.steps()) > 2000 // 128
+
+
+def test_clock_that_was_ahead_at_the_last_stop_makes_no_message_early() -> None:
+    """While nothing was stored the clock was an hour ahead: slots of the next hour seemed to be over."""
+    clock = SteppingClock()
+    files = MemoryFileSystem(clock, capacity=2**30)
+    scene = TimerScene(clock, files)
+    scene.send("before", clock.wall_ms() + 1000)
+    scene.pass_time(3)
+    clock.step(3600)
+    scene.work()
+    scene.close()
+    clock.step(-3600)
+    scene, now_ms = scene.again(), clock.wall_ms()
+    for seconds in (400, 300):
+        scene.send(f"{seconds}", now_ms + seconds * 1000)
+    scene.work()
+    for _ in range(3):
+        scene.save()
+        scene.pass_time(60, step_s=10)
+        scene.close()
+        scene = scene.again()
+    assert scene.keys() == ["before"]
+    scene.pass_time(300, step_s=10)
+    assert scene.keys() == ["before", "300", "400"]
+    for found in scene.delivered()[1:]:
+        assert 0 <= found.store_ms - now_ms - int(found.properties["UNIQ_KEY"]) * 1000 <= 11_000
+    assert scene.waiting() == 0
+    scene.close()
+
+
+@pytest.mark.parametrize("precision", ["100", "5000"])
+def test_other_precision_is_refused_though_the_newest_message_was_delivered(
+    clock: FakeClock, files: MemoryFileSystem, precision: str
+) -> None:
+    """With smaller steps none seemed to wait, and they never came."""
+    scene = TimerScene(clock, files)
+    scene.send("later", clock.wall_ms() + 60_000)
+    scene.send("soon", clock.wall_ms() + 1000)
+    scene.pass_time(3)
+    scene.close()
+    with pytest.raises(CorruptStoreError, match="timerPrecisionMs=1000"):
+        TimerScene(clock, files, timerPrecisionMs=precision)
+    again = scene.again()
+    again.pass_time(60)
+    again.close()
+    other = TimerScene(clock, files, timerPrecisionMs=precision)
+    other.send("other", clock.wall_ms() + 60_000)
+    other.pass_time(70)
+    assert other.keys() == ["soon", "later", "other"]
+    assert not files.exists(WHEEL.with_name("timerwheel.corrupt"))
+    other.close()
+
+
+def test_topic_that_lost_its_end_hides_no_later_message(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """Apache's checkpoint may be ahead of what was left of the log when the power went."""
+    scene = TimerScene(clock, files)
+    for number in range(5):
+        scene.send(f"{number}", clock.wall_ms() + 60_000)
+    scene.work()
+    scene.close()
+    saved = TimerCheckpoint.load(files, CHECK, lock_ms_of(files, ROOT), clock.wall_ms())
+    assert saved is not None
+    replace(saved, queue_offset=8, master_queue_offset=8).save(files, CHECK)
+    scene = scene.again()
+    for number in range(5, 10):
+        scene.send(f"{number}", clock.wall_ms() + 60_000)
+    scene.pass_time(70)
+    assert scene.keys() == [f"{number}" for number in range(10)]
+    scene.close()
+
+
+def test_long_steps_and_long_delays_fit_into_a_unit(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """A unit has 32 bits for the time that a message waits."""
+    scene = TimerScene(clock, files, slots=604_800, timerPrecisionMs="60000", fileReservedTime="10000")
+    due_ms = clock.wall_ms() + 40 * 86_400_000
+    scene.send("far", due_ms)
+    scene.pass_time(40 * 86_400 + 120, step_s=3600)
+    [found] = scene.delivered()
+    assert 0 <= found.store_ms - due_ms <= 3_660_000
+    scene.close()
+
+
+def test_messages_are_parked_anew_before_the_log_expires(clock: FakeClock, files: MemoryFileSystem) -> None:
+    scene = TimerScene(clock, files, slots=604_800, fileReservedTime="12")
+    scene.send("far", clock.wall_ms() + 20 * 3_600_000)
+    scene.pass_time(9 * 3600, step_s=600)
+    assert scene.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 2
+    scene.pass_time(12 * 3600, step_s=600)
+    assert scene.keys() == ["far"]
+    scene.close()
+
+
+def test_log_stays_until_late_messages_are_delivered(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """A broker that was down for eight days may start in the hour in which old files are deleted."""
+    hours = ";".join(map(str, range(24)))
+    scene = TimerScene(clock, files, mappedFileSizeCommitLog="65536", deleteWhen=hours)
+    for number in range(40):
+        scene.send(f"{number}", clock.wall_ms() + 60_000, body=bytes(3000))
+    scene.work()
+    scene.close()
+    clock.advance(8 * 86_400)
+    scene = TimerScene(clock, files, mappedFileSizeCommitLog="65536", deleteWhen=hours)
+    scene.store.is_needed = scene.service.has_late
+    scene.store.unlink(scene.store.clean())
+    scene.work()
+    assert scene.keys() == [f"{number}" for number in range(40)]
+    assert not scene.service.has_late()
+    flush(scene.store)
+    assert scene.store.clean()
+    scene.close()
+
+
+def test_messages_called_back_twice_or_sent_twice_are_counted_right(scene: TimerScene) -> None:
+    """A producer that got no answer sends once more, with the same key."""
+    deliver_ms = scene.clock.wall_ms() + 5000
+    scene.send("a", deliver_ms)
+    for _ in range(2):
+        scene.send("marker", deliver_ms, recalls="a")
+    for _ in range(3):
+        scene.send("b", deliver_ms + 10_000)
+    scene.send("marker", deliver_ms + 10_000, recalls="b")
+    scene.pass_time(7)
+    assert scene.waiting() == 2
+    scene.pass_time(10)
+    assert not scene.keys()
+    assert scene.waiting() == 0
+
+
+def test_slot_that_was_begun_is_finished_before_a_stop(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """Else all of it would come again after the start."""
+    scene = TimerScene(clock, files)
+    for number in range(500):
+        scene.send(f"{number}", clock.wall_ms() + 5000)
+    scene.work()
+    clock.advance(7)
+    while len(scene.keys()) < 100:
+        scene.service.step()
+    assert len(scene.keys()) < 500
+    scene.save()
+    scene.close()
+    again = scene.again()
+    again.pass_time(3)
+    assert again.keys() == [f"{number}" for number in range(500)]
+    assert again.waiting() == 0
+    again.close()

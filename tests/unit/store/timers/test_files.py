@@ -7,22 +7,25 @@ from pathlib import Path
 import pytest
 
 from rocketline.errors import CorruptStoreError
+from rocketline.model.message import StoredMessage
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.timers.checkpoint import NO_LOCK, TimerCheckpoint, TimerNote
 from rocketline.store.timers.timer_log import NONE, UNIT, UNIT_BYTES, TimerLog
 from rocketline.store.timers.timer_store import Parked, TimerStore
 from rocketline.store.timers.wheel import SLOT, Slot, TimerWheel
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.message_codec import decode_records
+from support.golden import read_lines
 from support.stores.small import ROOT, memory, store_config
 
 FOLDER, WHEEL, CHECK = ROOT / "timerlog", ROOT / "timerwheel", ROOT / "config" / "timercheck"
 NOW_MS = 1_700_000_000_000
 
 
-def opened(files: MemoryFileSystem, clock: FakeClock) -> TimerStore:
+def opened(files: MemoryFileSystem, clock: FakeClock, *, queue_end: int = 0) -> TimerStore:
     config = store_config()
     timers = TimerStore(lambda: config, files, clock.wall_ms)
-    timers.open(lambda log_offset: None, 0)
+    timers.open(lambda log_offset: None, queue_end)
     return timers
 
 
@@ -53,6 +56,50 @@ def test_unit_and_slot_are_those_of_apache(clock: FakeClock) -> None:
     )
 
 
+def recorded(file: str) -> bytes:
+    """What a broker of Apache wrote there."""
+    [line] = [line for line in read_lines("store-5.5.0.jsonl") if line["file"] == file]
+    return bytes.fromhex(line["hex"])
+
+
+def test_recorded_units_are_read_and_written_alike(clock: FakeClock) -> None:
+    """Four messages, of which the last calls back the one before it."""
+    data = recorded("timerlog")
+    log = TimerLog(memory(clock), FOLDER, 104_857_600)
+    log.append([(0, data)])
+    units = [unit for _, unit in log.scan(0)]
+    assert [(unit.previous, unit.is_delete, unit.delay_ms) for unit in units] == [
+        (NONE, False, 3000), (NONE, False, 100_000), (NONE, False, 4000), (104, True, 4000)
+    ]  # fmt: skip
+    assert b"".join(UNIT.pack(*unit) for unit in units) == data
+    topic = recorded_message("timer message, parked").properties["REAL_TOPIC"]
+    for position, unit in enumerate(units):
+        timers = opened(memory(clock), FakeClock(wall_ms=unit.write_ms))
+        before = [Parked(unit.slot_ms, 0, 0, topic, is_delete=False)] * (unit.previous // 52 + 1)
+        timers.park([*before, Parked(unit.slot_ms, unit.log_offset, unit.record_bytes, topic, unit.is_delete)])
+        assert timers.log.segments.read(len(before) * 52, 52) == data[position * 52 : position * 52 + 52]
+
+
+def recorded_message(what: str) -> StoredMessage:
+    [line] = [line for line in read_lines("store-5.5.0.jsonl") if line["what"] == what and line["ver"] == "5.5.0"]
+    return decode_records(bytes.fromhex(line["hex"]))[0]
+
+
+def test_recorded_slot_and_checkpoint_are_read_and_written_alike(clock: FakeClock) -> None:
+    data = recorded("timerwheel")
+    time, *slot = SLOT.unpack(data)
+    wheel = TimerWheel(1000)
+    wheel.put({time * 1000: Slot(*slot)})
+    assert list(wheel.pieces(dict(wheel.items()))) == [[(939_216 * 32, data)]]
+    files, data = memory(clock), recorded("config/timercheck")
+    files.make_folder(CHECK.parent)
+    files.write_file(CHECK, data + bytes(4040))
+    checkpoint = TimerCheckpoint.load(files, CHECK, NO_LOCK, time * 1000)
+    assert checkpoint is not None
+    assert checkpoint.encode() == data
+    assert (checkpoint.queue_offset, checkpoint.log_flushed % 52) == (45, 0)
+
+
 def test_file_of_the_timer_log_ends_with_a_blank(clock: FakeClock) -> None:
     """A unit never crosses two files; the last one of a usual file begins at 104857532."""
     log = TimerLog(memory(clock), FOLDER, 104_857_600)
@@ -76,7 +123,7 @@ def test_wheel_reads_what_it_wrote_and_only_what_is_to_come(clock: FakeClock) ->
     slots = {NOW_MS + ms: Slot(ms, ms + 52, 2) for ms in (1000, 2000, 3000, 600_000)}
     wheel.put(slots)
     file = files.open(WHEEL, size=wheel.file_bytes)
-    pieces = [piece for some in wheel.pieces(wheel.take_changed()) for piece in some]
+    pieces = [piece for some in wheel.pieces(wheel.take_changed()[0]) for piece in some]
     assert [len(data) // SLOT.size for _, data in pieces] == [1, 3] or [len(d) // 32 for _, d in pieces] == [3, 1]
     for position, data in pieces:
         file.write_at(position, data)
@@ -90,7 +137,7 @@ def test_wheel_is_written_some_slots_at_a_time() -> None:
     """Each of a hundred thousand messages may be for a second of its own."""
     wheel = TimerWheel(1000)
     wheel.put({NOW_MS + second * 7000: Slot(0, 0, 1) for second in range(5000)})
-    some = [len(pieces) for pieces in wheel.pieces(wheel.take_changed())]
+    some = [len(pieces) for pieces in wheel.pieces(wheel.take_changed()[0])]
     assert (max(some), sum(some)) == (1000, 5000)
 
 
@@ -163,3 +210,21 @@ def test_wheel_of_another_size_is_made_anew_from_the_log(clock: FakeClock) -> No
         timers._is_changed = True
         timers.save(0, 0)
         timers.close()
+        TimerCheckpoint.load(files, CHECK, NO_LOCK, NOW_MS)
+
+
+def test_slot_that_was_delivered_by_a_clock_that_was_ahead_is_not_found_again(clock: FakeClock) -> None:
+    """A message for a time before it turns the wheel back."""
+    files, first_ms, second_ms = memory(clock), NOW_MS + 60_000, NOW_MS + 120_000
+    timers = opened(files, clock)
+    timers.park([Parked(second_ms, 0, 300, "T", is_delete=False)])
+    timers.save(0, 0)
+    assert len(list(timers.take(second_ms))) == 1
+    timers.delivered(second_ms)
+    assert not timers.is_over(first_ms)
+    timers.park([Parked(first_ms, 4096, 300, "T", is_delete=False)])
+    timers.parked_to(2)
+    timers.save(0, 0)
+    again = opened(files, clock, queue_end=2)
+    assert [slot_ms for slot_ms, _ in again.wheel.items()] == [first_ms]
+    assert again.next_ms() == first_ms
