@@ -3,5 +3,5 @@
 `channel` is one connection: reading, and the answers of one turn in one write. `read_gate` is its flow control: when it
 stops reading and handling, why, and when it goes on. `dispatch` finds the handler of a request, `long_work` does what
 takes long in steps, `turns` lets connections that bring long work wait for each other. `preamble`, `proxy_protocol` and
-`tls` are how a connection begins. `settings_saves` writes a server's settings behind it.
+`tls` are how a connection begins. `background` is what goes on behind the requests, `settings_saves` a part of it.
 """
