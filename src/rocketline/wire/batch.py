@@ -24,13 +24,7 @@ ENTRY_BYTES_MIN = _FIXED.size + _SHORT.size
 _SIZES = struct.Struct(">i8xii").unpack_from
 _SHORT_AT = _SHORT.unpack_from
 
-_NEVER_IN_A_BATCH = (
-    property_names.DELAY,
-    property_names.TIMER_DELAY_SEC,
-    property_names.TIMER_DELAY_MS,
-    property_names.TIMER_DELIVER_MS,
-    property_names.TRAN_MSG,
-)
+_NEVER_IN_A_BATCH = (property_names.DELAY, *property_names.TIMERS, property_names.TRAN_MSG)
 
 
 BatchEntry: TypeAlias = tuple[int, bytes, bytes]

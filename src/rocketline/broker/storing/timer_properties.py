@@ -7,12 +7,7 @@ from typing import Final
 
 from rocketline.model import property_names
 
-TIMER_PROPERTIES: Final = (
-    property_names.TIMER_DELAY_SEC,
-    property_names.TIMER_DELAY_MS,
-    property_names.TIMER_DELIVER_MS,
-)
-"""The first that a message has counts."""
+TIMER_PROPERTIES: Final = property_names.TIMERS
 _DIGITS_MAX: Final = 19
 
 

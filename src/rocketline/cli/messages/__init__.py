@@ -1,1 +1,1 @@
-"""Commands for single messages: send, consume, tail, message."""
+"""Commands for messages: send, consume, tail, message, timer, transaction."""

@@ -28,9 +28,7 @@ where each lies."""
 _BY_ITSELF: Final = frozenset(
     {
         names.DELAY,
-        names.TIMER_DELAY_SEC,
-        names.TIMER_DELAY_MS,
-        names.TIMER_DELIVER_MS,
+        *names.TIMERS,
         names.TRAN_MSG,
         names.PGROUP,
         names.MSG_TYPE,

@@ -43,7 +43,6 @@ _WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 _HANGING_MAX: Final = 64
 """Check functions that were given up and run on in their threads."""
 _REMARK_MAX: Final = 1024
-_TIMERS: Final = (property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS, property_names.TIMER_DELIVER_MS)
 
 
 class TransactionState(Enum):
@@ -131,7 +130,7 @@ def prepare_half(requests: SendRequests, group: str, message: Message) -> SendRe
     Java leaves it. Raises `InvalidMessageError`, `InvalidNameError`."""
     if not isinstance(message, Message):
         raise TypeError(f"a transaction has one Message, not {message!r:.100}")
-    if any(name in message.properties for name in _TIMERS):
+    if any(name in message.properties for name in property_names.TIMERS):
         raise InvalidMessageError(message.topic, "a message of a transaction cannot be delayed")
     properties = {name: value for name, value in message.properties.items() if name != property_names.DELAY}
     properties |= {property_names.TRAN_MSG: "true", property_names.PGROUP: group}

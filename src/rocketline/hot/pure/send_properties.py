@@ -11,8 +11,7 @@ from rocketline.wire.properties import NAME_END, VALUE_END
 _KEPT_MAX: Final = 10_000
 _KEPT_NAMES_MAX: Final = 1024
 _SPECIAL: Final = frozenset({
-    property_names.DELAY, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS,
-    property_names.TIMER_DELIVER_MS, property_names.TRAN_MSG, property_names.POP_CK, property_names.CRC32,
+    property_names.DELAY, *property_names.TIMERS, property_names.TRAN_MSG, property_names.POP_CK, property_names.CRC32,
     property_names.MSG_REGION, property_names.TRACE_ON, property_names.CLUSTER, property_names.INNER_NUM,
 })  # fmt: skip
 """With one of these a message takes the ordinary way."""

@@ -27,8 +27,7 @@ _BY_COLUMN: Final = {
     sink_schema.SHARDING_KEY: property_names.SHARDING_KEY,
     sink_schema.DELIVER_TIMESTAMP: property_names.TIMER_DELIVER_MS,
 }
-_TIMERS: Final = (property_names.TIMER_DELAY_SEC, property_names.TIMER_DELAY_MS, property_names.TIMER_DELIVER_MS)
-_ALONE: Final = (property_names.DELAY, *_TIMERS)
+_ALONE: Final = (property_names.DELAY, *property_names.TIMERS)
 """No broker takes a message with one of these in a batch."""
 _BROKERS_OWN: Final = (
     property_names.TRAN_MSG,
@@ -70,7 +69,7 @@ class PropertyColumns:
                 own[name] = None if not values.null_count else _flags(values.is_valid())
                 if column == sink_schema.DELIVER_TIMESTAMP:
                     is_alone |= True if own[name] is None else own[name]
-                    own |= dict.fromkeys(_TIMERS, own[name])
+                    own |= dict.fromkeys(property_names.TIMERS, own[name])
         own |= dict.fromkeys(self._own)
         if sink_schema.PROPERTIES in batch.schema.names:
             entries = _Entries(batch.column(sink_schema.PROPERTIES), own)
