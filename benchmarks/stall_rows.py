@@ -69,12 +69,18 @@ def send(topic: str, body: bytes = b"x", properties: str = "", *, queue_id: int 
 
 
 def pull(
-    topic: str, tags: str, *, offset: int = 0, count: int = 32, is_held: bool = True, body: bytes = b""
+    topic: str,
+    wanted: str,
+    *,
+    count: int = 32,
+    is_held: bool = True,
+    body: bytes = b"",
+    kind: str = "TAG",
 ) -> Command:
     ext = {
         "consumerGroup": GROUP, "topic": topic, "queueId": "0", "queueOffset": "0", "maxMsgNums": str(count),
         "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if is_held else 0)), "commitOffset": "0",
-        "suspendTimeoutMillis": str(_HOLD_MS), "subscription": tags, "subVersion": "0", "expressionType": "TAG",
+        "suspendTimeoutMillis": str(_HOLD_MS), "subscription": wanted, "subVersion": "0", "expressionType": kind,
     }  # fmt: skip
     return Command(RequestCode.PULL_MESSAGE, ext, body)
 
@@ -117,6 +123,28 @@ def _many_tags(number: int) -> str:
     tags = (f"{number:x}.{tag:x}||" for tag in itertools.count())
     text = "".join(itertools.islice(tags, _TAGS_CHARACTERS_MAX // 8))
     return text[: text.rindex("||", 0, _TAGS_CHARACTERS_MAX)]
+
+
+def _by_sql(properties: dict[str, str] | None = None) -> list[Command]:
+    """A broker that filters by SQL, and a message."""
+    text = format_properties(properties or {"a": "1"})
+    switch = Command(RequestCode.UPDATE_BROKER_CONFIG, body=b"enablePropertyFilter=true")
+    return [switch, create_group(GROUP), send(PROBED, properties=text)]
+
+
+def _check(subscription: dict[str, object]) -> Command:
+    body = {"clientId": "c", "group": GROUP, "subscriptionData": {"topic": PROBED, **subscription}}
+    return Command(RequestCode.CHECK_CLIENT_CONFIG, body=_json(body))
+
+
+def _filter_heartbeat(number: int) -> Command:
+    """A group with thousands of expressions that nobody has said before."""
+    said = [
+        {"topic": f"t{topic}", "subString": f"a > {topic} AND b = '{number}'", "expressionType": "SQL92"}
+        for topic in range(4000)
+    ]
+    consumer = {"groupName": f"g{number}", "consumeType": "CONSUME_PASSIVELY", "subscriptionDataSet": said}
+    return Command(RequestCode.HEART_BEAT, body=_json({"clientID": f"c{number}", "consumerDataSet": [consumer]}))
 
 
 def heartbeat(client_id: str, groups: Iterable[str], topics: Iterable[str] = (PROBED,)) -> Command:
@@ -312,6 +340,42 @@ ROWS: Final = (
         name="pulls with 128 KiB of tags",
         prepared=lambda: [create_group(GROUP)],
         asked=_numbered(lambda number: pull(PROBED, _many_tags(number), is_held=False)),
+    ),
+    # filters in SQL
+    Row(
+        name="pulls by SQL past a number of 30,000 digits",
+        prepared=lambda: _by_sql({"p": "1" * 30_000 + "x"}),
+        asked=_over_and_over(pull(PROBED, "p > 1.5", is_held=False, kind="SQL92")),
+    ),
+    Row(
+        name="pulls by SQL that look for parts of long texts",
+        prepared=lambda: [*_by_sql(), *[send(PROBED, properties=format_properties({"p": "a" * 5000}))] * 500],
+        asked=_over_and_over(
+            pull(PROBED, " OR ".join([f"p CONTAINS '{'a' * 3750}b'"] * 8), is_held=False, kind="SQL92")
+        ),
+    ),
+    Row(
+        name="BETWEEN within BETWEEN",
+        prepared=_by_sql,
+        asked=_numbered(
+            lambda number: pull(
+                PROBED,
+                "-(" * 12 + f"-a BETWEEN 1 AND {number + 2}" + ") BETWEEN 1 AND 2" * 12,
+                is_held=False,
+                kind="SQL92",
+            )
+        ),
+        is_refused=True,
+    ),
+    Row(
+        name="10,000 held pulls by SQL, each by its own",
+        prepared=_by_sql,
+        parked=lambda _: (pull(PROBED, f"a > {number}", kind="SQL92") for number in range(2, 10_002)),
+    ),
+    Row(name="heartbeats with 4,000 new expressions", asked=_numbered(_filter_heartbeat)),
+    Row(
+        name="checks of half a million codes of tags",
+        asked=_over_and_over(_check({"codeSet": [1] * 500_000})),
     ),
     Row(
         name="pulls of 256 KiB and batches of 32,767 messages by turns",
