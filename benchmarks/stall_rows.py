@@ -126,10 +126,15 @@ def _many_tags(number: int) -> str:
 
 
 def _by_sql(properties: dict[str, str] | None = None) -> list[Command]:
-    """A broker that filters by SQL, and a message."""
-    text = format_properties(properties or {"a": "1"})
+    """A broker that filters by SQL, and maybe a message."""
     switch = Command(RequestCode.UPDATE_BROKER_CONFIG, body=b"enablePropertyFilter=true")
-    return [switch, create_group(GROUP), send(PROBED, properties=text)]
+    sent = [send(PROBED, properties=format_properties(properties))] if properties else []
+    return [switch, create_group(GROUP), *sent]
+
+
+def _many_filters(topic: str, *, is_held: bool) -> Iterator[Command]:
+    """As many expressions as are remembered."""
+    return (pull(topic, f"a < {number}", is_held=is_held, kind="SQL92") for number in range(2, 1002))
 
 
 def _check(subscription: dict[str, object]) -> Command:
@@ -138,13 +143,18 @@ def _check(subscription: dict[str, object]) -> Command:
 
 
 def _filter_heartbeat(number: int) -> Command:
-    """A group with thousands of expressions that nobody has said before."""
+    """A group with more expressions than are remembered, none of which was said before."""
     said = [
-        {"topic": f"t{topic}", "subString": f"a > {topic} AND b = '{number}'", "expressionType": "SQL92"}
-        for topic in range(4000)
+        {
+            "topic": f"t{topic}",
+            "subString": f"a > {topic} AND b = '{number}'",
+            "expressionType": "SQL92",
+            "subVersion": number,
+        }
+        for topic in range(1500)
     ]
-    consumer = {"groupName": f"g{number}", "consumeType": "CONSUME_PASSIVELY", "subscriptionDataSet": said}
-    return Command(RequestCode.HEART_BEAT, body=_json({"clientID": f"c{number}", "consumerDataSet": [consumer]}))
+    consumer = {"groupName": f"g{number >> 32}", "consumeType": "CONSUME_PASSIVELY", "subscriptionDataSet": said}
+    return Command(RequestCode.HEART_BEAT, body=_json({"clientID": "c", "consumerDataSet": [consumer]}))
 
 
 def heartbeat(client_id: str, groups: Iterable[str], topics: Iterable[str] = (PROBED,)) -> Command:
@@ -368,11 +378,16 @@ ROWS: Final = (
         is_refused=True,
     ),
     Row(
-        name="10,000 held pulls by SQL, each by its own",
-        prepared=_by_sql,
-        parked=lambda _: (pull(PROBED, f"a > {number}", kind="SQL92") for number in range(2, 10_002)),
+        name="held pulls by 1,000 expressions in SQL",
+        prepared=lambda: [
+            *_by_sql(),
+            create_topic("read", 1),
+            send("read", properties=format_properties({"a": "1"})),
+            *_many_filters("read", is_held=False),
+        ],  # fmt: skip
+        parked=lambda _: _many_filters(PROBED, is_held=True),
     ),
-    Row(name="heartbeats with 4,000 new expressions", asked=_numbered(_filter_heartbeat)),
+    Row(name="heartbeats with 1,500 new expressions", asked=_numbered(_filter_heartbeat)),
     Row(
         name="checks of half a million codes of tags",
         asked=_over_and_over(_check({"codeSet": [1] * 500_000})),
