@@ -384,7 +384,7 @@ ROWS: Final = (
             create_topic("read", 1),
             send("read", properties=format_properties({"a": "1"})),
             *_many_filters("read", is_held=False),
-        ],  # fmt: skip
+        ],
         parked=lambda _: _many_filters(PROBED, is_held=True),
     ),
     Row(name="heartbeats with 1,500 new expressions", asked=_numbered(_filter_heartbeat)),
