@@ -69,12 +69,18 @@ def send(topic: str, body: bytes = b"x", properties: str = "", *, queue_id: int 
 
 
 def pull(
-    topic: str, tags: str, *, offset: int = 0, count: int = 32, is_held: bool = True, body: bytes = b""
+    topic: str,
+    wanted: str,
+    *,
+    count: int = 32,
+    is_held: bool = True,
+    body: bytes = b"",
+    kind: str = "TAG",
 ) -> Command:
     ext = {
         "consumerGroup": GROUP, "topic": topic, "queueId": "0", "queueOffset": "0", "maxMsgNums": str(count),
         "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if is_held else 0)), "commitOffset": "0",
-        "suspendTimeoutMillis": str(_HOLD_MS), "subscription": tags, "subVersion": "0", "expressionType": "TAG",
+        "suspendTimeoutMillis": str(_HOLD_MS), "subscription": wanted, "subVersion": "0", "expressionType": kind,
     }  # fmt: skip
     return Command(RequestCode.PULL_MESSAGE, ext, body)
 
@@ -117,6 +123,38 @@ def _many_tags(number: int) -> str:
     tags = (f"{number:x}.{tag:x}||" for tag in itertools.count())
     text = "".join(itertools.islice(tags, _TAGS_CHARACTERS_MAX // 8))
     return text[: text.rindex("||", 0, _TAGS_CHARACTERS_MAX)]
+
+
+def _by_sql(properties: dict[str, str] | None = None) -> list[Command]:
+    """A broker that filters by SQL, and maybe a message."""
+    switch = Command(RequestCode.UPDATE_BROKER_CONFIG, body=b"enablePropertyFilter=true")
+    sent = [send(PROBED, properties=format_properties(properties))] if properties else []
+    return [switch, create_group(GROUP), *sent]
+
+
+def _many_filters(topic: str, *, is_held: bool) -> Iterator[Command]:
+    """As many expressions as are remembered."""
+    return (pull(topic, f"a < {number}", is_held=is_held, kind="SQL92") for number in range(2, 1002))
+
+
+def _check(subscription: dict[str, object]) -> Command:
+    body = {"clientId": "c", "group": GROUP, "subscriptionData": {"topic": PROBED, **subscription}}
+    return Command(RequestCode.CHECK_CLIENT_CONFIG, body=_json(body))
+
+
+def _filter_heartbeat(number: int) -> Command:
+    """A group with more expressions than are remembered, none of which was said before."""
+    said = [
+        {
+            "topic": f"t{topic}",
+            "subString": f"a > {topic} AND b = '{number}'",
+            "expressionType": "SQL92",
+            "subVersion": number,
+        }
+        for topic in range(1500)
+    ]
+    consumer = {"groupName": f"g{number >> 32}", "consumeType": "CONSUME_PASSIVELY", "subscriptionDataSet": said}
+    return Command(RequestCode.HEART_BEAT, body=_json({"clientID": "c", "consumerDataSet": [consumer]}))
 
 
 def heartbeat(client_id: str, groups: Iterable[str], topics: Iterable[str] = (PROBED,)) -> Command:
@@ -312,6 +350,47 @@ ROWS: Final = (
         name="pulls with 128 KiB of tags",
         prepared=lambda: [create_group(GROUP)],
         asked=_numbered(lambda number: pull(PROBED, _many_tags(number), is_held=False)),
+    ),
+    # filters in SQL
+    Row(
+        name="pulls by SQL past a number of 30,000 digits",
+        prepared=lambda: _by_sql({"p": "1" * 30_000 + "x"}),
+        asked=_over_and_over(pull(PROBED, "p > 1.5", is_held=False, kind="SQL92")),
+    ),
+    Row(
+        name="pulls by SQL that look for parts of long texts",
+        prepared=lambda: [*_by_sql(), *[send(PROBED, properties=format_properties({"p": "a" * 5000}))] * 500],
+        asked=_over_and_over(
+            pull(PROBED, " OR ".join([f"p CONTAINS '{'a' * 3750}b'"] * 8), is_held=False, kind="SQL92")
+        ),
+    ),
+    Row(
+        name="BETWEEN within BETWEEN",
+        prepared=_by_sql,
+        asked=_numbered(
+            lambda number: pull(
+                PROBED,
+                "-(" * 12 + f"-a BETWEEN 1 AND {number + 2}" + ") BETWEEN 1 AND 2" * 12,
+                is_held=False,
+                kind="SQL92",
+            )
+        ),
+        is_refused=True,
+    ),
+    Row(
+        name="held pulls by 1,000 expressions in SQL",
+        prepared=lambda: [
+            *_by_sql(),
+            create_topic("read", 1),
+            send("read", properties=format_properties({"a": "1"})),
+            *_many_filters("read", is_held=False),
+        ],
+        parked=lambda _: _many_filters(PROBED, is_held=True),
+    ),
+    Row(name="heartbeats with 1,500 new expressions", asked=_numbered(_filter_heartbeat)),
+    Row(
+        name="checks of half a million codes of tags",
+        asked=_over_and_over(_check({"codeSet": [1] * 500_000})),
     ),
     Row(
         name="pulls of 256 KiB and batches of 32,767 messages by turns",

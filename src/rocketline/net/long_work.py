@@ -61,7 +61,10 @@ class WaitingBounds:
     bytes_of_one_max: int = 32 * 1024 * 1024
     """Two of the largest frames."""
     first_bytes_max: int = 1024 * 1024
-    """One request of up to so many bytes of each connection may wait, whatever others have waiting."""
+    """One request of up to so many bytes of each connection may wait, though others have as much waiting as may be;
+    until twice as much waits. Then"""
+    small_bytes_max: int = 64 * 1024
+    """one of so many may: hardly more than the connection takes itself."""
 
 
 @dataclass(slots=True, eq=False)
@@ -197,7 +200,9 @@ class LongWork:
 
     def _refusal(self, job: _Job, own: _Load) -> str:
         bounds, all_ = self._bounds, self._load
-        if not own.count and job.size <= bounds.first_bytes_max:
+        is_crowded = all_.size + job.size > 2 * bounds.bytes_max
+        first_bytes_max = min(bounds.first_bytes_max, bounds.small_bytes_max if is_crowded else bounds.first_bytes_max)
+        if not own.count and job.size <= first_bytes_max:
             return ""
         is_many = all_.count >= bounds.count_max or own.count >= bounds.of_one_max
         is_much = all_.size + job.size > bounds.bytes_max or own.size + job.size > bounds.bytes_of_one_max

@@ -189,6 +189,15 @@ async def test_bytes_that_wait_have_a_bound_for_each_connection_and_for_all() ->
     assert scene.begin(lines[2], "x", 1, body=bytes(3000)) is LATER
 
 
+async def test_first_requests_of_any_number_of_connections_are_bounded_but_for_small_ones() -> None:
+    """Thousands of connections, each with one large batch, took gigabytes."""
+    scene = Scene(bytes_max=20_000, first_bytes_max=10_000, small_bytes_max=2_000)
+    large = [scene.begin(scene.connection()[0], "x", 1, body=bytes(8_000)) is LATER for _ in range(10)]
+    assert large == [True] * 4 + [False] * 6
+    assert scene.work.waiting_bytes <= 40_000
+    assert all(scene.begin(scene.connection()[0], "x", 1, body=b"x") is LATER for _ in range(10))
+
+
 async def test_broker_s_bounds_are_few_of_the_largest_frames() -> None:
     bounds = WaitingBounds()
     assert bounds.bytes_of_one_max <= 32 * 1024 * 1024

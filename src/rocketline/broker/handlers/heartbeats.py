@@ -28,7 +28,7 @@ from rocketline.broker.long_work import LongWork, Steps
 from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TOPICS_MAX, TopicTable, retry_topic
-from rocketline.broker.request_body import read_body, read_body_in_steps
+from rocketline.broker.request_body import read_body_in_steps
 from rocketline.broker.stats.counters import CONSUMER_REGISTER_TIME, PRODUCER_REGISTER_TIME, BrokerStats
 from rocketline.clock import Clock
 from rocketline.errors import ExpressionError, RemoteProtocolError
@@ -51,8 +51,8 @@ CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
 CONSUMER_GROUPS_OF_ONE_MAX = PRODUCER_GROUPS_MAX = 10_000
 """Of one connection."""
-SUBSCRIPTIONS_MAX = 8192
-"""Of one consumer group: Java's clients write no more into what is read of a heartbeat."""
+SUBSCRIPTIONS_MAX, FILTERS_MAX = 20_000, 4096
+"""Of one consumer group, and how many of them are in SQL: all of them are taken in in one go."""
 _CONSUMERS_A_STEP = 50
 _SUBSCRIPTIONS_A_STEP = 1000
 _PRODUCERS_A_STEP = 200
@@ -217,7 +217,12 @@ class HeartbeatHandlers:
         return response(ResponseCode.SUCCESS)
 
     def _check_config(self, channel: Channel, request: Command) -> Outcome:
-        asked = read_body(CheckClientRequestBody, request.body) if request.body else CheckClientRequestBody()
+        return self._work.begin(channel, request, self._config_checked(request.body))
+
+    def _config_checked(self, body: bytes) -> Steps[Command]:
+        asked = CheckClientRequestBody()
+        if body:
+            asked = yield from read_body_in_steps(CheckClientRequestBody, body)
         subscription = asked.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):
             return response(ResponseCode.SUCCESS)
@@ -227,9 +232,7 @@ class HeartbeatHandlers:
         if not self._settings.value.enable_property_filter:
             problem = f"this broker filters by tags; {SQL_TYPE} expressions need its setting enablePropertyFilter=true"
             return response(ResponseCode.SYSTEM_ERROR, problem)
-        return self._work.begin(channel, request, self._checked(subscription.sub_string))
-
-    def _checked(self, expression: str) -> Steps[Command]:
+        expression = subscription.sub_string
         if not self._filters.expressions.has(expression):
             yield
         try:
@@ -257,10 +260,13 @@ def _read(body: bytes) -> Steps[HeartbeatData]:
     if len(heartbeat.consumer_data_set) > CONSUMER_GROUPS_MAX:
         count = len(heartbeat.consumer_data_set)
         raise RemoteProtocolError(f"a heartbeat with {count} consumer groups: at most {CONSUMER_GROUPS_MAX} are read")
-    if (count := max([len(data.subscription_data_set) for data in heartbeat.consumer_data_set], default=0)) > (
-        SUBSCRIPTIONS_MAX
-    ):
-        raise RemoteProtocolError(f"a group that subscribes to {count} topics: at most {SUBSCRIPTIONS_MAX} are read")
+    for data in heartbeat.consumer_data_set:
+        subscriptions = data.subscription_data_set
+        if len(subscriptions) > SUBSCRIPTIONS_MAX or len(not_by_tags(subscriptions)) > FILTERS_MAX:
+            raise RemoteProtocolError(
+                f"a group with {len(subscriptions)} subscriptions: at most {SUBSCRIPTIONS_MAX} are read, {FILTERS_MAX} "
+                "of them in SQL"
+            )
     producers = (data.group_name for data in heartbeat.producer_data_set)  # others must be those of groups that exist
     if (length := max(map(len, (heartbeat.client_id, *producers)))) > NAME_MAX:
         raise RemoteProtocolError(f"a name of {length} characters: those of clients and groups have at most {NAME_MAX}")

@@ -36,7 +36,7 @@ _WOKEN_PER_TURN: Final = 64
 """One message may wake thousands: what one turn of the loop answers of them takes a few milliseconds."""
 _LOOKS_PER_TURN: Final = 4096
 """So many pulls, or tags of them, are looked at in one turn."""
-_SQL_LOOKS_PER_TURN: Final = 256
+_SQL_LOOKS_PER_TURN: Final = 128
 """For so many expressions new messages are looked at in one turn: to begin takes longer than many a message."""
 PULL_BYTES: Final = 1280
 """What a pull takes while it waits, but for its fields and the tags that it wants."""

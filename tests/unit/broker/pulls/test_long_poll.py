@@ -355,7 +355,7 @@ def test_a_message_is_looked_at_for_some_expressions_in_a_turn_and_once_for_each
         before = scene.looks
         scene.turn()
         in_turns.append(scene.looks - before)
-    assert max(in_turns) <= 256
+    assert max(in_turns) <= 128
     assert scene.looks == 1000
 
 
@@ -365,7 +365,7 @@ def test_messages_that_come_meanwhile_are_looked_at_for_all_in_turn(scene: Scene
     for _ in range(3):
         scene.note(A)
         scene.turn()
-    assert scene.looks == 3 * 256, "those that have not been looked at come first"
+    assert scene.looks == 3 * 128, "those that have not been looked at come first"
     while scene.soon:
         scene.turn()
     alike = scene.pulls._queues["T", 0].by_sql.values()
