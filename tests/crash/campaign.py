@@ -2,7 +2,8 @@
 
     load ... SIGKILL [start, SIGKILL before it is up] start, audit, load ... SIGTERM start, audit, load ...
 
-At the end the load stops, delayed messages come, consumers read to the end, and one more audit looks at everything.
+At the end the load stops, delayed messages come, the broker asks about transactions that are open, consumers read to
+the end, and one more audit looks at everything.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from crash import requests
+from crash import requests, transactions
 from crash.audit import Audit
-from crash.ledger import DELAY_LEVELS_MS, DELAYED, DELAYED_QUEUES, PLAIN, PLAIN_QUEUES, Ledger, Place
+from crash.ledger import (
+    DELAY_LEVELS_MS,
+    DELAYED,
+    DELAYED_QUEUES,
+    PLAIN,
+    PLAIN_QUEUES,
+    TRANSACTED,
+    TRANSACTED_QUEUES,
+    Ledger,
+    Place,
+)
 from crash.traffic import REQUEST_S, Traffic
 from rocketline.errors import TransportError
 from rocketline.net.remote import Remote
@@ -41,8 +52,12 @@ SETTINGS = {
     "messageDelayLevel": " ".join(f"{ms // 1000}s" for ms in DELAY_LEVELS_MS.values()),
     "flushConsumerOffsetInterval": "200",
     "flushDelayOffsetInterval": "200",
+    **transactions.SETTINGS,
 }
 """Files so small that kills meet the end of one."""
+
+
+_TOPICS = {PLAIN: PLAIN_QUEUES, DELAYED: DELAYED_QUEUES, TRANSACTED: TRANSACTED_QUEUES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +121,7 @@ class Campaign:
             await self._start()
             address = self._process.address
             async with Remote(address) as remote, Traffic(address, self.ledger, self._random) as traffic:
-                for topic, queues in ((PLAIN, PLAIN_QUEUES), (DELAYED, DELAYED_QUEUES)):
+                for topic, queues in _TOPICS.items():
                     assert (await remote.request(requests.create_topic(topic, queues), REQUEST_S)).code == 0
                     self.ledger.topics.add(topic)
                 for number, round_ in enumerate(plan):
@@ -226,6 +241,8 @@ class Campaign:
     async def _missing(self, remote: Remote, traffic: Traffic) -> str:
         if self.ledger.waiting:
             return f"{len(self.ledger.waiting)} delayed messages never came, such as {min(self.ledger.waiting)}"
+        if self.ledger.open:
+            return f"{len(self.ledger.open)} half messages were never committed, such as {min(self.ledger.open)}"
         for reader in traffic.readers:
             answer = await remote.request(requests.max_offset(reader.topic, reader.queue_id), REQUEST_S)
             end = int(answer.ext["offset"])

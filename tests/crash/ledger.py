@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from rocketline.model.message import StoredMessage
 
-PLAIN, DELAYED, MADE = "crash-plain", "crash-delayed", "crash-made-"
-PLAIN_QUEUES, DELAYED_QUEUES = 4, 2
+PLAIN, DELAYED, TRANSACTED, MADE = "crash-plain", "crash-delayed", "crash-transacted", "crash-made-"
+PLAIN_QUEUES, DELAYED_QUEUES, TRANSACTED_QUEUES = 4, 2, 1
 DELAY_LEVELS_MS = {1: 1_000, 2: 2_000, 3: 4_000}
 _PROBLEMS_MAX = 20
 _WORD = "{:08x} "
@@ -37,6 +37,11 @@ def number_of(body: bytes) -> int | None:
 
 def key_of(number: int) -> str:
     return f"key-{number}"
+
+
+def is_rolled_back(number: int) -> bool:
+    """What becomes of the transaction with this message, whoever is asked."""
+    return number % 3 == 0
 
 
 class Place(NamedTuple):
@@ -67,6 +72,12 @@ class Ledger:
         """Of acknowledged messages, from the ids that the broker gave them."""
         self.waiting: set[int] = set()
         """Delayed messages that were acknowledged and that nobody has seen yet."""
+        self.open: set[int] = set()
+        """Half messages that were acknowledged, are to be committed, and that nobody has seen yet."""
+        self.committed: set[int] = set()
+        """Those whose commit was acknowledged."""
+        self.answers = 0
+        """Commits, acknowledged ones, that the broker had asked for."""
         self.topics: set[str] = set()
         self.groups: set[str] = set()
         self.acknowledged = self.unanswered = 0
@@ -92,6 +103,12 @@ class Ledger:
         else:
             self._settle(place, number, "acknowledged")
 
+    def begin_transaction(self, number: int) -> None:
+        """A producer was told that half of a transaction is stored."""
+        self.acknowledged += 1
+        if not is_rolled_back(number):
+            self.open.add(number)
+
     def see(self, message: StoredMessage, place: Place, who: str) -> int | None:
         """`who` got the message from there; its number, None if it is none of ours."""
         number = number_of(message.body)
@@ -105,8 +122,11 @@ class Ledger:
         if message.store_ms < sent.sent_ms + sent.delay_ms:
             early_ms = sent.sent_ms + sent.delay_ms - message.store_ms
             self.report(f"{who} got message {number} at {place}, {early_ms} ms early")
+        if sent.topic == TRANSACTED and is_rolled_back(number):
+            self.report(f"{who} got message {number} at {place}, which was rolled back")
         self._settle(place, number, f"seen by {who}")
         self.waiting.discard(number)
+        self.open.discard(number)
         return number
 
     def _settle(self, place: Place, number: int, how: str) -> None:
