@@ -17,7 +17,7 @@ PYTEST_GROUPS := $(BIN)/python -m pytest $(GROUPS) --durations=30
 # One after the other: three processes with a JVM or two each are more than two cores can bear, and foreign clients give up.
 PYTEST_ALONE := $(BIN)/python -m pytest -q --durations=30
 COVERAGE_TESTS := tests/unit tests/property tests/integration tests/scripted tests/scenarios
-INTEROP_TESTS := tests/interop tests/scenarios tests/cli tests/spark tests/docs
+INTEROP_TESTS := tests/interop tests/scenarios tests/faults tests/cli tests/spark tests/docs
 
 # Bytecode is kept, whatever the caller's shell says: a server compiles half a second longer without it, and so does
 # every Python process of Spark's.

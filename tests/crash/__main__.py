@@ -46,6 +46,7 @@ def summary(campaign: Campaign, done: list[Restart]) -> str:
         f"{kills} kills under load, {in_recovery} in recovery, {len(done) - kills} clean stops: nothing wrong\n"
         f"  {ledger.acknowledged} messages acknowledged, each at its place; {ledger.unanswered} without an answer; "
         f"{len(ledger.recalled)} called back\n"
+        f"  {len(ledger.committed)} transactions committed, {ledger.answers} times because the broker asked\n"
         f"  {done[-1].messages} in {len(ledger.topics)} topics, {done[-1].log_bytes / 2**20:.0f} MiB of log\n"
         f"  serving {statistics.median(serving):.2f} s after a start (median), {max(serving):.2f} s at most{refused}"
     )

@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from crash import requests
-from crash.ledger import DELAYED, TIMED, Ledger, Place, key_of, number_of
+from crash.ledger import DELAYED, TIMED, TRANSACTED, Ledger, Place, key_of, number_of
 from crash.traffic import REQUEST_S, Reader, committed_offset
 from rocketline.net.remote import Remote
 from rocketline.wire.bodies import codec
@@ -35,12 +35,15 @@ class Audit:
 
     async def run(self, readers: list[Reader]) -> None:
         ledger = self._ledger
+        committed = set(ledger.committed)  # and meanwhile questions are answered
         topics = await self._check_tables()
         queues = {(name, queue_id) for name in ledger.topics & topics.keys() for queue_id in range(topics[name])}
         depths = {queue: await self._check_queue(*queue) for queue in sorted(queues)}
         for place, number in ledger.places.items():
             if place.offset >= depths.get((place.topic, place.queue_id), 0):
                 ledger.report(f"message {number} was at {place}, and is gone")
+        if lost := committed - self._where.keys():
+            ledger.report(f"{len(lost)} commits were acknowledged and are gone, such as that of {min(lost)}")
         for reader in readers:
             await committed_offset(self._remote, reader, ledger)
         if not ledger.problems:  # else there is no point in waiting for an index
@@ -79,9 +82,10 @@ class Audit:
         return offset
 
     def _check_once(self, number: int, place: Place) -> None:
-        """A delayed message may come again: how far delivery was is saved now and then."""
+        """A delayed message may come again: how far delivery was is saved now and then. So may one that is committed
+        while its producer is asked."""
         before = self._where.setdefault(number, place)
-        if before != place and place.topic not in (DELAYED, TIMED):
+        if before != place and place.topic not in (DELAYED, TIMED, TRANSACTED):
             self._ledger.report(f"message {number} was sent once and is both at {before} and at {place}")
 
     async def _check_log_offsets(self) -> None:

@@ -2,7 +2,8 @@
 
     load ... SIGKILL [start, SIGKILL before it is up] start, audit, load ... SIGTERM start, audit, load ...
 
-At the end the load stops, delayed messages come, consumers read to the end, and one more audit looks at everything.
+At the end the load stops, delayed messages come, the broker asks about transactions that are open, consumers read to
+the end, and one more audit looks at everything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from crash import requests
+from crash import requests, transactions
 from crash.audit import Audit
 from crash.ledger import DELAY_LEVELS_MS, PLAIN, QUEUES, Ledger, Place
 from crash.traffic import REQUEST_S, Traffic
@@ -44,6 +45,7 @@ SETTINGS = {
     "mappedFileSizeTimerLog": "4096",
     "timerFlushIntervalMs": "200",
     "recallMessageEnable": "true",
+    **transactions.SETTINGS,
 }
 """Files so small that kills meet the end of one."""
 
@@ -231,6 +233,8 @@ class Campaign:
             return (
                 f"{len(self.ledger.waiting)} delayed or timed messages never came, such as {min(self.ledger.waiting)}"
             )
+        if self.ledger.open:
+            return f"{len(self.ledger.open)} half messages were never committed, such as {min(self.ledger.open)}"
         for reader in traffic.readers:
             answer = await remote.request(requests.max_offset(reader.topic, reader.queue_id), REQUEST_S)
             end = int(answer.ext["offset"])

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from rocketline.model.message import StoredMessage
 from rocketline.wire.codes import ResponseCode
 
-PLAIN, DELAYED, TIMED, MADE = "crash-plain", "crash-delayed", "crash-timed", "crash-made-"
-QUEUES = {PLAIN: 4, DELAYED: 2, TIMED: 2}
+PLAIN, DELAYED, TIMED, TRANSACTED = "crash-plain", "crash-delayed", "crash-timed", "crash-transacted"
+MADE = "crash-made-"
+QUEUES = {PLAIN: 4, DELAYED: 2, TIMED: 2, TRANSACTED: 1}
 TIMER_MS_MAX = 5_000
 DELAY_LEVELS_MS = {1: 1_000, 2: 2_000, 3: 4_000}
 _PROBLEMS_MAX = 20
@@ -39,6 +40,11 @@ def number_of(body: bytes) -> int | None:
 
 def key_of(number: int) -> str:
     return f"key-{number}"
+
+
+def is_rolled_back(number: int) -> bool:
+    """What becomes of the transaction with this message, whoever is asked."""
+    return number % 3 == 0
 
 
 class Place(NamedTuple):
@@ -71,6 +77,12 @@ class Ledger:
         """Delayed messages that were acknowledged, and not called back, and that nobody has seen yet."""
         self.recalled: set[int] = set()
         """Those of which the broker said so."""
+        self.open: set[int] = set()
+        """Half messages that were acknowledged, are to be committed, and that nobody has seen yet."""
+        self.committed: set[int] = set()
+        """Those whose commit was acknowledged."""
+        self.answers = 0
+        """Commits, acknowledged ones, that the broker had asked for."""
         self.topics: set[str] = set()
         self.groups: set[str] = set()
         self.acknowledged = self.unanswered = 0
@@ -103,6 +115,12 @@ class Ledger:
         if code == ResponseCode.SUCCESS:
             self.recalled.add(number)
 
+    def begin_transaction(self, number: int) -> None:
+        """A producer was told that half of a transaction is stored."""
+        self.acknowledged += 1
+        if not is_rolled_back(number):
+            self.open.add(number)
+
     def see(self, message: StoredMessage, place: Place, who: str) -> int | None:
         """`who` got the message from there; its number, None if it is none of ours."""
         number = number_of(message.body)
@@ -118,8 +136,11 @@ class Ledger:
             self.report(f"{who} got message {number} at {place}, {early_ms} ms early")
         if number in self.recalled:
             self.report(f"{who} got message {number} at {place}, though it was called back")
+        if sent.topic == TRANSACTED and is_rolled_back(number):
+            self.report(f"{who} got message {number} at {place}, which was rolled back")
         self._settle(place, number, f"seen by {who}")
         self.waiting.discard(number)
+        self.open.discard(number)
         return number
 
     def _settle(self, place: Place, number: int, how: str) -> None:

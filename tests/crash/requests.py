@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crash.ledger import DELAY_LEVELS_MS, Place, body_of, key_of
+from crash.ledger import DELAY_LEVELS_MS, QUEUES, TRANSACTED, Place, body_of, key_of
+from rocketline.model.heartbeat import HeartbeatData, ProducerData
 from rocketline.model.message import Message
 from rocketline.model.names import AUTO_CREATE_TOPIC
+from rocketline.model.sys_flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketline.wire import headers
 from rocketline.wire.batch import encode_batch
+from rocketline.wire.bodies import encode
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.properties import format_properties
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 PULL_MESSAGES = 500
+TRANSACTORS_GROUP = "crash-transactors"
 _TIME_MAX_MS = 2**62
 
 
@@ -51,6 +55,42 @@ def send(messages: Sequence[Message], queue_id: int, born_ms: int) -> Command:
 def recall(topic: str, handle: str) -> Command:
     header = headers.RecallMessageRequestHeader(producer_group="crash-producers", topic=topic, recall_handle=handle)
     return Command(RequestCode.RECALL_MESSAGE, headers.encode(header))
+
+
+def half(number: int, born_ms: int) -> Command:
+    """Half a transaction."""
+    message = message_of(number, TRANSACTED)
+    header = headers.SendMessageRequestHeader(
+        producer_group=TRANSACTORS_GROUP,
+        topic=TRANSACTED,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=QUEUES[TRANSACTED],
+        queue_id=0,
+        sys_flag=TRANSACTION_PREPARED,
+        born_timestamp=born_ms,
+        flag=0,
+        properties=format_properties({**message.properties, "TRAN_MSG": "true", "PGROUP": TRANSACTORS_GROUP}),
+    )
+    return Command(RequestCode.SEND_MESSAGE, headers.encode(header), message.body)
+
+
+def end(number: int, log_offset: int, queue_offset: int, *, commits: bool, is_answer: bool) -> Command:
+    """The end of a transaction, which the broker asked for or not."""
+    header = headers.EndTransactionRequestHeader(
+        producer_group=TRANSACTORS_GROUP,
+        tran_state_table_offset=queue_offset,
+        commit_log_offset=log_offset,
+        commit_or_rollback=TRANSACTION_COMMIT if commits else TRANSACTION_ROLLBACK,
+        from_transaction_check=is_answer,
+        msg_id=f"{number:032X}",
+    )
+    return Command(RequestCode.END_TRANSACTION, headers.encode(header))
+
+
+def transactor() -> Command:
+    """The heartbeat of who is to be asked about transactions."""
+    heartbeat = HeartbeatData(TRANSACTORS_GROUP, [ProducerData(TRANSACTORS_GROUP)], [])
+    return Command(RequestCode.HEART_BEAT, body=encode(heartbeat))
 
 
 def pull(group: str, place: Place, *, hold_ms: int = 0, commit: int | None = None) -> Command:

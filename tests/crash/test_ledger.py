@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crash import requests
-from crash.ledger import PLAIN, TIMED, Ledger, Place, Sent, body_of, number_of
+from crash.ledger import PLAIN, TIMED, TRANSACTED, Ledger, Place, Sent, body_of, number_of
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 
@@ -43,6 +43,19 @@ def test_message_where_it_was_acknowledged_and_seen_again_is_no_problem(ledger: 
     ledger.acknowledge(7, PLACE, 100)
     assert ledger.see(stored(7), PLACE, "A") == ledger.see(stored(7), PLACE, "B") == 7
     assert not ledger.problems
+
+
+def test_transaction_that_was_rolled_back_and_is_seen_is_a_problem(ledger: Ledger) -> None:
+    committed, rolled_back = 10, 12
+    for number in (committed, rolled_back):
+        ledger.send(number, Sent(TRANSACTED, 10_000))
+        ledger.begin_transaction(number)
+    assert ledger.open == {committed}
+    ledger.see(stored(committed, Place(TRANSACTED, 0, 0)), Place(TRANSACTED, 0, 0), "the test")
+    assert not ledger.open
+    assert not ledger.problems
+    ledger.see(stored(rolled_back, Place(TRANSACTED, 0, 1)), Place(TRANSACTED, 0, 1), "the test")
+    assert "which was rolled back" in ledger.problems[0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from contextlib import AsyncExitStack
 from random import Random
 
 from crash import requests
+from crash.gate import Gate
 from crash.ledger import DELAY_LEVELS_MS, DELAYED, MADE, PLAIN, QUEUES, TIMED, TIMER_MS_MAX, Ledger, Place, Sent
+from crash.transactions import TRANSACTORS, Transactions
 from rocketline.clock import SystemClock
 from rocketline.errors import ConnectError, TransportError
 from rocketline.model.ids import OffsetMessageId
@@ -25,32 +27,6 @@ _RETRY_S = 0.02
 _RECALLED = 0.2
 _MESSAGES_PER_MADE_TOPIC = 400
 _CLOCK = SystemClock()
-
-
-class Gate:
-    """Lets everybody through, or holds them and knows when all are held."""
-
-    def __init__(self, visitors: int) -> None:
-        self._visitors, self._held = visitors, 0
-        self._open, self._full = asyncio.Event(), asyncio.Event()
-
-    async def passage(self) -> None:
-        if self._open.is_set():
-            return
-        self._held += 1
-        if self._held == self._visitors:
-            self._full.set()
-        await self._open.wait()
-
-    def open(self) -> None:
-        self._held = 0
-        self._full.clear()
-        self._open.set()
-
-    async def shut(self) -> None:
-        """Return once nobody is on his way any more."""
-        self._open.clear()
-        await self._full.wait()
 
 
 class Reader:
@@ -83,7 +59,7 @@ class Traffic:
             for topic, count in QUEUES.items()
             for queue_id in range(count)
         ]
-        self.producing, self.consuming = Gate(PRODUCERS * WINDOW), Gate(len(self.readers))
+        self.producing, self.consuming = Gate(PRODUCERS * WINDOW + TRANSACTORS), Gate(len(self.readers))
         self.answered = asyncio.Event()
         """A message was acknowledged since all were let through."""
         self._next_number = 1
@@ -95,6 +71,8 @@ class Traffic:
         for _ in range(PRODUCERS):
             remote = await self._stack.enter_async_context(Remote(self._address))
             self._tasks += [group.create_task(self._produce(remote)) for _ in range(WINDOW)]
+        transactions = Transactions(self._address, self._ledger, self._random, self.producing)
+        await self._stack.enter_async_context(transactions)
         for name in GROUPS:
             remote = await self._stack.enter_async_context(Remote(self._address))
             readers = [reader for reader in self.readers if reader.group == name]

@@ -29,6 +29,7 @@ async def test_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path: Pat
     campaign = Campaign(tmp_path / "broker", seed, flushDiskType=flush)
     await campaign.run(kills)
     assert campaign.ledger.acknowledged >= kills
+    assert campaign.ledger.answers, "questions about transactions were under way"
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
@@ -39,6 +40,15 @@ async def test_sigterm_under_load_loses_nothing_and_ends_cleanly(tmp_path: Path,
     campaign = Campaign(tmp_path / "broker", seed, flushDiskType=flush)
     await campaign.run(0, stops=3)
     assert campaign.ledger.acknowledged >= 3
+
+
+async def test_audit_notices_a_commit_that_is_gone(tmp_path: Path) -> None:
+    ledger = Ledger()
+    ledger.committed.add(7)
+    with BrokerProcess(tmp_path, name_servers=()) as broker:
+        async with Remote(broker.address) as remote:
+            await Audit(remote, ledger, Random(0)).run([])
+    assert ledger.problems == ["1 commits were acknowledged and are gone, such as that of 7"]
 
 
 async def test_audit_notices_a_message_that_is_gone(tmp_path: Path) -> None:

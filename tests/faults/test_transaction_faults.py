@@ -32,7 +32,8 @@ from rocketline.wire.message_codec import decode_records
 from support.brokers.tables import ROOT, Tables, message
 from support.stores.small import flush
 
-STRIDE = 13
+STRIDES = [13, pytest.param(1, marks=[pytest.mark.interop, pytest.mark.thorough])]
+"""Some of the calls, spread over the scenario; every one of them in `make interop-all`."""
 FIGURES = ROOT / "config" / "transactionMetrics"
 SMALL = {
     "mappedFileSizeCommitLog": "65536",
@@ -79,7 +80,7 @@ class Start:
             tables.store, tables.stats, tables.settings, tables.clock, tables.log, lambda _, action: None
         )
         self.figures = TransactionFigures(tables.files, FIGURES, tables.clock, lambda _: True)
-        self.asked = _Asked()
+        self.asked, self.copies = _Asked(), Copies()
         tools = TransactionTools(
             tables.store,
             tables.topics,
@@ -89,7 +90,7 @@ class Start:
             tables.settings,
             tables.clock,
             tables.log,
-            Copies(),
+            self.copies,
         )
         self.checks = TransactionChecks(
             tools, tables.offsets, cast("Questions", self.asked), cast("Flusher", _NoFlusher())
@@ -98,6 +99,8 @@ class Start:
     def half(self, number: int) -> StoredMessage | None:
         """None if it was not stored."""
         properties = {"UNIQ_KEY": f"id-{number}", "PGROUP": "g", "TRAN_MSG": "true"}
+        if number % 4 == 0:
+            properties["CHECK_IMMUNITY_TIME_IN_SECONDS"] = "20"
         made = message("T", b"%d" % number, queue_id=0, **properties)
         made.born_ms = self.tables.clock.wall_ms()
         results: list[PutResult] = []
@@ -108,8 +111,13 @@ class Start:
         results: list[PutResult] = []
         self.put.put(half_messages.committed(half, ("T", 0)), results.append)
         if results[0].status.is_stored:
-            self.ops.add(half.queue_offset)
+            self.end(half)
         return results[0].status.is_stored
+
+    def end(self, half: StoredMessage) -> None:
+        """Note it, with the copies that were made meanwhile."""
+        self.ops.add(half.queue_offset)
+        self.ops.add(self.copies.take(half.queue_offset))
 
     def check(self) -> None:
         asyncio.run(self.checks.check())
@@ -161,7 +169,7 @@ class Life:
                     if done % 3 == COMMITS and start.commit(older):
                         ended[done] = COMMITS
                     elif done % 3 == ROLLS_BACK:
-                        start.ops.add(older.queue_offset)
+                        start.end(older)
                         ended[done] = ROLLS_BACK
                 if start.store.problem is not None:
                     raise StoreError(start.store.problem)
@@ -214,10 +222,12 @@ class Life:
                 self.work(start, 3)
 
 
+@pytest.mark.timeout(600, func_only=True)
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("survival", Survival)
-def test_what_was_promised_survives_a_power_cut_at_any_call(survival: Survival) -> None:
+def test_what_was_promised_survives_a_power_cut_at_any_call(survival: Survival, stride: int) -> None:
     chance = random.Random(survival.value)
-    is_over, at = False, survival.value
+    is_over, at = False, survival.value if stride > 1 else 1
     while not is_over:
         clock = FakeClock()
         life = Life(FaultyFileSystem(clock, seed=at), clock)
@@ -228,12 +238,14 @@ def test_what_was_promised_survives_a_power_cut_at_any_call(survival: Survival) 
         life.live()
         life.disk = life.disk.crash(chance.choice(list(Survival)), seed=at + 1)
         life.go_on()
-        at += STRIDE
+        at += stride
     assert at > 100
 
 
+@pytest.mark.timeout(600, func_only=True)
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("call", ["write", "sync", "allocate", "open", "sync_folder"])
-def test_a_call_that_fails_once_costs_nothing_that_was_promised(call: str) -> None:
+def test_a_call_that_fails_once_costs_nothing_that_was_promised(call: str, stride: int) -> None:
     is_over, at = False, 1
     while not is_over:
         clock = FakeClock()
@@ -242,5 +254,5 @@ def test_a_call_that_fails_once_costs_nothing_that_was_promised(call: str) -> No
         is_over = life.live()
         life.disk = life.disk.crash(Survival.SECTORS, seed=at)
         life.go_on()
-        at += 4
+        at += min(stride, 4)
     assert at > 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketline import Message, PullConsumer, ReceivedMessage, TransactionProducer, TransactionState
+from rocketline import Admin, Message, PullConsumer, ReceivedMessage, TransactionProducer, TransactionState
 from rocketline.testing import setting_up
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
@@ -129,6 +129,31 @@ def test_foreign_producer_and_ours_answer_for_each_other_with_apaches_broker(
         place, topic = Place(names.address, broker.address), f"{TOPIC}-{foreign.name}-apache"
         place.create(topic)
         _take_turns(place, foreign, topic, f"{foreign.name}-apache")
+
+
+def test_transaction_that_apaches_broker_gave_up_is_listed_and_taken_up_again(release: Release, tmp_path: Path) -> None:
+    """S172: by our commands, as they do it with our own broker."""
+    settings = {**QUICK, "transactionCheckMax": "2"}
+    state = UNKNOWN
+    with (
+        NameServerProcess(tmp_path / "names") as names,
+        ApacheBroker(release, tmp_path / "broker", name_servers=(names.address,), settings=settings) as broker,
+        Admin(names.address) as admin,
+    ):
+        place = Place(names.address, broker.address)
+        place.create(TOPIC)
+        with place.producer("shop", lambda _: state) as producer:
+            with producer.transaction(Message(TOPIC, b"one")) as transaction:
+                assert [one.message_id for one in admin.transactions.open()] == [transaction.transaction_id]
+                transaction.leave_open()
+            due_s = time.monotonic() + PATIENCE_S
+            while not (given_up := admin.transactions.given_up()):
+                assert time.monotonic() < due_s, admin.transactions.open()
+                time.sleep(0.2)
+            assert [(one.message_id, one.checks) for one in given_up] == [(transaction.transaction_id, 2)]
+            state = COMMIT
+            admin.transactions.resume(transaction.transaction_id)
+            assert place.delivered(1) == {"one"}
 
 
 @pytest.fixture(params=["ours first", "apache first"])

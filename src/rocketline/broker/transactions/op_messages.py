@@ -20,7 +20,8 @@ from rocketline.store.filesystem import told
 from rocketline.store.message_store import MessageStore
 
 _WAITING_MAX: Final = 20_000
-"""As many as Apache holds. Only a store that takes nothing lets so many wait; then no transaction ends."""
+"""As many as Apache holds: then they are written, whatever the settings say. Only a store that takes nothing lets so
+many wait on; then no transaction ends."""
 
 _AGAIN_S: Final = 1.0
 """After which a store that took nothing is tried again, however short `transactionOpBatchInterval` is."""
@@ -68,7 +69,7 @@ class OpMessages:
             return
         self._waiting[queue_offset] = None
         self._size += len(str(queue_offset)) + 1
-        if self._size >= self._settings.value.transaction_op_msg_max_size:
+        if self._size >= self._settings.value.transaction_op_msg_max_size or self.is_full:
             self.write()
         self._come_back()
 

@@ -19,6 +19,7 @@ from rocketline.model.message import StoredMessage
 from rocketline.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from rocketline.store.filesystem import FileSystem
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies.transactions import ended_in
 from rocketline.wire.message_codec import decode_records
 from support.brokers.tables import ROOT, Tables, message, tables
 from support.stores.small import flush
@@ -184,6 +185,17 @@ def test_op_message_is_written_when_it_is_long(clock: FakeClock) -> None:
         assert [op.body for op in scene.all(OP_HALF_TOPIC)] == [b"100,101,102,"]
         assert 104 in scene.ops
         assert 102 not in scene.ops
+
+
+def test_op_message_is_written_before_no_more_ends_can_be_noted(clock: FakeClock) -> None:
+    """With large settings 20,000 ends within the interval made the broker refuse all others."""
+    with started(clock, transactionOpMsgMaxSize="1048576", transactionOpBatchInterval="3600000") as scene:
+        for offset in range(19_999):
+            scene.ops.add(offset)
+        assert not scene.all(OP_HALF_TOPIC)
+        scene.ops.add(19_999)
+        assert not scene.ops.is_full
+        assert len(ended_in("d", scene.all(OP_HALF_TOPIC)[0].body)) == 20_000
 
 
 def test_op_messages_of_old_brokers_are_read(scene: Scene) -> None:
