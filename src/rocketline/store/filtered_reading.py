@@ -84,7 +84,7 @@ def _take_matching(
     result: ReadResult,
 ) -> int:
     offset, removed_before, work, left = result.next_offset, -1, 0, -1
-    matches, terms, segment_bytes, damage = wanted.matches, wanted.terms, log.segment_bytes, log.damage
+    matches, effort, segment_bytes, damage = wanted.matches, wanted.effort, log.segment_bytes, log.damage
     segment: ReadOnlyMap | None = None
     start = -1
     count_max = bytes_max = 0
@@ -108,7 +108,7 @@ def _take_matching(
             segment = log.map_of(start)
         properties = _properties(segment, at, at + size)
         left -= 1
-        work += (len(properties) + _LOOK_WORK) * terms
+        work += (len(properties) + _LOOK_WORK) * effort
         if matches(properties):
             count, found = end - offset, result.message_count
             if found and (found + count > count_max or result.byte_count + size > bytes_max):
