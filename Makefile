@@ -88,6 +88,7 @@ bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: need
 	@$(BIN)/python -m benchmarks.broker
 	@$(BIN)/python -m benchmarks.idle
 	@$(BIN)/python -m benchmarks.transactions
+	@$(BIN)/python -m benchmarks.filters
 
 bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs a JDK, mvn, Go and cc
 	@$(BIN)/python -m benchmarks.clients
