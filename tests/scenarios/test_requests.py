@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from rocketline import (
     reply,
 )
 from rocketline.errors import ClosedError, NoReplyError
+from rocketline.model.subscription import MessageModel
 from support.clients.clusters import ClientCluster
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -117,3 +119,44 @@ def test_an_orderly_consumer_replies_too(cluster: ClientCluster) -> None:
         for number in range(5):
             asked = Message(topic, b"%d" % number)
             assert producer.request(asked, queue=queue, timeout_s=_SOON_S).body == b"re:%d" % number
+
+
+def test_a_handler_that_failed_replies_when_the_message_comes_again(cluster: ClientCluster) -> None:
+    """S207: with all that a reply needs, by way of the retry topic."""
+    topic, group = cluster.topic(queues=1), cluster.group()
+
+    def fail_first(message: ReceivedMessage) -> Reply:
+        if not message.reconsume_times:
+            raise ValueError("not yet")
+        return answer(message)
+
+    with (
+        Producer(cluster.name_server, group=f"askers-{topic}") as producer,
+        PushConsumer(cluster.name_server, group=group, consume_from=FIRST) as consumer,
+    ):
+        consumer.subscribe(topic, "*", fail_first)
+        assert producer.request(Message(topic, b"1"), timeout_s=90).body == b"re:1"
+
+
+def test_of_the_replies_of_all_members_the_first_counts(cluster: ClientCluster, tmp_path: Path) -> None:
+    """C116: each member of a group that broadcasts replies."""
+    topic, group = cluster.topic(queues=1), cluster.group()
+
+    def member(name: str) -> PushConsumer:
+        consumer = PushConsumer(
+            cluster.name_server,
+            group=group,
+            consume_from=FIRST,
+            instance_name=name,
+            message_model=MessageModel.BROADCASTING,
+            offset_folder=tmp_path / name,
+        )
+        consumer.subscribe(topic, "*", answer)
+        return consumer
+
+    with Producer(cluster.name_server, group=f"askers-{topic}") as producer, member("one"), member("two"):
+        assert producer.request(Message(topic, b"1"), timeout_s=_SOON_S).body == b"re:1"
+        waited = threading.Event()
+        while not producer.reply_counts.unknown:
+            waited.wait(0.05)
+        assert producer.reply_counts == (0, 0, 1)

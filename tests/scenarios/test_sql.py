@@ -8,7 +8,8 @@ from threading import Event
 
 import pytest
 
-from rocketline import by_sql
+from rocketline import MessageQueue, by_sql
+from rocketline.admin.sync import Admin
 from rocketline.aio import LitePullConsumer as AsyncLitePullConsumer
 from rocketline.aio import PushConsumer as AsyncPushConsumer
 from rocketline.client.consumer.pulls import PullStatus
@@ -20,6 +21,7 @@ from rocketline.client.sync.push_consumer import PushConsumer
 from rocketline.errors import InvalidFilterError
 from rocketline.model.message import Message
 from rocketline.model.subscription import ConsumeFromWhere
+from rocketline.wire.bodies.running import CMResult
 from support.clients.clusters import ClientCluster
 
 COUNT = 200
@@ -131,6 +133,36 @@ def test_consumer_that_waits_gets_what_it_wants_soon(cluster: ClientCluster) -> 
         send(cluster, topic)
         assert received.all_there.wait(30)
     received.check()
+
+
+def test_what_failed_comes_again_and_what_is_given_directly_is_consumed(cluster: ClientCluster) -> None:
+    """S240: messages come back by the retry topic, to which everybody subscribes by `*`. An administrator's message is
+    consumed though the expression would not have chosen it."""
+    topic, group = cluster.topic(queues=1), cluster.group()
+    seen: list[tuple[bytes, int]] = []
+    done = Event()
+
+    def fail_first(message: ReceivedMessage) -> None:
+        seen.append((message.body, message.reconsume_times))
+        if not message.reconsume_times and message.body == b"wanted":
+            raise ValueError("not yet")
+        done.set()
+
+    with (
+        PushConsumer(cluster.name_server, group=group, consume_from=FIRST) as consumer,
+        Producer(cluster.name_server, group="senders", send_timeout_s=30) as producer,
+        Admin(cluster.name_server) as admin,
+    ):
+        consumer.subscribe(topic, by_sql("price > 5"), fail_first)
+        for body, price in ((b"unwanted", "5"), (b"wanted", "6")):
+            producer.send(Message(topic, body, properties={"price": price}))
+        assert done.wait(90)
+        assert seen == [(b"wanted", 0), (b"wanted", 1)]
+        (member,) = admin.clients.consumers(group).members
+        unwanted = admin.messages.at(MessageQueue(topic, "broker-a", 0), 0)
+        told = admin.messages.consume_directly(group, member.client_id or "", topic, unwanted.offset_message_id)
+    assert told.consume_result is CMResult.CR_SUCCESS
+    assert seen[2:] == [(b"unwanted", 0)]
 
 
 def test_expression_that_cannot_be_read_never_reaches_a_broker(cluster: ClientCluster) -> None:

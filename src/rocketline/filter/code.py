@@ -86,7 +86,8 @@ class FunctionWriter:
             "to_bound": values.to_bound,
         }
         self._temporaries = 0
-        self._is_close = False
+        self.is_close = False
+        """Properties are looked through for bytes that are no UTF-8, which takes its time if there are many."""
 
     def matches(self) -> Callable[[bytes], bool]:
         """Whether the expression is true of a message's properties; if it fails, it is not."""
@@ -103,7 +104,7 @@ class FunctionWriter:
         )
 
     def _function(self, body: str) -> Callable[[bytes], object]:
-        read = 'p = str(p, "utf-8", "replace").encode()\n ' if self._is_close else ""
+        read = 'p = str(p, "utf-8", "replace").encode()\n ' if self.is_close else ""
         source = f"def function(properties):\n p = M + properties\n {read}try:\n{body}\n"
         made: dict[str, Anything] = {**self._constants, "__builtins__": _BUILTINS}
         exec(compile(source, "<filter>", "exec"), made)  # noqa: S102  # all of it is ours, see above
@@ -236,7 +237,7 @@ class FunctionWriter:
         left = self._value(node.left, found)
         if isinstance(node, Equal):
             right = self._value(node.right, found | left.found)
-            self._is_close = True
+            self.is_close = True
             return _Piece(f"equal({left.code}, {right.code})", left.found | right.found)
         right = self._value(node.right, found | left.found)
         one, other = self._temporary(), self._temporary()
@@ -311,7 +312,7 @@ class FunctionWriter:
     def _constant(self, value: object, *texts: bytes) -> str:
         """Its name. `texts` are what properties are compared with."""
         if any(_UNSEEN.encode() in text for text in texts):
-            self._is_close = True
+            self.is_close = True
         name = f"X{len(self._constants)}"
         self._constants[name] = value
         return name
@@ -332,13 +333,10 @@ def _mark(name: str) -> bytes:
 @lru_cache(_EARLIER_MAX)  # an expression may ask a hundred times, and a message say thousands of times nothing
 def _earlier(properties: bytes, mark: bytes) -> bytes | None:
     """The last value that is not empty: those who write one that is have said nothing."""
-    end = len(properties)
-    while (at := properties.rfind(mark, 0, end)) >= 0:
-        begin, end = at + len(mark), at + len(mark) - 1
-        stop = properties.find(_ITEM, begin)
-        if value := properties[begin : stop if stop >= 0 else len(properties)]:
-            return value
-    return None
+    empty, rest = mark + _ITEM, properties + _ITEM
+    while empty in rest:  # each time half of those that are neighbours go, and there may be thousands
+        rest = rest.replace(empty, _ITEM)
+    return rest.rpartition(mark)[2].partition(_ITEM)[0] or None
 
 
 def _read(at: str, like: Number) -> str:

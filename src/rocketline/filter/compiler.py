@@ -12,6 +12,7 @@ from rocketline.filter.parser import TERMS_MAX, Parsed, parse
 
 EXPRESSION_MAX: Final = 32 * 1024
 """Characters: thousands of strings after IN. Apache's broker takes whatever fits in a header."""
+_CLOSE_EFFORT: Final = 16
 _CHARACTER_BYTES: Final = 16
 _TERM_BYTES: Final = 1600
 _TERM_CHARACTERS: Final = 8
@@ -32,7 +33,7 @@ class SqlFilter:
         self.terms = parsed.terms
         """How many comparisons it has."""
         self.effort = parsed.effort
-        """To how many of the usual ones they come, at the worst."""
+        """What a look at a byte of properties costs at most, once `matches` was made: usually a unit a comparison."""
         self.ignored = parsed.rest
         """What stands behind the whole expression and has no effect, as with Apache's parser; nearly always a fault."""
         self._tree = parsed.tree
@@ -48,7 +49,11 @@ class SqlFilter:
     @cached_property
     def matches(self) -> Callable[[bytes], bool]:
         """Whether a message is wanted, told by its properties as records have them. Never raises."""
-        return FunctionWriter(self._tree).matches()
+        writer = FunctionWriter(self._tree)
+        made = writer.matches()
+        if writer.is_close:
+            self.effort += _CLOSE_EFFORT
+        return made
 
     @cached_property
     def evaluate(self) -> Callable[[bytes], bool | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
 
@@ -28,17 +28,17 @@ Value: TypeAlias = "bytes | bool | Int | Long | float | None"
 _BITS: Final = {Int: 31, Long: 63}
 _DIGITS_MAX: Final = 19
 _DOUBLE: Final = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)", re.ASCII
-)  # digits are never given back: of 30,000 of them with a letter behind, each would be tried as the last
-_HEX_DOUBLE: Final = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?", re.ASCII
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)", re.ASCII
 )
-_ZEROS: Final = "".join(chr(code) for code in range(0x10000) if unicodedata.digit(chr(code), -1) == 0)
+_HEX_DOUBLE: Final = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]++(?:\.[0-9a-fA-F]*+)?|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?", re.ASCII
+)
+"""Neither goes back over what it has read, or thirty thousand digits with a letter behind them would take minutes."""
 _READ_MAX: Final = 64
 """Of the messages' numbers the last so many are known: an expression may ask a hundred times for one, and they are as
 long as properties."""
 _SHORT_BYTES, _LONG_BYTES = 2000, 30_000
-_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
+_JAVA_BLANKS: Final = bytes(range(0x21))
 
 
 def to_int(text: bytes) -> int:
@@ -70,14 +70,20 @@ def _to_integer(text: bytes, bits: int) -> int:
 
 
 def _ascii_digits(text: bytes) -> bytes:
-    """Digits of any script that one of Java's characters holds."""
-    digits = text.decode("utf-8", "replace")
-    if not digits.isdecimal() or max(digits) > "\uffff":
+    """Digits of any script that one of Java's characters holds, without the zeros before them."""
+    digits = text.decode()  # bytes that are no UTF-8 are no digits, and their error is a ValueError
+    if not digits.isdecimal():
         raise ValueError("no number")
-    digits = digits.lstrip(_ZEROS) or "0"
-    if len(digits) > _DIGITS_MAX:
-        raise ValueError("too many digits")
+    digits = digits.lstrip(_zeros())
+    if len(digits) > _DIGITS_MAX or not all(digit <= "\uffff" for digit in digits):
+        raise ValueError("too many digits, or one of two characters")
     return "".join([str(unicodedata.digit(digit)) for digit in digits]).encode()
+
+
+@cache
+def _zeros() -> str:
+    """Of all scripts."""
+    return "".join([zero for zero in map(chr, range(0x10000)) if unicodedata.decimal(zero, 1) == 0])
 
 
 @lru_cache(_READ_MAX)
@@ -87,7 +93,7 @@ def to_double(text: bytes) -> float:
     >>> to_double(b" 5. "), to_double(b"1e3f"), to_double(b"-Infinity"), to_double(b"0x1p3")
     (5.0, 1000.0, -inf, 8.0)
     """
-    written = text.decode("utf-8", "replace").strip(_JAVA_BLANKS)
+    written = text.strip(_JAVA_BLANKS).decode("ascii")  # its error is a ValueError
     if _DOUBLE.fullmatch(written):
         return float(written.rstrip("fFdD") if written[-1] in "fFdD" else written)
     found = _HEX_DOUBLE.fullmatch(written)

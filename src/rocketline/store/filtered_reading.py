@@ -85,6 +85,7 @@ def _take_matching(
 ) -> int:
     offset, removed_before, work, left = result.next_offset, -1, 0, -1
     matches, effort, segment_bytes, damage = wanted.matches, wanted.effort, log.segment_bytes, log.damage
+    log_start, log_end = log.start, log.end
     segment: ReadOnlyMap | None = None
     start = -1
     count_max = bytes_max = 0
@@ -98,7 +99,7 @@ def _take_matching(
         if not left or work >= work_max:
             break
         at = log_offset % segment_bytes
-        is_there = log.start <= log_offset <= log.end - size and at + size <= segment_bytes
+        is_there = log_start <= log_offset <= log_end - size and at + size <= segment_bytes
         if log_offset < removed_before or not is_there:
             removed_before = log_offset - at + segment_bytes  # its file is gone, and so are the next ones in it
             offset, result.last_log_offset = end, log_offset

@@ -279,6 +279,44 @@ def test_a_monster_is_refused_soon(expression: str) -> None:
     assert time.process_time() - begin < 0.1
 
 
+_MONSTERS = {
+    "digits, and a letter": b"a\x01" + b"5" * 32_000 + b"x",
+    "hexadecimal digits, and a letter": b"a\x010x" + b"5" * 32_000 + b"x",
+    "behind a point": b"a\x010x." + b"0" * 32_000 + b"p-3x",
+    "an exponent": b"a\x01.5e" + b"5" * 32_000,
+    "digits of another script": b"a\x01" + "٥".encode() * 16_000,
+    "their zeros": b"a\x01" + "٠".encode() * 16_000 + b"5",
+    "zeros": b"a\x01" + b"0" * 32_000,
+    "blanks": b"a\x01" + b" " * 32_000 + b"5",
+    "no UTF-8": b"a\x01" + b"\xff" * 32_000,
+    "named often, and empty": b"a\x01\x02" * 10_000,
+    "other names in between": b"a\x01\x02b\x01\x02" * 5_000,
+}
+
+
+@pytest.mark.parametrize("properties", _MONSTERS.values(), ids=_MONSTERS)
+@pytest.mark.parametrize("expression", ["a > 5", "a > 5L", "a > 5.0", "a > b", "a = b", "a = 5", "a CONTAINS 'x'"])
+def test_a_monstrous_property_is_looked_at_soon(expression: str, properties: bytes) -> None:
+    """Whoever may send a message holds nobody up with it: what it costs is counted in bytes."""
+    compiled = compile_sql(expression)
+    compiled.matches(b"")
+    begin = time.process_time()
+    for _ in range(5):
+        compiled.matches(properties)
+    work = 5 * len(properties) * compiled.effort
+    assert time.process_time() - begin < work * 2e-7, "many times what it takes"
+
+
+def test_of_thousands_of_values_the_last_that_says_something_counts() -> None:
+    matches = compile_sql("a = '7' AND b IS NULL AND c = '1'").matches
+    for empties in (1, 2, 3, 7, 100, 1001):
+        data = b"c\x011\x02" + b"a\x016\x02a\x017\x02" + b"a\x01\x02" * empties + b"b\x01\x02" * empties
+        assert matches(data)
+        assert matches(data + b"a\x01")
+        assert not matches(data + b"a\x018\x02" + b"a\x01\x02" * empties)
+        assert not matches(b"a\x01\x02" * empties + b"c\x011\x02")
+
+
 def test_what_is_nested_as_deep_as_may_be_becomes_a_function() -> None:
     for wrap in ("({}) = (b = 2)", "NOT ({})", "(({}) AND b > 1) OR c > 1", "NOT (c > 1 OR (d = 'x' AND ({})))"):
         deepest = expression = "a = 1"
