@@ -304,3 +304,20 @@ async def test_whoever_gives_up_before_takes_the_message_along(peer: ScriptedPee
         assert [(await each).is_ok for each in (sending[0], sending[2])] == [True, True]
         (request,) = sends(peer)
         assert bodies(request) == [b"0", b"2"]
+
+
+async def test_a_callback_that_sends_does_not_wait_for_itself(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """It runs on the thread that would have to send the batch."""
+    async with maker("blocking")(peer.address, clock=clock, auto_batch=True) as sender:
+        producer: Any = sender.producer  # type: ignore[attr-defined]
+        await asyncio.to_thread(producer.queues, "T")
+        receipts: list[SendReceipt] = []
+        first = await asyncio.to_thread(
+            producer.send_soon, Message("T", b"1"), lambda _: receipts.append(producer.send(Message("T", b"2")))
+        )
+        await begun(sender, 1)
+        clock.advance(0.011)
+        await until(lambda: bool(receipts))
+        assert first.result().is_ok
+        assert receipts[0].is_ok
+        assert [bodies(each) for each in sends(peer)] == [[b"1"], [b"2"]]

@@ -102,7 +102,8 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         self._twin.check_running()
         clock, started_s = self._clock, self._clock.monotonic()
         request = self._core.prepare(message)
-        if timeout_s is None and self.options.auto_batch:
+        # A callback sends by itself: on the loop's own thread it would wait for a batch that nobody sends meanwhile.
+        if timeout_s is None and self.options.auto_batch and not self.runtime.portal.is_inside:
             timeout_s = self.options.send_timeout_s
             return self._send_queue.send(request, queue, selector, timeout_s, SendMode.SYNC, gathers=True).result()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
