@@ -33,9 +33,8 @@ from rocketline.broker.transactions.questions import Questions
 from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
-from rocketline.net.background import Background
+from rocketline.net.background import Background, Timer
 from rocketline.net.settings_saves import SettingsSaves
-from rocketline.net.timer import Timer
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
 

@@ -21,12 +21,12 @@ from rocketline.nameserver.registration import MinBrokerIdChange, Unregistration
 from rocketline.nameserver.route_answers import RouteAnswers, RouteReplies
 from rocketline.nameserver.route_table import RouteTable
 from rocketline.nameserver.unregistration import Unregistrations
+from rocketline.net.background import Timer
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.long_work import LongWork, WaitingBounds
 from rocketline.net.server import Server
 from rocketline.net.settings_saves import SettingsSaves
-from rocketline.net.timer import Timer
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
 from rocketline.wire.codes import SerializeType

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rocketline.net.timer import Timer
+from rocketline.net.background import Timer
 
 
 class Bell:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from rocketline.clock import Clock
 from rocketline.logs import Log
-from rocketline.net.timer import Timer
+from rocketline.net.background import Timer
 from rocketline.store.config import StoreConfig
 from rocketline.store.index.key_hashes import load_numpy
 from rocketline.store.log.commit_log import FlushJob
