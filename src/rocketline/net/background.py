@@ -1,4 +1,4 @@
-"""Behind the requests: tasks that nobody waits for, and work that comes round again and again."""
+"""Work that nobody waits for: tasks, and what comes round again and again."""
 
 from __future__ import annotations
 

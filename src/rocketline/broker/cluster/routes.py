@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from rocketline.clock import Clock
@@ -23,6 +24,11 @@ _UNUSED_S = 120.0
 """A topic that nobody asked for during this time is forgotten."""
 _QUESTIONS_MAX = 64
 """Topics that may be asked for at once; for one more the answer is that nothing is known."""
+_KNOWN_MAX = 1_000_000
+"""Queues that are remembered of all topics, at a hundred bytes each; those that were asked for longest ago give way.
+Whoever can register at a name server can make topics with any number of them."""
+_TOPIC_COST = 4
+"""A topic takes as much as so many queues."""
 _WAITERS_MAX = 1024
 """Requests that may wait for answers; one more is told that nothing is known."""
 
@@ -32,7 +38,9 @@ class Routes:
 
     def __init__(self, ask: Callable[[Command], Awaitable[Command | None]], *, clock: Clock, log: Throttle) -> None:
         self._ask, self._clock, self._log = ask, clock, log
-        self._known: dict[str, Queues] = {}
+        self._known: OrderedDict[str, Queues] = OrderedDict()
+        """Those that were asked for last come last."""
+        self._cost = 0
         self._used_at_s: dict[str, float] = {}
         self._waiting: dict[str, list[OnFound]] = {}
         self._waiters = 0
@@ -52,6 +60,7 @@ class Routes:
         """
         if topic in self._known:
             self._used_at_s[topic] = self._clock.monotonic()
+            self._known.move_to_end(topic)
             done(self._known[topic])
         elif len(topic) > names.RETRY_TOPIC_LENGTH_MAX or self._waiters >= _WAITERS_MAX:
             done(None)
@@ -69,8 +78,7 @@ class Routes:
         """Ask again for every topic in use, and forget the others."""
         oldest_s = self._clock.monotonic() - _UNUSED_S
         for topic in [topic for topic, used_at_s in self._used_at_s.items() if used_at_s < oldest_s]:
-            del self._used_at_s[topic]
-            self._known.pop(topic, None)
+            self._forget(topic)
         self._questions.start(self._look_up_all, list(self._known))
 
     async def _look_up_all(self, topics: list[str]) -> None:
@@ -91,12 +99,25 @@ class Routes:
     def _taken(self, topic: str, answer: Command | None) -> Queues | None:
         """What the answer says, remembered. Where there is none, what was known before still holds."""
         if answer is not None and answer.code == ResponseCode.SUCCESS:
-            self._known[topic] = _readable_queues(topic, decode_route(topic, answer.body))
-            self._used_at_s.setdefault(topic, self._clock.monotonic())
-        elif answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            self._known.pop(topic, None)
-            self._used_at_s.pop(topic, None)
+            queues = _readable_queues(topic, decode_route(topic, answer.body))
+            self._remember(topic, queues)
+            return queues
+        if answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            self._forget(topic)
         return self._known.get(topic)
+
+    def _remember(self, topic: str, queues: Queues) -> None:
+        self._cost += len(queues) - len(self._known.get(topic, ())) + (0 if topic in self._known else _TOPIC_COST)
+        self._known[topic] = queues
+        self._used_at_s.setdefault(topic, self._clock.monotonic())
+        while self._cost > _KNOWN_MAX:
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, topic: str) -> None:
+        self._used_at_s.pop(topic, None)
+        queues = self._known.pop(topic, None)
+        if queues is not None:
+            self._cost -= len(queues) + _TOPIC_COST
 
     def _tell(self, topic: str, queues: Queues | None) -> None:
         waiting = self._waiting.pop(topic, [])

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rocketline.broker.cluster import routes
 from rocketline.broker.cluster.routes import Queues, Routes
 from rocketline.logs import Throttle
 from rocketline.model.queue import MessageQueue
@@ -173,3 +174,21 @@ async def test_too_many_who_wait_are_answered_with_nothing(scene: Scene, monkeyp
     scene.find("V")
     await turn()
     assert [found is None for found in scene.found] == [True, False, False, False, False]
+
+
+async def test_what_is_remembered_is_bounded_and_what_is_used_stays(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who registers thousands of topics with thousands of queues, and asks for each, took gigabytes."""
+    monkeypatch.setattr(routes, "_KNOWN_MAX", 40)
+    for number in range(30):
+        scene.find(f"t{number}")
+        scene.find("used")
+        await turn()
+    assert scene.found[-1] is not None
+    assert scene.server.asked.count("used") == 1
+    assert len(scene.routes._known) == len(scene.routes._used_at_s) == 5
+    scene.clock.advance(200)
+    scene.routes.refresh()
+    await turn()
+    assert (len(scene.routes._known), scene.routes._cost) == (0, 0)
