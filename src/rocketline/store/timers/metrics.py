@@ -31,6 +31,11 @@ class WaitingCounts:
         self._waiting.clear()
 
     @property
+    def total(self) -> int:
+        """Of all topics."""
+        return sum(count for count, _ in self._waiting.values())
+
+    @property
     def table(self) -> TimerMetrics:
         """As it is saved and as administrators ask for it."""
         before = self._version

@@ -54,6 +54,10 @@ _UNUSABLE: Final = 2**62
 _topic_hash: Final = lru_cache(maxsize=4096)(java_string_hash)
 
 
+TopicOf = Callable[[int], str | None]
+"""Where the timer message at a log offset belongs; None if it is gone or damaged."""
+
+
 class Parked(NamedTuple):
     """A message of the timer topic."""
 
@@ -113,7 +117,7 @@ class TimerStore:
 
     # --- opening
 
-    def open(self, queue_offset_of: QueueOffsetOf, queue_end: int) -> None:
+    def open(self, queue_offset_of: QueueOffsetOf, queue_end: int, topic_of: TopicOf) -> None:
         """Find out what waits; the timer topic ends at `queue_end`.
 
         Raises `OSError`, `CorruptStoreError` if the settings do not fit the files.
@@ -145,8 +149,27 @@ class TimerStore:
                 self.queue_offset = queue_end
                 raise BrokenTimersError(f"{saved.queue_offset} messages are parked, and the topic has {queue_end}")
             recover(self.log, self.wheel, self._fs, self._wheel_path, checkpoint, queue_offset_of)
+            if self.counts.total != self.wheel.count:
+                self._count_anew(topic_of)
         except BrokenTimersError as error:
             self.derive_anew(str(error))
+
+    def _count_anew(self, topic_of: TopicOf) -> None:
+        """A crash came between the checkpoint and the counts, or messages went with the log.
+
+        Raises `BrokenTimersError`, `OSError`.
+        """
+        counts: dict[int, int] = {}
+        places: dict[int, int] = {}  # of the newest message for each
+        for slot_ms, slot in self.wheel.items():
+            for _, unit in self._chain(slot_ms, slot):
+                topic = unit.topic_hash
+                counts[topic] = counts.get(topic, 0) + (-1 if unit.is_delete else 1)
+                places[topic] = max(unit.log_offset, places.get(topic, 0))
+        self.counts.clear()
+        for topic, count in counts.items():
+            if (name := topic_of(places[topic])) is not None:
+                self.counts.add(name, count)
 
     def derive_anew(self, problem: str) -> None:
         """Forget timer log and wheel, and have the whole timer topic parked again. Raises `OSError`.
@@ -262,6 +285,9 @@ class TimerStore:
         slot = self.wheel.get(slot_ms)
         assert slot is not None
         self._taken_ms = slot_ms
+        return self._chain(slot_ms, slot)
+
+    def _chain(self, slot_ms: int, slot: Slot) -> Iterator[tuple[int, TimerUnit]]:
         position = slot.last
         while position != NONE and position >= self.log.start:
             unit = self.log.at(position)

@@ -25,7 +25,7 @@ NOW_MS = 1_700_000_000_000
 def opened(files: MemoryFileSystem, clock: FakeClock, *, queue_end: int = 0) -> TimerStore:
     config = store_config()
     timers = TimerStore(lambda: config, files, clock.wall_ms)
-    timers.open(lambda log_offset: None, queue_end)
+    timers.open(lambda log_offset: None, queue_end, lambda log_offset: "T")
     return timers
 
 
