@@ -180,7 +180,7 @@ class TimerService:
 
     def _until_next_s(self) -> float:
         first_ms = self._timers.next_ms()
-        if first_ms is None:
+        if first_ms is None or self._settings.value.store.timer_stop_dequeue:
             return _LOOK_S
         left_ms = first_ms + self.precision_ms - self._store.store_clock.now_ms()
         return min(max(left_ms / 1000, 0.001), _LOOK_S)
