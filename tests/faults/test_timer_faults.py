@@ -74,6 +74,7 @@ def check(life: Life, disk: FaultyFileSystem) -> None:
     assert not set(keys) & life.recalled
     for found in scene.delivered():
         assert found.store_ms >= life.due[found.properties["UNIQ_KEY"]]
+    assert scene.waiting() == 0
     scene.save()
     scene.close()
 

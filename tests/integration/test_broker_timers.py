@@ -22,6 +22,7 @@ from rocketline.wire.recall_handle import RecallHandle
 from support.brokers.messages import create_topic, send, try_send
 from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from support.brokers.running import BrokerPeer, broker
+from support.clients.members import until
 from support.stepping_clock import SteppingClock
 
 
@@ -112,6 +113,22 @@ async def test_time_beyond_the_limit_or_that_is_none_is_refused(properties: dict
         assert answer.code == 13
         assert "WHEEL_TIMER_MSG_ILLEGAL: " in (answer.remark or "")
         assert running.storage.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 0
+
+
+async def test_message_that_could_not_be_delivered_is_refused_when_it_comes(clock: FakeClock) -> None:
+    """It gets properties on its way; those that it has must leave room for them."""
+    async with scene(clock=clock) as (running, peer):
+        answers = [
+            await try_send(peer, properties={"TIMER_DELAY_SEC": "10", "own": "x" * size})
+            for size in range(32_300, 32_767, 20)
+        ]
+        codes = [answer.code for answer in answers]
+        stored = codes.count(0)
+        assert codes == [0] * stored + [13] * (len(codes) - stored)
+        assert 0 < stored < len(codes)
+        clock.advance(12)
+        await until(lambda: running.storage.timers is not None and not running.storage.timers.metrics.timing_count)
+        assert running.storage.store.max_offset("T", 0) == stored
 
 
 async def test_nobody_sends_to_the_timer_topic_by_hand() -> None:

@@ -195,7 +195,7 @@ class TimerFiles:
         now_ms = SystemClock().wall_ms()
         checkpoint = TimerCheckpoint.load(files, path, lock_ms_of(files, store), now_ms)
         assert checkpoint is not None
-        noted_bytes = len(checkpoint.encode()) if checkpoint.note is None else 108  # ours alone has a note behind it
+        noted_bytes = len(checkpoint.encode()) if checkpoint.note is None else 100  # ours alone has a note behind it
         assert not any(check[noted_bytes:])
         metrics = (store / "config" / "timermetrics").read_bytes()
         return cls(units, slots, checkpoint, re.sub(rb'"(counter|timestamp|timeStamp)":\d+', rb'"\1":0', metrics))

@@ -32,7 +32,7 @@ from rocketline.store.message_store import Appended, MessageStore
 from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.wire.batch import BatchEntry, count_batch
 from rocketline.wire.codes import ResponseCode
-from rocketline.wire.properties import encode_properties
+from rocketline.wire.properties import encode_properties, format_properties
 
 _RECORD_BYTES_OVER_BODY_MAX: Final = 64 * 1024
 NOT_YET_ON_DISK: Final = "the message is stored and not yet on disk"
@@ -41,6 +41,8 @@ _FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
 _HALF_PROPERTIES_BYTES_MAX: Final = 32_767 - 200
 """Of half a transaction: its copies get properties of their own."""
 _OF_CHECKS: Final = (property_names.TRANSACTION_CHECK_TIMES, property_names.TRAN_PREPARED_QUEUE_OFFSET)
+_TIMER_PROPERTIES_BYTES_MAX: Final = 32_767 - 100
+"""Of a message that waits: when it is delivered, or parked anew, it gets up to three more, of 96 bytes."""
 
 
 class PutStatus(Enum):
@@ -277,6 +279,11 @@ class MessagePut:
         properties[property_names.TIMER_OUT_MS] = str(slot_ms)
         properties[property_names.REAL_TOPIC] = message.topic
         properties[property_names.REAL_QID] = str(message.queue_id)
+        if len(format_properties(properties).encode("utf-8", "replace")) > _TIMER_PROPERTIES_BYTES_MAX:
+            problem = (
+                f"a message that waits may have {_TIMER_PROPERTIES_BYTES_MAX} bytes of properties, its own included"
+            )
+            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, problem=problem)
         message.topic, message.queue_id = WHEEL_TIMER_TOPIC, 0
         timers.expect()
         return None

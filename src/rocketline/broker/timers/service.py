@@ -15,6 +15,7 @@ from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.stats.runtime_info import TimerFigures
 from rocketline.broker.timers.delivery import TimerDelivery
 from rocketline.broker.timers.parking import TimerParking
+from rocketline.broker.timers.timed_messages import key_of
 from rocketline.clock import Clock
 from rocketline.errors import StoreError
 from rocketline.logs import Throttle
@@ -56,7 +57,7 @@ class TimerService:
         self._store, self._settings, self._clock, self._log = store, settings, clock, log
         self._timers = TimerStore(lambda: settings.value.store, files, store.store_clock.now_ms, slots=slots)
         self._parking = TimerParking(store, self._timers, log)
-        self._timers.open(self._queue_offset_at, self._parking.end)
+        self._timers.open(self._queue_offset_at, self._parking.end, self._topic_at)
         self._delivery = TimerDelivery(store, self._timers, stats, log)
         self._slot: Steps[None] | None = None
         self._parked_first = self._parking.end  # what lies before it may be due by now, or be called back there
@@ -71,6 +72,10 @@ class TimerService:
             return _BEYOND
         message = self._store.message_at(log_offset)
         return message.queue_offset if message is not None else None
+
+    def _topic_at(self, log_offset: int) -> str | None:
+        message = self._store.message_at(log_offset)
+        return key_of(message)[0] if message is not None else None
 
     # --- what others ask
 
@@ -175,7 +180,7 @@ class TimerService:
 
     def _until_next_s(self) -> float:
         first_ms = self._timers.next_ms()
-        if first_ms is None:
+        if first_ms is None or self._settings.value.store.timer_stop_dequeue:
             return _LOOK_S
         left_ms = first_ms + self.precision_ms - self._store.store_clock.now_ms()
         return min(max(left_ms / 1000, 0.001), _LOOK_S)

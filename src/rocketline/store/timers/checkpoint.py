@@ -16,7 +16,7 @@ from rocketline.errors import CorruptStoreError
 from rocketline.store.filesystem import FileSystem
 
 _FIELDS: Final = struct.Struct(">7q")
-_NOTE: Final = struct.Struct(">6q")
+_NOTE: Final = struct.Struct(">5q")
 _SUM: Final = struct.Struct(">I")
 _NOTED_BYTES: Final = _FIELDS.size + _NOTE.size
 FILE_BYTES: Final = 4096
@@ -41,8 +41,6 @@ class TimerNote(NamedTuple):
     """In which somebody waits."""
     waiting: int
     """Messages in all of them."""
-    counted: int
-    """Messages in `timermetrics`, which are fewer while a slot is being delivered."""
 
 
 def lock_ms_of(fs: FileSystem, root: Path) -> int:
@@ -120,7 +118,7 @@ class TimerCheckpoint:
 
 def unusable(known: TimerCheckpoint, now_ms: int, lock_ms: int, precision_ms: int) -> TimerCheckpoint:
     """What lets a start derive wheel and timer log anew, and deliver nothing again of which `known` tells."""
-    note = TimerNote(lock_ms, 0, precision_ms, 0, 0, 0)
+    note = TimerNote(lock_ms, 0, precision_ms, 0, 0)
     return TimerCheckpoint(known.read_ms, UNUSABLE, known.queue_offset, 0, 0, now_ms, known.counter + 1, note)
 
 

@@ -47,7 +47,7 @@ class TimerSave:
         try:
             self._sync_log()
             self._write_wheel()
-            self.metrics.run()  # what it said before, which the last checkpoint goes with, is in its `.bak` then
+            self.metrics.run()
             self.checkpoint.save(self.fs, self.checkpoint_path)
         except SyncError:
             self.is_lost = True

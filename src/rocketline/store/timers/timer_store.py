@@ -17,11 +17,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rocketline.errors import CorruptStoreError, RemoteProtocolError
+from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
 from rocketline.model.java_hash import java_string_hash
 from rocketline.store.config import StoreConfig
-from rocketline.store.files.json_files import FileSave, decode_json
+from rocketline.store.files.json_files import FileSave, load_json
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.timers.checkpoint import NO_LOCK, UNUSABLE, TimerCheckpoint, TimerNote, lock_ms_of, unusable
 from rocketline.store.timers.metrics import WaitingCounts
@@ -50,6 +50,10 @@ _ROLL_MS_MAX: Final = 2**31 - 1
 """There are 32 bits for it."""
 _HOUR_MS: Final = 3_600_000
 _topic_hash: Final = lru_cache(maxsize=4096)(java_string_hash)
+
+
+TopicOf = Callable[[int], str | None]
+"""Where the timer message at a log offset belongs; None if it is gone or damaged."""
 
 
 class Parked(NamedTuple):
@@ -112,7 +116,7 @@ class TimerStore:
 
     # --- opening
 
-    def open(self, queue_offset_of: QueueOffsetOf, topic_end: int) -> None:
+    def open(self, queue_offset_of: QueueOffsetOf, topic_end: int, topic_of: TopicOf) -> None:
         """Find out what waits. `topic_end`: the next message of the timer topic gets this queue offset.
 
         Raises `OSError`, `CorruptStoreError` if the settings do not fit the files.
@@ -132,11 +136,11 @@ class TimerStore:
         self.read_ms = self.wheel.rounded(saved.read_ms) or self.wheel.rounded(self._now_ms())
         self.queue_offset = min(saved.queue_offset, saved.master_queue_offset)
         try:
-            self._load(saved, queue_offset_of, topic_end)
+            self._load(saved, queue_offset_of, topic_end, topic_of)
         except BrokenTimersError as error:
             self.derive_anew(str(error))
 
-    def _load(self, saved: TimerCheckpoint, queue_offset_of: QueueOffsetOf, topic_end: int) -> None:
+    def _load(self, saved: TimerCheckpoint, queue_offset_of: QueueOffsetOf, topic_end: int, topic_of: TopicOf) -> None:
         if self.queue_offset > topic_end:  # or messages that get these queue offsets now would never be parked
             told = f"{self.queue_offset} messages were parked, and the timer topic ends at {topic_end}"
             self.queue_offset = topic_end
@@ -146,25 +150,33 @@ class TimerStore:
             raise BrokenTimersError("the last attempt was cut short")
         checkpoint = replace(saved, read_ms=saved.read_ms or self.read_ms, queue_offset=self.queue_offset)
         recover(self.log, self.wheel, self._fs, self._wheel_path, checkpoint, queue_offset_of)
-        counted = self._saved_counts(saved.note)
-        if counted is None and self.wheel.count:
-            raise BrokenTimersError(f"{self._metrics_path} does not say how many wait")
-        self.counts = WaitingCounts(counted or TimerMetrics(), self._now_ms)
+        self.counts = WaitingCounts(self._saved_counts(), self._now_ms)
+        if self.counts.total != self.wheel.count:
+            self._count_anew(topic_of)
 
-    def _saved_counts(self, note: TimerNote | None) -> TimerMetrics | None:
-        """Those of the checkpoint. If a crash came before that they are in the `.bak`."""
-        for path in (self._metrics_path, self._metrics_path.with_name(f"{self._metrics_path.name}.bak")):
-            data = self._fs.read_file(path)
-            if not data:
-                continue
-            try:
-                found = decode_json(TimerMetrics, data)
-            except RemoteProtocolError as error:
-                _log.warning("file cannot be read", path=str(path), problem=str(error))
-                continue
-            if note is None or sum(metric.count for metric in found.timing_count.values()) == note.counted:
-                return found
-        return None
+    def _saved_counts(self) -> TimerMetrics:
+        try:
+            return load_json(self._fs, self._metrics_path, TimerMetrics) or TimerMetrics()
+        except CorruptStoreError as error:
+            _log.warning("timer figures cannot be read, and are counted anew", problem=str(error))
+            return TimerMetrics()
+
+    def _count_anew(self, topic_of: TopicOf) -> None:
+        """A crash came between the checkpoint and the counts, or messages went with the log.
+
+        Raises `BrokenTimersError`, `OSError`.
+        """
+        counts: dict[int, int] = {}
+        places: dict[int, int] = {}  # of the newest message for each
+        for slot_ms, slot in self.wheel.items():
+            for _, unit in self._chain(slot_ms, slot):
+                topic = unit.topic_hash
+                counts[topic] = counts.get(topic, 0) + (-1 if unit.is_delete else 1)
+                places[topic] = max(unit.log_offset, places.get(topic, 0))
+        self.counts.clear()
+        for topic, count in counts.items():
+            if (name := topic_of(places[topic])) is not None:
+                self.counts.add(name, count)
 
     def derive_anew(self, problem: str) -> None:
         """Forget timer log and wheel, and have the whole timer topic parked again. Raises `OSError`.
@@ -285,6 +297,9 @@ class TimerStore:
         slot = self.wheel.get(slot_ms)
         assert slot is not None
         self._taken_ms = slot_ms
+        return self._chain(slot_ms, slot)
+
+    def _chain(self, slot_ms: int, slot: Slot) -> Iterator[tuple[int, TimerUnit]]:
         position, waiting = slot.last, 0
         while position != NONE and position >= self.log.start:
             unit = self.log.at(position)
@@ -318,7 +333,7 @@ class TimerStore:
     def checkpoint(self) -> TimerCheckpoint:
         """How far all is."""
         wheel, version = self.wheel, (self._saved.state_version, self._now_ms(), self._saved.counter + 1)
-        note = TimerNote(self._lock_ms, self.log.start, self.precision_ms, len(wheel), wheel.count, self.counts.total)
+        note = TimerNote(self._lock_ms, self.log.start, self.precision_ms, len(wheel), wheel.count)
         return TimerCheckpoint(self.read_ms, self.log.end, self.queue_offset, self.queue_offset, *version, note)
 
     @property

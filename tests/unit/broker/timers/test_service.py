@@ -369,6 +369,17 @@ def test_full_disk_delays_and_loses_nothing(clock: FakeClock) -> None:
     scene.close()
 
 
+def test_delivery_that_is_held_back_is_not_looked_at_all_the_time(scene: TimerScene) -> None:
+    scene.send("late", scene.clock.wall_ms() + 1000)
+    scene.tables.settings.update({"timerStopDequeue": "true"})
+    scene.pass_time(5)
+    assert not scene.keys()
+    assert scene.work() == 0.1
+    scene.tables.settings.update({"timerStopDequeue": "false"})
+    scene.work()
+    assert scene.keys() == ["late"]
+
+
 def test_many_due_at_once_hold_nobody_up(scene: TimerScene) -> None:
     """Twenty thousand in one second; each step is short, as measured in work and not in time."""
     deliver_ms = scene.clock.wall_ms() + 5000

@@ -25,7 +25,7 @@ NOW_MS = 1_700_000_000_000
 def opened(files: MemoryFileSystem, clock: FakeClock, *, queue_end: int = 0) -> TimerStore:
     config = store_config()
     timers = TimerStore(lambda: config, files, clock.wall_ms)
-    timers.open(lambda log_offset: None, queue_end)
+    timers.open(lambda log_offset: None, queue_end, lambda log_offset: "T")
     return timers
 
 
@@ -163,7 +163,7 @@ def test_checkpoint_with_a_flipped_bit_is_told(clock: FakeClock) -> None:
     """It read as a time months ahead, and all that waited until then counted as delivered."""
     files = memory(clock)
     files.make_folder(CHECK.parent)
-    note = TimerNote(7, 0, 1000, 2, 3, 3)
+    note = TimerNote(7, 0, 1000, 2, 3)
     TimerCheckpoint(NOW_MS, 52, 1, 1, 0, NOW_MS, 1, note).save(files, CHECK)
     loaded = TimerCheckpoint.load(files, CHECK, 7, NOW_MS)
     assert loaded is not None
@@ -179,7 +179,7 @@ def test_note_does_not_count_once_somebody_else_had_the_store(clock: FakeClock) 
     """Apache's broker writes its seven numbers, and leaves what follows as it is."""
     files = memory(clock)
     files.make_folder(CHECK.parent)
-    TimerCheckpoint(NOW_MS, 52, 1, 1, 0, NOW_MS, 1, TimerNote(7, 0, 1000, 2, 3, 3)).save(files, CHECK)
+    TimerCheckpoint(NOW_MS, 52, 1, 1, 0, NOW_MS, 1, TimerNote(7, 0, 1000, 2, 3)).save(files, CHECK)
     theirs = TimerCheckpoint(NOW_MS + 5000, 104, 2, 2, 0, NOW_MS, 2)
     files.open(CHECK).write_at(0, theirs.encode())
     loaded = TimerCheckpoint.load(files, CHECK, 8, NOW_MS)
@@ -200,7 +200,7 @@ def test_wheel_of_another_size_is_made_anew_from_the_log(clock: FakeClock) -> No
     files, config = memory(clock), store_config()
     for slots in (600, 1200, 300):
         timers = TimerStore(lambda: config, files, clock.wall_ms, slots=slots)
-        timers.open(lambda log_offset: 0, 1)
+        timers.open(lambda log_offset: 0, 1, lambda log_offset: "T")
         if slots == 600:
             timers.park([Parked(NOW_MS + ms, 4096, 300, "T", is_delete=False) for ms in (5000, 5000, 200_000)])
             timers.parked_to(1)
