@@ -450,6 +450,27 @@ class Recovery:
         ]
         return self._mended(queue, offset, units, wrong) if wrong else units
 
+    def problem_of_batches(self, queue: BatchConsumeQueue, units: Sequence[BatchUnit]) -> str | None:
+        log, name = self._log, queue.topic.encode("utf-8", "replace")
+        if queue.topic.startswith(_MULTI_DISPATCH_PREFIX):
+            return None
+        for number, unit in enumerate(units):
+            if 0 <= unit.log_offset < log.start or self._is_lost(unit.log_offset):
+                continue
+            record = record_at(log, unit.log_offset)
+            found = record and (record.size, record.topic, record.queue_id)
+            # Queue offset and number of messages may be damaged in the record: then the units around it say so.
+            is_behind = number > 0 and units[number - 1].end == unit.first
+            is_before = number + 1 == len(units) or units[number + 1].first == unit.end
+            if (
+                record is None
+                or found != (unit.size, name, queue.queue_id)
+                or (record.queue_offset != unit.first and not is_behind)
+                or (messages_in(record) != unit.messages and not is_before)
+            ):
+                return f"unit {unit.first} of {queue} does not point at its record, but at {unit.log_offset}"
+        return None
+
     def _is_right(self, queue: Queue, offset: int, log_offset: int, size: int) -> bool:
         """The unit points at its record, or at one that is gone."""
         log = self._log

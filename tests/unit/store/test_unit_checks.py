@@ -7,11 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from rocketline.errors import QueueNotReadyError
+from rocketline.store.config import FlushDiskType
+from rocketline.store.inspection.check import check_store
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queues.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
+from rocketline.store.store_hooks import StoreHooks
 from rocketline.testing.fake_clock import FakeClock
-from support.stores.small import ROOT, contents, die, fill, flush, flush_queues, memory, plain_queue
+from rocketline.wire.message_codec import decode_records
+from support.stores.small import (
+    BATCHED,
+    ROOT,
+    contents,
+    die,
+    fill,
+    flush,
+    flush_queues,
+    inner_batch,
+    memory,
+    plain_queue,
+    store_config,
+)
 from support.stores.small import open_store as opened
 
 LARGE = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 1000 * UNIT_BYTES}
@@ -165,3 +182,102 @@ def test_a_unit_that_points_behind_all_files_of_the_log_proves_nothing(
     assert store.log.end == end
     assert fill(store, 1)[0].queue_offset == 12
     store.close()
+
+
+# --- batch queues
+
+BATCH_FILE = ROOT / "batchconsumequeue" / BATCHED / "0" / f"{0:020}"
+BATCH_LARGE = LARGE | {"mapper_file_size_batch_consume_queue": 1000 * 46}
+
+
+def hurt_batch(files: MemoryFileSystem, at: int, begin: int, data: bytes) -> None:
+    files.open(BATCH_FILE).write_at(at * 46 + begin, data)
+
+
+BATCH_DAMAGES = {
+    "place": (0, (77).to_bytes(8, "big")),
+    "size": (8, (160).to_bytes(4, "big")),
+    "far first": (28, (5).to_bytes(1, "big")),
+    "low first": (28, bytes(8)),
+    "messages": (36, b"\0\1"),
+    "many messages": (36, b"\7\1"),
+    "strange": (0, b"\1" * 42),
+}
+
+
+@pytest.mark.parametrize("damage", BATCH_DAMAGES)
+@pytest.mark.parametrize("at", [3, 49, 74])
+@pytest.mark.parametrize("offset", [0, 147, 297])
+def test_a_reader_of_a_batch_queue_gets_its_records_and_no_others(
+    files: MemoryFileSystem, clock: FakeClock, damage: str, at: int, offset: int
+) -> None:
+    """A damaged unit made it give away any bytes of the log as messages, or hid those that halving missed for it."""
+    store = opened(files, clock, **BATCH_LARGE)
+    for _ in range(100):
+        store.append(inner_batch(3))
+        fill(store, 1, size=20)
+    store.close()
+    hurt_batch(files, at, *BATCH_DAMAGES[damage])
+    store = opened(files, clock, **BATCH_LARGE)
+    end, found = store.max_offset(BATCHED, 0), b""
+    begin = offset
+    while begin < end:
+        result = store.read(BATCHED, 0, begin, 32, None)
+        found += b"".join(result.records)
+        assert result.next_offset > begin
+        begin = result.next_offset
+    messages = decode_records(found)
+    assert [one.queue_offset for one in messages] == list(range(offset - offset % 3, 300, 3))
+    assert all(int(one.properties["INNER_NUM"]) == 3 for one in messages)
+    assert store.append(inner_batch(3)).queue_offset == 300
+    assert len(contents(store, BATCHED)) == 101
+    store.close()
+
+
+@pytest.mark.parametrize("field", ["queue offset", "messages"])
+def test_units_are_right_where_a_record_contradicts_them_and_their_neighbours_do_not(
+    files: MemoryFileSystem, clock: FakeClock, field: str
+) -> None:
+    """Neither has a check sum in the record; deriving them anew would give all that follow other offsets."""
+    store = opened(files, clock, **BATCH_LARGE)
+    places = [store.append(inner_batch(3)).log_offset for _ in range(100)]
+    store.close()
+    log = files.open(ROOT / "commitlog" / f"{0:020}")
+    at = places[50] + 27
+    if field == "messages":
+        record = log.read_at(places[50], places[51] - places[50])
+        at = places[50] + record.index(b"INNER_NUM") + len("INNER_NUM") + 1
+    log.write_at(at, bytes([log.read_at(at, 1)[0] ^ 4]))
+    store = opened(files, clock, **BATCH_LARGE)
+    assert [unit[0] for unit in store.units(BATCHED, 0, 0, 100)] == places
+    assert not store.queues.mend_count
+    store.close()
+
+
+def test_damaged_batch_queue_is_derived_anew_behind_the_server(files: MemoryFileSystem, clock: FakeClock) -> None:
+    """Meanwhile nobody gets it, and what waits for its flush keeps its place."""
+    store = opened(files, clock, **BATCH_LARGE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    for _ in range(100):
+        store.append(inner_batch(3))
+    flush(store)
+    store.close()
+    hurt_batch(files, 50, *BATCH_DAMAGES["place"])
+    store = opened(files, clock, **BATCH_LARGE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    told: list[str] = []
+    store.connect(StoreHooks(on_broken=lambda: told.append("broken")))
+    assert store.append(inner_batch(3)).queue_offset == 300
+    with pytest.raises(OSError, match="as soon as nobody writes"):
+        store.read(BATCHED, 0, 140, 32, None)
+    flush(store)
+    with pytest.raises(QueueNotReadyError):
+        store.read(BATCHED, 0, 140, 32, None)
+    with pytest.raises(QueueNotReadyError):
+        store.append(inner_batch(3))
+    assert told
+    while store.look_on(1):
+        pass
+    assert store.append(inner_batch(3)).queue_offset == 303
+    flush(store)
+    assert [one.queue_offset for one in contents(store, BATCHED)] == list(range(0, 306, 3))
+    store.close()
+    assert check_store(files, clock, store_config(**BATCH_LARGE)).findings.is_clean

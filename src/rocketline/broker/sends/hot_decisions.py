@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.attributes import CLEANUP_POLICY
-from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.metadata.topics import TopicTable, is_batched
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError
 from rocketline.hot.pure.send_reply import ReplyTexts, reply_texts
@@ -116,6 +116,8 @@ class SendDecisions:
     def _find_queue(self, topic: str, queue_id: str) -> Queue | None:
         config = self._topics.get(topic)
         if config is None or not _is_number(queue_id) or not self._takes_plain(config):
+            return None
+        if is_batched(config):  # such a queue may be derived anew at any time, and nobody may hold it meanwhile
             return None
         if int(queue_id) >= max(config.write_queue_nums, config.read_queue_nums) or str(int(queue_id)) != queue_id:
             return None

@@ -98,7 +98,7 @@ class SendPath:
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self._store, self._flusher, self._topics, self._stats = store, flusher, topics, stats
+        self._store, self._flusher, self._stats = store, flusher, stats
         self._admission, self._clock, self._call_soon = admission, clock, call_soon
         self._decisions = SendDecisions(store, topics, settings, clock)
         self._turn: _Turn | None = None
@@ -217,7 +217,7 @@ class SendPath:
         unique_key = properties.get(property_names.UNIQ_KEY, "")
         if not _BATCH_PROPERTIES.issuperset(properties) or properties.get(property_names.WAIT, "true") != "true":
             return None
-        if self._topics.is_batched(queue.topic) or not unique_key.isascii() or len(text) > PROPERTIES_BYTES_MAX:
+        if not unique_key.isascii() or len(text) > PROPERTIES_BYTES_MAX:
             return None
         members = plain_members(body)
         if members is None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from rocketline.logs import Log
 from rocketline.store.files.segments import OpenFiles, Segments
@@ -31,6 +31,8 @@ BATCH_UNIT = struct.Struct(">qiqqqhii")
 _NOT_COMPACTED: Final = -1
 _BEHIND_BYTES_MAX: Final = 64 * 1024
 _SCAN_BYTES: Final = 1024 * BATCH_UNIT_BYTES
+_COMPARED_MAX: Final = 200
+"""Units that are compared with the log for one read."""
 
 
 class BatchUnit(NamedTuple):
@@ -50,15 +52,25 @@ class BatchUnit(NamedTuple):
         return self.first + self.messages
 
 
+CheckBatches: TypeAlias = "Callable[[BatchConsumeQueue, list[BatchUnit]], bool]"
+
+
+def _unchecked(queue: BatchConsumeQueue, units: list[BatchUnit]) -> bool:
+    return True
+
+
 class BatchConsumeQueue:
     """One queue of one topic. `next_offset` is given to the next message; up to `max_offset` units can be read."""
 
     is_batched: ClassVar = True
     __slots__ = (
+        "_compared",
         "_end",
+        "_own_first",
         "_segments",
         "_tail",
         "_written",
+        "check_units",
         "magic",
         "max_log_offset",
         "max_offset",
@@ -79,9 +91,18 @@ class BatchConsumeQueue:
         self._end = 0  # the number of the next unit, counted from the first that the queue ever had
         self._written = 0  # units before this number are in the files, the others in the tail
         self._tail = bytearray()
+        self._own_first = 0  # units from this number on were derived by this process, and are not looked at again
+        self._compared = range(0)  # others that were looked at
+        self.check_units: CheckBatches = _unchecked
+        """Told of units of others that were read from the files. Whether they are right; if not, this queue has others
+        now."""
 
     def __repr__(self) -> str:
         return f"<BatchConsumeQueue {self.topic}:{self.queue_id} {self.min_offset}..{self.max_offset}>"
+
+    def check_with(self, check: CheckBatches) -> None:
+        """Compare units of others from now on; what was read before was compared with nothing."""
+        self.check_units, self._compared = check, range(0)
 
     # --- opening
 
@@ -98,7 +119,7 @@ class BatchConsumeQueue:
         is_followed = is_clean and (end < self._segments.starts[-1] or self._segments.is_set_from(end))
         if not is_followed:
             self._segments.clear_from(end)
-        self._end = self._written = end // BATCH_UNIT_BYTES
+        self._end = self._written = self._own_first = end // BATCH_UNIT_BYTES
         self._take_bounds()
         first = self._at(self._first)
         self.min_offset = first.first if first is not None else 0
@@ -132,7 +153,7 @@ class BatchConsumeQueue:
     def reset(self) -> Path:
         """Forget all units; the folder, whose files somebody has moved away, is as good as new."""
         self._segments.forget_all()
-        self.min_offset = self.max_offset = self.next_offset = self._end = self._written = 0
+        self.min_offset = self.max_offset = self.next_offset = self._end = self._written = self._own_first = 0
         self.max_log_offset = -1
         self._tail.clear()
         return self._segments.folder
@@ -206,7 +227,8 @@ class BatchConsumeQueue:
         if self._segments.has(number * BATCH_UNIT_BYTES):
             self._segments.clear_from(number * BATCH_UNIT_BYTES)
         del self._tail[max(number - self._written, 0) * BATCH_UNIT_BYTES :]
-        self._written = min(self._written, number)
+        self._written, self._own_first = min(self._written, number), min(self._own_first, number)
+        self._compared = range(0)
         self._end = number
         self._take_bounds()
 
@@ -290,10 +312,25 @@ class BatchConsumeQueue:
         number = self._search(lambda unit: unit.end > offset)
         file_units = self._segments.segment_bytes // BATCH_UNIT_BYTES
         count = min(count, file_units - number % file_units)
+        if number < self._own_first:
+            count = min(count, _COMPARED_MAX)
         found: list[BatchUnit] = []
         while len(found) < count and (units := self._read(number + len(found), count - len(found))):
             found += [BatchUnit(*unit[:6]) for unit in BATCH_UNIT.iter_unpack(units)]
-        return found
+        return found if self._are_right(number, found) else self.units(offset, count)
+
+    def _are_right(self, number: int, units: list[BatchUnit]) -> bool:
+        """Units that were found by halving are right if they and the one before them are: whatever unit has led the
+        search astray is one of these."""
+        others = range(number, min(number + len(units), self._own_first))
+        if not others or (others.start in self._compared and others[-1] in self._compared):
+            return True
+        around = self._at(number - 1) if number > self._first else None, self._at(others.stop)
+        if not self.check_units(self, [unit for unit in (around[0], *units[: len(others)], around[1]) if unit]):
+            return False
+        goes_on = self._compared.start <= others.start <= self._compared.stop
+        self._compared = range(self._compared.start if goes_on else others.start, others.stop)
+        return True
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """Log offset, record size and tags code of the record that holds the message at `offset`."""

@@ -6,16 +6,17 @@ batches kept in one record in `batchconsumequeue`.
 
 from __future__ import annotations
 
+import errno
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketline.errors import CorruptStoreError, QueueNotReadyError
 from rocketline.store.files.segments import OpenFiles
 from rocketline.store.filesystem import FileSystem, is_no_space
-from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
+from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.queues.consume_queue import ConsumeQueue, IsGone
 from rocketline.store.queues.queue_ends import UNKNOWN, EndsFile, KnownQueue
 
@@ -65,6 +66,10 @@ class Doctor(Protocol):
         """Compare units that were read from files with the log, and mend those that are none of this queue's."""
         ...
 
+    def problem_of_batches(self, queue: BatchConsumeQueue, units: Sequence[BatchUnit]) -> str | None:
+        """The same of a batch queue, whose units are mended together: why one of them cannot be right."""
+        ...
+
 
 class _NoDoctor:
     """Of a table without a log: whatever there is counts as right."""
@@ -88,6 +93,9 @@ class _NoDoctor:
 
     def check_units(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         return units
+
+    def problem_of_batches(self, queue: BatchConsumeQueue, units: Sequence[BatchUnit]) -> str | None:
+        return None
 
 
 class _Broken(NamedTuple):
@@ -258,9 +266,29 @@ class QueueTable:
     def _put(self, queue: Queue) -> None:
         if isinstance(queue, ConsumeQueue):
             queue.check_with(self.doctor.check_units)
+        else:
+            queue.check_with(self._are_right)
         self._topics.setdefault(queue.topic, {})[queue.queue_id] = queue
 
     # --- mending
+
+    def _are_right(self, queue: BatchConsumeQueue, units: Sequence[BatchUnit]) -> bool:
+        """Whether units that were read point at their own records. If not, the queue is derived anew.
+
+        Raises `OSError`: while some of its records have no unit yet, or if that is done behind the server.
+        """
+        problem = self.doctor.problem_of_batches(queue, units)
+        if problem is None:
+            return True
+        if queue.next_offset != queue.max_offset:
+            raise OSError(errno.EAGAIN, f"{problem}: it is derived anew as soon as nobody writes", str(queue.folder))
+        self._topics[queue.topic].pop(queue.queue_id)
+        self._break(queue, problem, _ends_of(queue))
+        if self.on_broken is not None:
+            self.on_broken()
+            raise QueueNotReadyError(queue.topic, queue.queue_id)
+        self._mend()
+        return False
 
     def _note_broken(self, queue: Queue, problem: str) -> None:
         """From now on it is what it is known to be, and never looked at again before it is derived."""

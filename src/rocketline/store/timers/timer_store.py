@@ -360,6 +360,8 @@ class TimerStore:
         if flushed < self._noted.log_end:
             return None
         noted, self._noted = self._noted, None
+        note = noted.checkpoint.note
+        assert note is not None
         job = TimerSave(
             self._fs,
             self.log.written_since(self._saved.log_flushed if self._saved.log_flushed != UNUSABLE else 0),
@@ -370,7 +372,7 @@ class TimerStore:
             noted.checkpoint,
             self._checkpoint_path,
             FileSave(self._fs, self._metrics_path, map(bytes.decode, encode_in_parts(noted.metrics))),
-            tuple(self._dropped),
+            tuple(path for path in self._dropped if int(path.name) < note.log_start),
         )
         self._being_saved = noted, job
         return job

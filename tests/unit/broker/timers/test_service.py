@@ -409,6 +409,27 @@ def test_files_of_the_timer_log_go_with_the_log(scene: TimerScene) -> None:
     assert len(scene.files.list(LOG)) == 1
 
 
+def test_files_that_a_checkpoint_still_needs_are_there(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """One that waited for the log went to disk after later files were dropped: a start found that they were missing."""
+    scene = TimerScene(clock, files)
+    for number in range(400):
+        scene.send(f"{number}", clock.wall_ms() + 60_000)
+    scene.work()
+    assert scene.service.begin_save() is None
+    end = scene.store.max_log_offset
+    scene.send("later", clock.wall_ms() + 60_000)
+    scene.work()
+    scene.service._timers.drop_before(end)
+    job = scene.service._timers.begin_save(scene.store.max_log_offset, end)
+    assert job is not None
+    assert not job.dropped
+    job.run()
+    scene.service.save_done()
+    scene.save()
+    assert len(files.list(LOG)) == 1
+    scene.close()
+
+
 def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
     disk = FaultyFileSystem(clock)
     scene = TimerScene(clock, disk)
