@@ -73,6 +73,9 @@ EXPECTED = {
     Case(36, "bad delayLevel", 1, 0): 2,
     Case(36, "bad maxReconsumeTimes", 1, 0): 2,
     Case(345, "no topic", 1, 0): 1,
+    # A required field that is missing is told as such; for replies alone it counts as a topic without characters.
+    Case(324, "no topic", 29, 1): 1,
+    Case(325, "no b", 29, 1): 1,
 }
 
 

@@ -49,7 +49,7 @@ def bad_requests(code: int) -> Iterator[Command]:
     for name, expected in fields.items():
         yield Command(code, {key: text for key, text in usual.items() if key != name}, b"x")
         for text in NUMBERS if "number" in expected else TEXTS:
-            yield Command(code, {**usual, name: text}, b"x" if code in SENDS else b"")
+            yield Command(code, {**usual, name: text}, b"x" if code in (*SENDS, *REPLIES) else b"")
     for body in BODIES:
         yield Command(code, dict(usual), body)
         if code in SENDS:
@@ -57,6 +57,7 @@ def bad_requests(code: int) -> Iterator[Command]:
 
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 SERVED = (
     10, 11, 12, 14, 15, 17, 18, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46, 60, 61, 200,
     201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306, 307, 308, 309, 310, 314, 315, 316, 317, 320,
