@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rocketline.broker.storing.timer_properties import TIMER_PROPERTIES
 from rocketline.errors import RemoteProtocolError
 from rocketline.model import property_names
 from rocketline.store.log.record_scan import SECTOR_BYTES
@@ -14,7 +13,7 @@ from rocketline.wire.properties import VALUE_END
 
 MEMBERS_AT_ONCE: Final = 2000
 """So many messages are stored in one go; it takes some ten milliseconds. A larger batch is stored in pieces."""
-NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG, *TIMER_PROPERTIES)
+NOT_IN_A_BATCH: Final = (property_names.DELAY, property_names.TRAN_MSG, *property_names.TIMERS)
 """A message with one of these is sent by itself."""
 _SPECIAL_NAMES: Final = tuple(
     name.encode() for name in (property_names.DELAY, property_names.TRAN_MSG, "TIMER_DEL", property_names.INNER_NUM)

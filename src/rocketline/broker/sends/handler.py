@@ -34,7 +34,6 @@ from rocketline.broker.sends.batch_members import (
 from rocketline.broker.sends.checks import RefusalError, SendChecks
 from rocketline.broker.stats.counters import DLQ_PUT_NUMS, BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
-from rocketline.broker.storing.timer_properties import TIMER_PROPERTIES
 from rocketline.clock import Clock
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.model import names, property_names
@@ -322,7 +321,7 @@ def _split(body: bytes) -> Steps[list[Sequence[BatchEntry]]]:
 def _refuse_special(properties: Mapping[str, str]) -> None:
     """Neither a batch nor a message in it is delayed or part of a transaction."""
     for name in NOT_IN_A_BATCH:
-        if name in TIMER_PROPERTIES and property_names.TIMER_OUT_MS in properties:
+        if name in property_names.TIMERS and property_names.TIMER_OUT_MS in properties:
             continue  # a timer let it go already
         if properties.get(name, "0") not in ("0", "false"):
             raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"property {name}: such a message cannot be in a batch")

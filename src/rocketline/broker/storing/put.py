@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import Steps
 from rocketline.broker.storing.flusher import Flushed, Flusher
-from rocketline.broker.storing.timer_properties import TIMER_PROPERTIES, asked_ms, slot_before
+from rocketline.broker.storing.timer_properties import asked_ms, slot_before
 from rocketline.errors import IllegalMessageError, LocalProtocolError, RemoteProtocolError, StoreError
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
@@ -245,7 +245,7 @@ class MessagePut:
         properties = message.properties
         level = int(properties.get(property_names.DELAY, "0"))
         if level > 0:
-            for name in TIMER_PROPERTIES:
+            for name in property_names.TIMERS:
                 properties.pop(name, None)
             level = self._store.levels.capped(level)
             properties[property_names.DELAY] = str(level)
@@ -339,7 +339,7 @@ class MessagePut:
 
 def _has_timer(properties: Mapping[str, str]) -> bool:
     """The message is for a moment, and no timer let it go already."""
-    return property_names.TIMER_OUT_MS not in properties and any(name in properties for name in TIMER_PROPERTIES)
+    return property_names.TIMER_OUT_MS not in properties and any(name in properties for name in property_names.TIMERS)
 
 
 def _illegal(problem: str) -> PutResult:

@@ -7,7 +7,6 @@ from typing import Final
 
 from rocketline.model import property_names
 
-TIMER_PROPERTIES: Final = property_names.TIMERS
 _DIGITS_MAX: Final = 19
 
 
@@ -20,7 +19,7 @@ def asked_ms(properties: Mapping[str, str], now_ms: int, lead_ms: int = 0) -> in
     >>> asked_ms({"TIMER_DELIVER_MS": "soon"}, 1000)
     "the property TIMER_DELIVER_MS is 'soon', which is no number"
     """
-    name = next(name for name in TIMER_PROPERTIES if name in properties)
+    name = next(name for name in property_names.TIMERS if name in properties)
     text = properties[name]
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isdecimal() and len(digits) <= _DIGITS_MAX and -(2**63) <= int(text) < 2**63):

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.topics import TopicTable, no_room
 from rocketline.broker.stats.counters import BrokerStats
+from rocketline.broker.storing.real_place import real_place
 from rocketline.broker.transactions import half_messages
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
@@ -216,7 +217,7 @@ class CheckRound:
             return
         age_ms = tools.clock.wall_ms() - half.born_ms
         if (
-            half_messages.real_place(half) is None
+            real_place(half) is None
             or half_messages.check_times(half) >= config.transaction_check_max
             or (age_ms > config.store.file_reserved_time * _HOUR_MS and not half_messages.is_counted(half))
         ):
@@ -247,7 +248,7 @@ class CheckRound:
             self._is_over = True
             return
         if self._append(half_messages.discarded(half)):
-            place = half_messages.real_place(half)
+            place = real_place(half)
             if place is not None:
                 tools.figures.add(place[0], -1)
             tools.log.warning(

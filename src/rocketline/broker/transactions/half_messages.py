@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from rocketline.broker.storing.real_place import real_place as real_place
 from rocketline.model import names, property_names
 from rocketline.model.ids import HostAddress, LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage

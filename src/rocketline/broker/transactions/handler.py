@@ -13,6 +13,7 @@ from typing import TypeGuard
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.storing.put import MessagePut, PutResult
+from rocketline.broker.storing.real_place import real_place
 from rocketline.broker.transactions import half_messages
 from rocketline.broker.transactions.check_round import Copies
 from rocketline.broker.transactions.figures import TransactionFigures
@@ -86,7 +87,7 @@ class TransactionHandlers:
     def _refusal(self, asked: EndTransactionRequestHeader, half: StoredMessage | None) -> Command | None:
         """Why the transaction is not ended; None if it is."""
         where = f"the half message at the log offset {asked.commit_log_offset}"
-        if not self._is_of(half, (names.HALF_TOPIC,)) or half_messages.real_place(half) is None:
+        if not self._is_of(half, (names.HALF_TOPIC,)) or real_place(half) is None:
             return _refused(f"there is no half message at the log offset {asked.commit_log_offset}")
         if not asked.from_transaction_check and self._is_late(half):
             problem = f"{where} is older than its CHECK_IMMUNITY_TIME_IN_SECONDS: only the answer to a check ends it"
@@ -115,7 +116,7 @@ class TransactionHandlers:
         return wanted_ms is not None and self._clock.wall_ms() - half.born_ms > max(wanted_ms, timeout_ms)
 
     def _commit(self, channel: Channel, request: Command, half: StoredMessage) -> Outcome:
-        place = half_messages.real_place(half)
+        place = real_place(half)
         assert place is not None, "looked at before"
         message = half_messages.committed(half, place)
         later = LaterAnswer(channel, request)
@@ -134,7 +135,7 @@ class TransactionHandlers:
         return later.outcome()
 
     def _ended(self, half: StoredMessage) -> None:
-        place = half_messages.real_place(half)
+        place = real_place(half)
         assert place is not None, "looked at before"
         self._ops.add(half.queue_offset)
         self._ops.add(self._copies.take(half.queue_offset))
@@ -149,7 +150,7 @@ class TransactionHandlers:
         except RemoteProtocolError as error:
             return _refused(f"msgId {(asked.msg_id or '')[:80]!r} is no offset id: {error}")
         message = self._store.message_at(place)
-        real = None if message is None else half_messages.real_place(message)
+        real = None if message is None else real_place(message)
         if not self._is_of(message, _RESUMED_FROM) or real is None:
             return _refused(f"there is no half message at the log offset {place}, nor one that was given up")
         again = half_messages.resumed(message)

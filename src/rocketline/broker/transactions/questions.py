@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from rocketline.broker.clients.producers import ProducerRegistry
-from rocketline.broker.transactions.half_messages import real_place
+from rocketline.broker.storing.real_place import real_place
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
