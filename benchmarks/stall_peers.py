@@ -20,8 +20,8 @@ from rocketline.wire.command import Command
 
 _PERIOD_S: Final = 0.01
 _TIMEOUT_S: Final = 120
-_AT_ONCE: Final = 64
-"""Requests of the preparation that are in flight."""
+_AT_ONCE: Final = 24
+"""Requests of the preparation that are in flight: fewer than of long work may wait."""
 _LARGE_BYTES: Final = 8 * 1024
 _TAKEN: Final = (
     ResponseCode.SUCCESS,
