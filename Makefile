@@ -17,7 +17,10 @@ PYTEST_GROUPS := $(BIN)/python -m pytest $(GROUPS) --durations=30
 # One after the other: three processes with a JVM or two each are more than two cores can bear, and foreign clients give up.
 PYTEST_ALONE := $(BIN)/python -m pytest -q --durations=30
 COVERAGE_TESTS := tests/unit tests/property tests/integration tests/scripted tests/scenarios
-INTEROP_TESTS := tests/interop tests/scenarios tests/faults tests/cli tests/spark tests/docs
+# In two runs, each with its servers: Apache's brokers that have had transactions keep a core busy until they end.
+INTEROP_TESTS := tests/interop tests/faults
+INTEROP_SCENARIOS := tests/scenarios tests/cli tests/docs
+INTEROP_SPARK := tests/interop tests/cli tests/spark tests/docs
 
 # Bytecode is kept, whatever the caller's shell says: a server compiles half a second longer without it, and so does
 # every Python process of Spark's.
@@ -74,12 +77,14 @@ format: $(READY)  ## bring the code into shape
 	@$(BIN)/ruff check --fix .
 
 interop: $(READY) $(SDP_READY)  ## each journey once with Apache's servers and clients of four languages: needs a JDK (17+), mvn, go, node, npm
+	@$(PYTEST_ALONE) -m 'interop and not spark and (journey or not thorough)' $(INTEROP_SCENARIOS)
 	@$(PYTEST_ALONE) -m 'interop and not spark and (journey or not thorough)' $(INTEROP_TESTS)
-	@$(PYTEST_ALONE) -m 'interop and spark and (journey or not thorough)' $(INTEROP_TESTS)
+	@$(PYTEST_ALONE) -m 'interop and spark and (journey or not thorough)' $(INTEROP_SPARK)
 
 interop-all: $(READY) $(SDP_READY)  ## the same at large counts, with every option, seed and end, on either broker: an hour
+	@$(PYTEST_ALONE) -m 'interop and not spark' $(INTEROP_SCENARIOS)
 	@$(PYTEST_ALONE) -m 'interop and not spark' $(INTEROP_TESTS)
-	@$(PYTEST_ALONE) -m 'interop and spark' $(INTEROP_TESTS)
+	@$(PYTEST_ALONE) -m 'interop and spark' $(INTEROP_SPARK)
 
 bench: $(READY)  ## our name server beside Apache's, one table of ratios: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.nameserver
