@@ -6,8 +6,10 @@ Our consumers with Apache's broker are in the scenarios.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -66,12 +68,20 @@ def test_java_and_ours_share_a_group_that_chooses_by_sql(
         ]
         with Producer(servers.name_server, group="senders") as producer:
             wait_until(lambda: _members(servers, group) == 2, 60)
-            for number in range(EACH):
-                tags = "even" if number % 2 == 0 else "odd"
-                producer.send(Message(topic, b"%d/0" % number, tags=tags, keys=f"k{number}"))
+            sent = _send_until(producer, topic, lambda: all(one.done() for one in consuming))
         found = [delivered.number for one in consuming for delivered in one.result()]
-    assert set(found) <= set(EXPECTED)
+    assert set(found) <= {number for number in range(sent) if number % 2 == 0 and number % 10 != 4}
     assert len(set(found)) >= 2 * count, "each of them has had a share"
+
+
+def _send_until(producer: Producer, topic: str, is_over: Callable[[], bool]) -> int:
+    """How many were sent. Members take a while to share out the queues anew: what came before may all be one's."""
+    for number in itertools.count():
+        if is_over():
+            return number
+        producer.send(Message(topic, b"%d/0" % number, tags="odd" if number % 2 else "even", keys=f"k{number}"))
+        time.sleep(0.005)
+    raise AssertionError
 
 
 def _members(servers: ClientCluster, group: str) -> int:
