@@ -97,6 +97,23 @@ async def test_a_requester_that_comes_back_gets_its_reply(
 
 
 @pytest.mark.parametrize("is_orderly", [False, True])
+async def test_a_requester_is_waited_for_behind_a_lost_connection_too(
+    peer: ScriptedPeer, clock: FakeClock, is_orderly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reply went to whichever broker could be reached, and the requester was not back there either."""
+    peer.on(REPLY).drop(times=2).reply(code=1, remark="not connected", times=4).reply(STORED)
+    async with replying(peer, clock, is_orderly=is_orderly) as consumer:
+        await until(lambda: len(replied(peer)) > 0)
+        await let_pass(clock, 5)
+        assert {each for each, _ in replied(peer)} == {"c0", "c1"}
+        assert len(replied(peer)) == 8
+        assert "reply not delivered" not in caplog.text
+        await consumer.close()
+    assert peer.broker.offsets["g", "T", 0] == 2
+    assert not peer.requests(BACK)
+
+
+@pytest.mark.parametrize("is_orderly", [False, True])
 @pytest.mark.parametrize(("ttl", "count"), [("100", 1), ("1000", 1), ("60000", 4), ("", 4), ("9" * 30, 4), ("x", 4)])
 async def test_who_has_given_up_is_not_waited_for(
     peer: ScriptedPeer, clock: FakeClock, is_orderly: bool, ttl: str, count: int

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from rocketline.client.push.send_back import InnerProducer
 from rocketline.client.replies import Reply
-from rocketline.errors import RequestTimeoutError, ResponseError, RocketlineError
+from rocketline.errors import (
+    ConnectError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    ResponseError,
+    RocketlineError,
+    SendFailedError,
+)
 from rocketline.logs import Throttle
 from rocketline.model import property_names
 from rocketline.model.queue import MessageQueue
@@ -57,31 +64,43 @@ class Replies:
             )
 
     async def _deliver(self, reply: Reply) -> None:
-        """By the broker that had the request, to which the requester is surely connected; or else by any other.
-
-        Whoever is not there is asked for again while it waits, and no longer: behind old requests, of those who gave up
-        or died, others stand in line.
+        """Whoever is not there is asked for again while it waits, and no longer: behind old requests, of those who gave
+        up or died, others stand in line.
         """
-        queue = MessageQueue(reply.topic, reply.request.queue.broker_name, 0)
         for pause_s in _PAUSES_S:
             try:
-                await self._producer.send(reply, queue)
-            except ResponseError as error:
-                if error.code not in _NOT_THERE:
-                    break
-                if _over_ms(reply) < self._runtime.clock.wall_ms() + 1000 * pause_s:
+                return await self._send_once(reply)
+            except RocketlineError as error:
+                over_ms = self._runtime.clock.wall_ms() + 1000 * pause_s
+                if not _may_come_back(error) or _over_ms(reply) < over_ms:
                     raise
-            except RequestTimeoutError:
-                raise
-            except RocketlineError:
-                break
-            else:
-                return
             await self._runtime.sleep(pause_s)
-        else:
-            await self._producer.send(reply, queue)
-            return
-        await self._producer.send(reply)
+        return await self._send_once(reply)
+
+    async def _send_once(self, reply: Reply) -> None:
+        """By the broker that had the request, to which the requester is surely connected; or else by any other."""
+        try:
+            await self._producer.send(reply, MessageQueue(reply.topic, reply.request.queue.broker_name, 0))
+        except RequestTimeoutError:
+            raise
+        except RocketlineError as error:
+            if isinstance(error, ResponseError) and error.code in _NOT_THERE:
+                raise
+            await self._producer.send(reply)
+
+
+def _may_come_back(error: RocketlineError) -> bool:
+    """Whether requester or broker were not there, of which nobody knows for how long."""
+    if isinstance(error, SendFailedError):
+        failures = [failure for _, failure in error.attempts]
+        return not any(isinstance(each, RequestTimeoutError) for each in failures) and any(map(_is_away, failures))
+    return _is_away(error)
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, ResponseError):
+        return error.code in _NOT_THERE
+    return isinstance(error, (ConnectError, ConnectionLostError))
 
 
 def _over_ms(reply: Reply) -> float:
