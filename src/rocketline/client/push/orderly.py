@@ -180,7 +180,7 @@ class OrderlyConsumption:
         last = called.pop() if called and not _is_plain_success(called[-1]) else None
         if called:
             self._count(run, called, is_ok=True)
-            if last is not None:
+            if last is not None:  # a commit is of all that was taken, and this is not done yet: it is given back for it
                 process_queue.consume_again(last.messages)
             self._commit(run)
             if last is not None:
@@ -207,7 +207,15 @@ class OrderlyConsumption:
         task.add_done_callback(self._publishing.discard)
 
     def _settle_last(self, run: OrderlyRun, request: ConsumeRequest) -> None:
-        """The table of client results: what a handler may return, with and without auto-commit."""
+        """See to what a handler returned.
+
+        | result   | with auto-commit | without                    |
+        |----------|------------------|----------------------------|
+        | SUCCESS  | commit, go on    | go on                      |
+        | COMMIT   | as SUCCESS       | commit, go on              |
+        | ROLLBACK | as SUCCESS       | all since the last commit again, after a pause |
+        | others   | these messages again, after a pause; the dead letters if too often | the same |
+        """
         is_auto = request.context is None or request.context.is_auto_commit
         result = request.result
         if is_auto and result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK):
