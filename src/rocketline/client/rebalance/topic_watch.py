@@ -59,7 +59,7 @@ class TopicWatch:
         except RocketlineError as error:
             self._log.warning("queues of a topic not known", "they are looked for again", topic=topic, problem=error)
             return
-        queues = as_seen(runtime, runtime.routes.queues_to_read(on_wire))
+        queues = {as_seen(runtime.namespace, queue) for queue in runtime.routes.queues_to_read(on_wire)}
         known = self._known.get(topic)
         if not queues or queues == known:
             return
