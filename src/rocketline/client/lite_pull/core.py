@@ -147,10 +147,10 @@ class LitePullCore:
         """Share the topic's queues with the other members of the group. Raises `ClientError`, `InvalidNameError`."""
         check_topic(topic)
         self._choose(_Mode.SUBSCRIBE)
-        on_wire = self._runtime.with_namespace(topic)
-        self._subscriptions.put(on_wire, selector)
+        topic_on_wire = self._runtime.with_namespace(topic)
+        self._subscriptions.put(topic_on_wire, selector)
         if self._is_running:
-            self._runtime.spawn(self._look_up(on_wire), name=f"subscribe to {topic}")
+            self._runtime.spawn(self._look_up(topic_on_wire), name=f"subscribe to {topic}")
 
     async def _look_up(self, topic: str) -> None:
         try:
@@ -165,10 +165,12 @@ class LitePullCore:
 
     def unsubscribe(self, topic: str) -> None:
         """Give the topic's queues up, at once."""
-        on_wire = self._runtime.with_namespace(topic)
-        if on_wire in self._subscriptions:
-            self._subscriptions.remove(on_wire)
-            self._take_over({queue: cache for queue, cache in self.queues.caches().items() if queue.topic != on_wire})
+        topic_on_wire = self._runtime.with_namespace(topic)
+        if topic_on_wire in self._subscriptions:
+            self._subscriptions.remove(topic_on_wire)
+            self._take_over(
+                {queue: cache for queue, cache in self.queues.caches().items() if queue.topic != topic_on_wire}
+            )
             self._runtime.wake_rebalance()
 
     def assign(self, queues: Collection[MessageQueue], selector: MessageSelector | str | None) -> None:
