@@ -25,7 +25,6 @@ Number: TypeAlias = "Int | Long | float"
 Value: TypeAlias = "bytes | bool | Int | Long | float | None"
 """Of a property or a literal. `None` is unknown, `bytes` is text."""
 
-_BITS: Final = {Int: 31, Long: 63}
 _DIGITS_MAX: Final = 19
 _DOUBLE: Final = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)", re.ASCII

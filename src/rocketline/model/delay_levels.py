@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 from rocketline.errors import ConfigError
 
+FIRST_RETRY_LEVEL = 3
+"""Of the first retry of a message that its consumer could not handle: ten seconds, unless the levels are configured
+otherwise. Each further retry has the next one."""
+
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _is_level = re.compile(r"([0-9]{1,12})([smhd])").fullmatch
 

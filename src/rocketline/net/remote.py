@@ -141,7 +141,7 @@ class Remote:
         finally:
             self._waiting = None
             for waiter in waiting:
-                _settle(waiter, one_more(outcome) if isinstance(outcome, RocketlineError) else outcome)
+                _resolve(waiter, one_more(outcome) if isinstance(outcome, RocketlineError) else outcome)
         return outcome
 
     async def _wait_for_it(self, timeout_s: float) -> Channel | None:
@@ -150,7 +150,7 @@ class Remote:
         loop = asyncio.get_running_loop()
         made: _Made = loop.create_future()
         self._waiting.append(made)
-        alarm = loop.call_later(timeout_s, _settle, made, TimeoutError())
+        alarm = loop.call_later(timeout_s, _resolve, made, TimeoutError())
         try:
             return await made
         finally:
@@ -206,7 +206,7 @@ def no_connection(address: str, timeout_s: float) -> ConnectError:
     return ConnectError(address, problem)
 
 
-def _settle(waiter: _Made, outcome: Channel | Exception | None) -> None:
+def _resolve(waiter: _Made, outcome: Channel | Exception | None) -> None:
     if waiter.done():
         return
     if isinstance(outcome, Exception):

@@ -1,20 +1,26 @@
-"""Changed settings, saved in a thread: whoever asks for something else does not wait for the disk."""
+"""Changes of settings while a server runs: read from a request, and saved in a thread, so that nobody else has to wait
+for the disk."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from rocketline.net.background import Background
-from rocketline.settings import Settings
+from rocketline.settings import Settings, parse_properties
+from rocketline.wire.codes import ResponseCode
+from rocketline.wire.command import Command, response
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 WAITING_MAX: Final = 256
 """Updates that wait to be saved; one more is refused, before it changes anything."""
+
+UPDATE_BYTES_MAX: Final = 64 * 1024
+"""All settings of a server together have a quarter of it."""
 
 Done: TypeAlias = Callable[[OSError | None], None]
 C = TypeVar("C", bound="DataclassInstance")
@@ -69,3 +75,17 @@ class SettingsSaves(Generic[C]):
         except OSError as error:
             return error
         return None
+
+
+def read_update(
+    request: Command, saves: SettingsSaves[C], protected: Collection[str], *, too_long: ResponseCode
+) -> dict[str, str] | Command:
+    """The settings that an update names, by their keys; the answer if not one of them may be changed."""
+    if len(request.body) > UPDATE_BYTES_MAX:
+        return response(too_long, f"properties of {len(request.body)} bytes: at most {UPDATE_BYTES_MAX} are read")
+    if saves.is_full:
+        return response(ResponseCode.SYSTEM_BUSY, "too many updates of the settings wait to be saved: try again")
+    pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
+    if named := sorted(pairs.keys() & protected):
+        return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {', '.join(named)}")
+    return pairs

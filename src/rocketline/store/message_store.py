@@ -1,8 +1,10 @@
 """The message store as a whole: log, queues, index, and what keeps them in agreement. Java: DefaultMessageStore.
 
-It runs on one thread and does no waiting of its own. Whoever owns it calls `begin_flush` and `finish_flush` around a
-sync that may run elsewhere, `write_behind` every second or so, and `clean` every ten. `begin_space` and `finish_space`
-are for those who can make space for the log elsewhere, too; without them it is made when it is needed.
+It runs on one thread and does no waiting of its own. Whoever owns it (`broker.storing.flusher`) calls `begin_flush` and
+`finish_flush` around a sync that may run elsewhere, `write_behind` every second or so with `begin_queue_flush` and
+`finish_queue_flush` behind it, `clean` every ten, and after a start `look_on` and `catch_up` as long as they have more
+to do. `begin_space` and `finish_space` are for those who can make space for the log elsewhere, too; without them it is
+made when it is needed. A job between a begin and its finish holds all that it needs, and touches no state of the store.
 
 An append is written, then dispatched: its queue gets a unit, its keys go into the index, whoever waits is told. With
 SYNC_FLUSH the dispatch waits for the flush, so nobody ever reads what a crash could take back.
@@ -556,7 +558,7 @@ class MessageStore(StoreReader):
             self.checkpoint.index_msg_timestamp = self.index.finish_sync(job.index)
 
     def begin_space(self) -> SpaceJob | None:
-        """Space for the log to reserve off the loop; None if none is due. `log.space.on_low` tells when to ask.
+        """Space for the log to reserve off the loop; None if none is due. `StoreHooks.on_low` tells when to ask.
 
         It must not be the reason why files are deleted that should be kept for longer, or messages are refused.
         """

@@ -17,8 +17,8 @@ from rocketline.model.topic_config import DataVersion
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
-from rocketline.net.settings_saves import SettingsSaves
-from rocketline.settings import Settings, format_properties, parse_properties
+from rocketline.net.settings_saves import SettingsSaves, read_update
+from rocketline.settings import Settings, format_properties
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
 from rocketline.wire.codes import RequestCode, ResponseCode
@@ -26,8 +26,6 @@ from rocketline.wire.command import Command, response
 
 _NAMED_MAX: Final = 10
 """Keys of one kind that a line of the log names."""
-_BODY_BYTES_MAX: Final = 64 * 1024
-"""All settings together have a quarter of it."""
 
 
 class ConfigurationHandlers:
@@ -54,15 +52,10 @@ class ConfigurationHandlers:
 
     def _update(self, channel: Channel, request: Command) -> Outcome:
         """All of it or, if a key is protected or the text broken, nothing. What cannot be saved still counts now."""
-        if len(request.body) > _BODY_BYTES_MAX:
-            problem = f"properties of {len(request.body)} bytes: at most {_BODY_BYTES_MAX} are read"
-            return response(ResponseCode.INVALID_PARAMETER, problem)
-        if self._saves.is_full:
-            return response(ResponseCode.SYSTEM_BUSY, "too many updates of the settings wait to be saved: try again")
-        pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
-        config = self._settings.value
-        if protected := sorted(config.black_list & pairs.keys()):
-            return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {', '.join(protected)}")
+        protected = self._settings.value.black_list
+        pairs = read_update(request, self._saves, protected, too_long=ResponseCode.INVALID_PARAMETER)
+        if isinstance(pairs, Command):
+            return pairs
         if refused := refusals(self._settings, pairs):
             return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {'; '.join(refused)}")
         if not request.body:

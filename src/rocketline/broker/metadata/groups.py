@@ -20,6 +20,7 @@ from rocketline.settings import Settings
 from rocketline.store.files.json_files import load_json
 from rocketline.store.filesystem import FileSystem, told
 from rocketline.wire.bodies.groups import SubscriptionGroupTable
+from rocketline.wire.codes import V3_4_9
 
 _PREDEFINED = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
@@ -142,3 +143,9 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         """There are not too many topics that groups may not read for another one."""
         is_known = topic in self.forbidden.get(group, {})
         return is_known or sum(map(len, self.forbidden.values())) < FORBIDDEN_MAX
+
+
+def retries_max(group: SubscriptionGroupConfig, asked: int | None, version: int) -> int:
+    """How often a message is retried: as its consumer asks, if its client is new enough for that to count, or as its
+    group is configured."""
+    return asked if asked is not None and version >= V3_4_9 else group.retry_max_times

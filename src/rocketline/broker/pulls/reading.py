@@ -77,7 +77,7 @@ class PullReading:
         self._filter_work = filter_work
         self._now_s = clock.monotonic
         self._begin_s = 0.0
-        """When the read began that is noted next: nothing else happens between the two."""
+        """Start of the last read, for `note_read`, which follows at once: nothing else happens between the two."""
 
     def read(self, group: str, topic: str, queue_id: int, offset: int, max_messages: int, wanted: Wanted) -> ReadResult:
         """What the queue holds from `offset` on; the target of a reset, if one waits for this pull."""

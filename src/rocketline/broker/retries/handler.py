@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.groups import GroupTable, retries_max
 from rocketline.broker.metadata.topics import TopicTable, no_room
 from rocketline.broker.retries.send_back import Retry, is_dead, next_level, sent_back
 from rocketline.broker.stats.counters import SNDBCK2DLQ_TIMES, SNDBCK_PUT_NUMS, BrokerStats
@@ -25,7 +25,7 @@ from rocketline.net.later_answer import LaterAnswer
 from rocketline.settings import Settings
 from rocketline.store.message_store import MessageStore
 from rocketline.wire import headers
-from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
+from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import ConsumerSendMsgBackRequestHeader
 
@@ -93,9 +93,7 @@ class SendBackHandlers:
         version: int,
     ) -> Retry | None:
         """Where to, and when; None if there is no room for its topic."""
-        times_max = group.retry_max_times
-        if version >= V3_4_9 and asked.max_reconsume_times is not None:
-            times_max = asked.max_reconsume_times
+        times_max = retries_max(group, asked.max_reconsume_times, version)
         if is_dead(message, asked.delay_level, times_max):
             dead_letters = self._topics.ensure_dlq(group.group_name)
             return None if dead_letters is None else Retry(dead_letters.topic_name, 0, 0)

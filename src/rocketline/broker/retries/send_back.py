@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rocketline.model import property_names
+from rocketline.model.delay_levels import FIRST_RETRY_LEVEL
 from rocketline.model.ids import HostAddress, LogOffset
 from rocketline.model.message import StoredMessage
-
-_FIRST_LEVEL = 3
-"""The delay level of the first retry: ten seconds, unless the levels are configured otherwise."""
 
 _TIMES_MAX = 2**31 - 1
 """What a record can hold; the number comes from a client."""
@@ -26,13 +24,17 @@ class Retry:
 
 
 def is_dead(message: StoredMessage, delay_level: int, times_max: int) -> bool:
-    """The message has been tried often enough, or its consumer does not want it again."""
+    """The message has been retried often enough, or its consumer does not want it again.
+
+    It is the message as it was consumed, so `reconsume_times` does not count this failure yet: with as many retries as
+    there may be it is dead. `sends.handler` compares otherwise, because there the failure is counted.
+    """
     return message.reconsume_times >= times_max or delay_level < 0
 
 
 def next_level(message: StoredMessage, delay_level: int) -> int:
     """The level that the consumer asks for; zero leaves it to the number of retries so far."""
-    return delay_level or _FIRST_LEVEL + message.reconsume_times
+    return delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
 
 
 def sent_back(message: StoredMessage, retry: Retry, store_host: HostAddress) -> StoredMessage:

@@ -22,7 +22,7 @@ from rocketline.broker.clients.locks import LockTable
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LARGE_BODY_BYTES, LongWork, Steps, at_once
 from rocketline.broker.metadata.attributes import CLEANUP_POLICY
-from rocketline.broker.metadata.groups import GroupTable
+from rocketline.broker.metadata.groups import GroupTable, retries_max
 from rocketline.broker.metadata.topics import TopicTable, is_batched, no_room
 from rocketline.broker.sends.batch_members import (
     MEMBERS_AT_ONCE,
@@ -48,7 +48,7 @@ from rocketline.settings import Settings
 from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.wire import headers
 from rocketline.wire.batch import BatchEntry, split_some
-from rocketline.wire.codes import V3_4_9, RequestCode, ResponseCode
+from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import (
     SendMessageRequestHeader,
@@ -212,16 +212,18 @@ class SendHandlers:
         return pieces
 
     def _redirect_dead(self, message: StoredMessage, asked: SendMessageRequestHeader, version: int) -> None:
-        """A message that was retried too often, or whose group consumes in order, goes to the dead letters."""
+        """A message that was retried too often, or whose group consumes in order, goes to the dead letters.
+
+        It is a copy that the consumer made, whose `reconsume_times` counts this failure already: so as many as there
+        may be is not yet too often. `retries.send_back.is_dead` compares otherwise, because there it is not counted.
+        """
         group_name = message.topic.removeprefix(names.RETRY_PREFIX)
         group = self._groups.find(group_name)
         if group is None:
             raise RefusalError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"the group {group_name} does not exist: create it"
             )
-        times_max = group.retry_max_times
-        if version >= V3_4_9 and asked.max_reconsume_times is not None:
-            times_max = asked.max_reconsume_times
+        times_max = retries_max(group, asked.max_reconsume_times, version)
         if message.reconsume_times > times_max or self._locks.holds_any(group_name):
             dead_letters = self._topics.ensure_dlq(group_name)
             if dead_letters is None:

@@ -78,7 +78,7 @@ _Kept = TypeVar("_Kept")
 
 
 class _Tally:
-    """What messages of one queue came to since the last `settle`, when they were stored or when one group read them.
+    """What messages of one queue came to since the last `add_up`, when they were stored or when one group read them.
 
     One is raised for every batch of messages; the counters, which are many more, follow once somebody looks at them.
     """
@@ -94,7 +94,7 @@ class _Tally:
         """Whether it raises one of these."""
         return not counters.isdisjoint((*self._nums, *self._sizes, self._latency))
 
-    def settle(self) -> None:
+    def add_up(self) -> None:
         for counter in self._nums:
             counter.value += self.messages
             counter.times += self.requests
@@ -142,8 +142,8 @@ class BrokerStats:
         self._system_topics = {topic.topic_name for topic in system_topics(settings.value)}
         self._puts: dict[tuple[str, int], _Tally] = {}
         self._gets: dict[tuple[str, str, int], _GetTally] = {}
-        self._unsettled_puts: list[_Tally] = []
-        self._unsettled_gets: list[_GetTally] = []
+        self._pending_puts: list[_Tally] = []
+        self._pending_gets: list[_GetTally] = []
         self._throughput = Throughput()
         self._others: dict[tuple[str, str], _GetTally] = {}
         """Of all queues that are too many."""
@@ -168,7 +168,7 @@ class BrokerStats:
         """
         tally = self._puts.get((topic, queue_id)) or self._puts_of(topic, queue_id)
         if not tally.requests:
-            self._unsettled_puts.append(tally)
+            self._pending_puts.append(tally)
         tally.messages += messages
         tally.size += size
         tally.requests += requests
@@ -195,7 +195,7 @@ class BrokerStats:
         """A group read so many messages; for the rest see `LastRead`."""
         tally = self._gets.get((group, topic, queue_id)) or self._gets_of(group, topic, queue_id)
         if not tally.requests:
-            self._unsettled_gets.append(tally)
+            self._pending_gets.append(tally)
         tally.messages += messages
         tally.size += size
         tally.requests += 1
@@ -231,7 +231,7 @@ class BrokerStats:
 
     @property
     def throughput(self) -> Throughput:
-        self._settle()
+        self._add_up()
         return self._throughput
 
     @property
@@ -248,7 +248,7 @@ class BrokerStats:
 
     def data(self, stat: str, key: str) -> BrokerStatsData | None:
         """What a counter tells of the last minute, hour and day; None if it was never raised."""
-        self._settle()
+        self._add_up()
         counter = self._counters[stat].get(key) if stat in self._counters else None
         return None if counter is None else BrokerStatsData(*(BrokerStatsItem(*counter.over(span)) for span in SPANS))
 
@@ -340,22 +340,22 @@ class BrokerStats:
         self._puts = {key: tally for key, tally in self._puts.items() if not tally.raises(gone)}
         self._gets = {key: tally for key, tally in self._gets.items() if not tally.raises(gone)}
 
-    def _settle(self) -> None:
+    def _add_up(self) -> None:
         """Bring what tallies hold into counters and totals."""
         totals = self._throughput
-        for tally in self._unsettled_puts:
+        for tally in self._pending_puts:
             totals.put_messages += tally.messages
             totals.put_bytes += tally.size
-            tally.settle()
-        for tally in self._unsettled_gets:
+            tally.add_up()
+        for tally in self._pending_gets:
             totals.found += tally.requests
             totals.transferred += tally.messages
-            tally.settle()
-        self._unsettled_puts.clear()
-        self._unsettled_gets.clear()
+            tally.add_up()
+        self._pending_puts.clear()
+        self._pending_gets.clear()
 
     def _total(self, stat: str) -> int:
-        self._settle()
+        self._add_up()
         return self._counter(stat, self._cluster).value
 
     def _tps(self, stat: str, key: str) -> float:

@@ -75,15 +75,15 @@ def dry_run(pipeline: Pipeline, choice: SparkChoice, is_json: bool) -> None:
     check_sources(pipeline)
     check_topics(pipeline)
     with choice.session(pipeline) as spark:
-        streams = Plans(pipeline, spark)
-        check_tables(streams)
+        plans = Plans(pipeline, spark)
+        check_tables(plans)
         rows: list[tuple[str | None, ...]] = []
-        for query in streams.queries:
+        for query in plans.queries:
             reads = " ".join(query.inputs)
             if query.topic is not None:
                 rows.append((query.name, reads, query.topic.topic, "topic", None))
             for branch in query.branches:
-                columns = streams.schemas[branch.table].simpleString().removeprefix("struct<").removesuffix(">")
+                columns = plans.schemas[branch.table].simpleString().removeprefix("struct<").removesuffix(">")
                 kind = pipeline.table(branch.table).format.value
                 rows.append((query.name, reads, branch.table, kind, columns))
     Output(is_json=is_json).table(("query", "reads", "writes", "as", "columns"), rows)

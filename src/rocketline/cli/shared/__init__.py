@@ -1,1 +1,1 @@
-"""What commands share: connections, arguments, tables and JSON, signals. Imports no command."""
+"""What commands share: connections, arguments, tables and JSON, signals, the log of clients. Imports no command."""

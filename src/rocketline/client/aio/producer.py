@@ -25,6 +25,7 @@ from rocketline.client.producer.requests import Requests
 from rocketline.client.producer.send_request import SendRequest
 from rocketline.client.replies import ReceivedReply
 from rocketline.client.runtime.members import TransactionCheck
+from rocketline.client.runtime.namespaced import as_seen
 from rocketline.client.runtime.pending_requests import ReplyCounts
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable, running_loop
@@ -265,7 +266,7 @@ class Producer(AsyncClient[ProducerOptions]):
         if asyncio.get_running_loop() is not self._loop:
             self._refuse()
         info = await self.delivery.publish_info(self.runtime.with_namespace(topic))
-        return [self.core.bare_queue(queue) for queue in info.queues]
+        return [as_seen(self.runtime.namespace, queue) for queue in info.queues]
 
     # --- what the runtime asks
 

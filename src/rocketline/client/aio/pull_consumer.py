@@ -15,7 +15,7 @@ from rocketline.client.consumer.pull_options import PullKeywords, PullOptions
 from rocketline.client.consumer.pulls import PullResult, Pulls, RawPull
 from rocketline.client.consumer.queue_bounds import QueueBounds
 from rocketline.client.consumer.subscriptions import MessageSelector
-from rocketline.client.runtime.namespaced import find_queues
+from rocketline.client.runtime.namespaced import find_queues, on_wire
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
@@ -118,7 +118,7 @@ class PullConsumer(AsyncClient[PullOptions]):
     async def fetch_offset(self, queue: MessageQueue) -> int:
         """The offset that the group goes on at, as the broker has it; -1 if there is none. Java: fetchConsumeOffset."""
         self._life.check()
-        found = await self._offsets.fetch(self.core.on_wire(queue))
+        found = await self._offsets.fetch(on_wire(self.runtime.namespace, queue))
         return NO_OFFSET if found is None else found
 
     async def update_offset(self, queue: MessageQueue, offset: int) -> None:
@@ -126,17 +126,17 @@ class PullConsumer(AsyncClient[PullOptions]):
         self._life.check()
         if offset < 0:
             raise ValueError(f"offset {offset} of {queue}: at least 0 is wanted")
-        await self._offsets.save_one(self.core.on_wire(queue), offset, is_oneway=False)
+        await self._offsets.save_one(on_wire(self.runtime.namespace, queue), offset, is_oneway=False)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that is still there."""
         self._life.check()
-        return await self._bounds.min_offset(self.core.on_wire(queue))
+        return await self._bounds.min_offset(on_wire(self.runtime.namespace, queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will have."""
         self._life.check()
-        return await self._bounds.max_offset(self.core.on_wire(queue))
+        return await self._bounds.max_offset(on_wire(self.runtime.namespace, queue))
 
     async def offset_for_time(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message that was stored at this time, in ms since 1970, or later.
@@ -144,12 +144,12 @@ class PullConsumer(AsyncClient[PullOptions]):
         Java: searchOffset.
         """
         self._life.check()
-        return await self._bounds.search_offset(self.core.on_wire(queue), time_ms)
+        return await self._bounds.search_offset(on_wire(self.runtime.namespace, queue), time_ms)
 
     async def earliest_store_ms(self, queue: MessageQueue) -> int:
         """When the first message that is still there was stored. Java: earliestMsgStoreTime."""
         self._life.check()
-        return await self._bounds.earliest_store_ms(self.core.on_wire(queue))
+        return await self._bounds.earliest_store_ms(on_wire(self.runtime.namespace, queue))
 
     async def queues(self, topic: str) -> set[MessageQueue]:
         """All queues of a topic, by its newest route. Raises `TopicNotFoundError`.

@@ -23,6 +23,7 @@ from rocketline.client.push.consume_request import (
 from rocketline.client.push.core import PushConsumerCore
 from rocketline.client.push.options import PushKeywords, PushOptions
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.runtime.namespaced import as_seen, on_wire
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.validation import check_topic
 from rocketline.clock import Clock
@@ -143,20 +144,20 @@ class PushConsumer(AsyncClient[PushOptions]):
         self._life.check_open()
         self._life.check_if_running()
         check_topic(topic)
-        on_wire = self.runtime.with_namespace(topic)
-        parse_subscription(on_wire, expression, sub_version=0)  # what is wrong with it, before anything changes
+        topic_on_wire = self.runtime.with_namespace(topic)
+        parse_subscription(topic_on_wire, expression, sub_version=0)  # what is wrong with it, before anything changes
         is_batch = self.options.consume_batch_max > 1 if is_batch is None else is_batch
         self.core.handlers.put(topic, Handler(handler, is_batch=is_batch))
-        self.core.topics.put(on_wire, expression)
+        self.core.topics.put(topic_on_wire, expression)
         if self._life.is_running:
-            self.runtime.spawn(self.core.announce(on_wire), name=f"subscribe to {on_wire}")
+            self.runtime.spawn(self.core.announce(topic_on_wire), name=f"subscribe to {topic_on_wire}")
 
     def unsubscribe(self, topic: str) -> None:
         """Have no further messages of `topic` brought. Those that failed before may still come again."""
         self._life.check_if_running()
-        on_wire = self.runtime.with_namespace(topic)
-        self.core.topics.remove(on_wire)
-        self.core.stats.forget(on_wire)
+        topic_on_wire = self.runtime.with_namespace(topic)
+        self.core.topics.remove(topic_on_wire)
+        self.core.stats.forget(topic_on_wire)
         if self._life.is_running:
             self.runtime.wake_rebalance()
 
@@ -190,7 +191,7 @@ class PushConsumer(AsyncClient[PushOptions]):
         """
         self._life.check()
         seen = message.queue
-        queue = MessageQueue(self.runtime.with_namespace(seen.topic), seen.broker_name, seen.queue_id)
+        queue = on_wire(self.runtime.namespace, seen)
         if not await self.core.send_back.send(message, queue, delay_level):
             raise ClientError(f"message {message.message_id} could not be sent back: the log says why")
 
@@ -209,8 +210,8 @@ class PushConsumer(AsyncClient[PushOptions]):
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
         """The queues that are this consumer's now, those of the retry topic among them."""
-        return tuple(map(self.core.as_seen, self.core.rebalancer.queues))
+        return tuple(as_seen(self.runtime.namespace, queue) for queue in self.core.rebalancer.queues)
 
     def offsets(self) -> dict[MessageQueue, int]:
         """How far this consumer is in its queues: the next offset of each, as far as it is known here."""
-        return {self.core.as_seen(queue): offset for queue, offset in self.core.offsets.offsets().items()}
+        return {as_seen(self.runtime.namespace, queue): offset for queue, offset in self.core.offsets.offsets().items()}

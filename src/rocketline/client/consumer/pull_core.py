@@ -10,6 +10,7 @@ from rocketline.client.consumer.pull_options import PullOptions
 from rocketline.client.consumer.pull_request import PullQuery
 from rocketline.client.consumer.pulls import PullPlan
 from rocketline.client.consumer.subscriptions import MessageSelector, parse_subscription
+from rocketline.client.runtime.namespaced import on_wire
 from rocketline.clock import Clock
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import SubscriptionData
@@ -52,7 +53,7 @@ class PullCore:
         """What a pull asks. Raises `ValueError` for an offset or a count that cannot be."""
         if offset < 0 or count_max <= 0:
             raise ValueError(f"pull of {count_max} messages at offset {offset}: at least one, at 0 or above")
-        wanted = self.on_wire(queue)
+        wanted = on_wire(self._namespace, queue)
         return PullQuery(
             wanted,
             offset,
@@ -70,9 +71,3 @@ class PullCore:
         if given_s is not None:
             return given_s
         return self._options.suspend_timeout_s if waits else self._options.pull_timeout_s
-
-    def on_wire(self, queue: MessageQueue) -> MessageQueue:
-        """The queue that the application means, as brokers know it."""
-        if not self._namespace:
-            return queue
-        return MessageQueue(with_namespace(self._namespace, queue.topic), queue.broker_name, queue.queue_id)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rocketline.client.consumer.pull_request import PullNode, PullQuery, PullRequests
 from rocketline.client.received_message import ReceivedMessage, decode_messages
+from rocketline.client.runtime.namespaced import as_seen
 from rocketline.errors import BrokerNotFoundError, TransportError, response_error
 from rocketline.logs import Log
 from rocketline.model.queue import MessageQueue
@@ -24,7 +25,6 @@ from rocketline.wire import headers
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import PullMessageResponseHeader
-from rocketline.wire.namespaces import without_namespace
 
 if TYPE_CHECKING:
     from rocketline.client.runtime.routes import ClientRoutes
@@ -173,7 +173,7 @@ class PullPlan:
         if raw.body:
             messages = decode_messages(
                 raw.body,
-                self._as_seen(query.queue),
+                as_seen(self._namespace, query.queue),
                 namespace=self._namespace,
                 min_offset=raw.min_offset,
                 max_offset=raw.max_offset,
@@ -186,14 +186,8 @@ class PullPlan:
                 messages = self._filtered(query.queue, messages)
         return PullResult(raw.status, raw.next_offset, raw.min_offset, raw.max_offset, messages)
 
-    def _as_seen(self, queue: MessageQueue) -> MessageQueue:
-        """The queue as applications know it."""
-        if not self._namespace:
-            return queue
-        return MessageQueue(without_namespace(queue.topic, self._namespace), queue.broker_name, queue.queue_id)
-
     def _filtered(self, queue: MessageQueue, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
-        context = FilterContext(self._group, self._as_seen(queue), messages, self._unit_mode)
+        context = FilterContext(self._group, as_seen(self._namespace, queue), messages, self._unit_mode)
         for hook in self._filter_hooks:
             try:
                 hook.filter_messages(context)

@@ -147,10 +147,10 @@ class LitePullCore:
         """Share the topic's queues with the other members of the group. Raises `ClientError`, `InvalidNameError`."""
         check_topic(topic)
         self._choose(_Mode.SUBSCRIBE)
-        on_wire = self._runtime.with_namespace(topic)
-        self._subscriptions.put(on_wire, selector)
+        topic_on_wire = self._runtime.with_namespace(topic)
+        self._subscriptions.put(topic_on_wire, selector)
         if self._is_running:
-            self._runtime.spawn(self._look_up(on_wire), name=f"subscribe to {topic}")
+            self._runtime.spawn(self._look_up(topic_on_wire), name=f"subscribe to {topic}")
 
     async def _look_up(self, topic: str) -> None:
         try:
@@ -165,16 +165,18 @@ class LitePullCore:
 
     def unsubscribe(self, topic: str) -> None:
         """Give the topic's queues up, at once."""
-        on_wire = self._runtime.with_namespace(topic)
-        if on_wire in self._subscriptions:
-            self._subscriptions.remove(on_wire)
-            self._take_over({queue: cache for queue, cache in self.queues.caches().items() if queue.topic != on_wire})
+        topic_on_wire = self._runtime.with_namespace(topic)
+        if topic_on_wire in self._subscriptions:
+            self._subscriptions.remove(topic_on_wire)
+            self._take_over(
+                {queue: cache for queue, cache in self.queues.caches().items() if queue.topic != topic_on_wire}
+            )
             self._runtime.wake_rebalance()
 
     def assign(self, queues: Collection[MessageQueue], selector: MessageSelector | str | None) -> None:
         """Read exactly these queues from now on, whatever others of the group do. Raises `ClientError`."""
         self._choose(_Mode.ASSIGN)
-        wanted = [on_wire(self._runtime, queue) for queue in queues]
+        wanted = [on_wire(self._runtime.namespace, queue) for queue in queues]
         topics = {queue.topic for queue in wanted}
         self._expressions = {topic: parse_subscription(topic, selector, sub_version=0) for topic in topics}
         known, now_s = self.queues.caches(), self._runtime.clock.monotonic()
@@ -218,7 +220,7 @@ class LitePullCore:
         return timeout_s
 
     def assignment(self) -> set[MessageQueue]:
-        return as_seen(self._runtime, self.queues.queues())
+        return {as_seen(self._runtime.namespace, queue) for queue in self.queues.queues()}
 
     async def topic_queues(self, topic: str) -> set[MessageQueue]:
         """The queues of a topic by its newest route. Raises `TopicNotFoundError`."""
@@ -232,7 +234,7 @@ class LitePullCore:
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Raises `ClientError` for a queue that is not assigned, `InvalidOffsetError` for an offset outside of it."""
-        self.queues.find(on_wire(self._runtime, queue))
+        self.queues.find(on_wire(self._runtime.namespace, queue))
         low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
         if not low <= offset <= high:
             raise InvalidOffsetError(queue, offset, low, high)
@@ -248,10 +250,10 @@ class LitePullCore:
         self._go(queue, await self.search_offset(queue, time_ms))
 
     def _go(self, queue: MessageQueue, offset: int) -> None:
-        self._loops.begin_anew(self.queues.seek(on_wire(self._runtime, queue), offset))
+        self._loops.begin_anew(self.queues.seek(on_wire(self._runtime.namespace, queue), offset))
 
     def set_paused(self, queues: Collection[MessageQueue], is_paused: bool) -> None:
-        self.queues.set_paused([on_wire(self._runtime, queue) for queue in queues], is_paused)
+        self.queues.set_paused([on_wire(self._runtime.namespace, queue) for queue in queues], is_paused)
 
     # --- offsets
 
@@ -261,12 +263,14 @@ class LitePullCore:
         """Commit the positions of all queues or of those given, or the offsets given with them."""
         if isinstance(what, Mapping):
             given, mine = (
-                {on_wire(self._runtime, queue): offset for queue, offset in what.items()},
+                {on_wire(self._runtime.namespace, queue): offset for queue, offset in what.items()},
                 self.queues.queues(),
             )
             positions = {queue: offset for queue, offset in given.items() if offset != NOWHERE and queue in mine}
         else:
-            positions = self.queues.positions(None if what is None else [on_wire(self._runtime, one) for one in what])
+            positions = self.queues.positions(
+                None if what is None else [on_wire(self._runtime.namespace, one) for one in what]
+            )
         self.commit_positions(positions)
         if is_persisted:
             await asyncio.gather(*map(self._offsets.persist, positions))
@@ -278,18 +282,18 @@ class LitePullCore:
 
     async def committed(self, queue: MessageQueue) -> int:
         """The group's offset, or -1. Raises what the broker or the network says: then nobody knows."""
-        wanted = on_wire(self._runtime, queue)
+        wanted = on_wire(self._runtime.namespace, queue)
         is_mine = wanted in self.queues.queues()  # of others' queues our memory grows old
         return await self._offsets.read(wanted, ReadFrom.MEMORY_THEN_STORE if is_mine else ReadFrom.STORE)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        return await self._bounds.min_offset(on_wire(self._runtime, queue))
+        return await self._bounds.min_offset(on_wire(self._runtime.namespace, queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        return await self._bounds.max_offset(on_wire(self._runtime, queue))
+        return await self._bounds.max_offset(on_wire(self._runtime.namespace, queue))
 
     async def search_offset(self, queue: MessageQueue, time_ms: int) -> int:
-        return await self._bounds.search_offset(on_wire(self._runtime, queue), time_ms)
+        return await self._bounds.search_offset(on_wire(self._runtime.namespace, queue), time_ms)
 
     # --- what rebalances say (`QueueOwner`)
 

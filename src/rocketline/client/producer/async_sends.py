@@ -203,11 +203,13 @@ class AsyncSends:
 
     def _later(self, in_flight: _InFlightSend, work: Callable[[], Coroutine[Any, Any, SendReceipt]]) -> None:
         """Do what takes waiting in a task of the runtime's."""
-        task = self._runtime.spawn(self._settle(in_flight, work), name="send")
+        task = self._runtime.spawn(self._finish_after(in_flight, work), name="send")
         closed = ClosedError(f"producer {self._core.group!r} was closed while a message was on its way")
         task.add_done_callback(lambda _: self._finish(in_flight, None, closed))  # only if the task was cancelled
 
-    async def _settle(self, in_flight: _InFlightSend, work: Callable[[], Coroutine[Any, Any, SendReceipt]]) -> None:
+    async def _finish_after(
+        self, in_flight: _InFlightSend, work: Callable[[], Coroutine[Any, Any, SendReceipt]]
+    ) -> None:
         try:
             receipt = await work()
         except Exception as error:  # noqa: BLE001  # whatever it is, it is the caller's

@@ -16,6 +16,7 @@ from rocketline.client.producer.hooks import SendMode
 from rocketline.client.producer.queue_choice import Positions, QueueSelector
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.send_request import SendRequest, entry_of
+from rocketline.client.runtime.namespaced import as_seen
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Alarm
 from rocketline.errors import RocketlineError, one_more
@@ -193,9 +194,9 @@ class AutoBatch:
         receipt: ReceiptFuture,
     ) -> None:
         """With the permit of its, or its first, message."""
-        bare = None if queue is None else self._core.bare_queue(queue)
+        seen = None if queue is None else as_seen(self._core.namespace, queue)
         try:
-            self._soon.begin(request, bare, selector, started_s, self._timeout_s, receipt, mode)
+            self._soon.begin(request, seen, selector, started_s, self._timeout_s, receipt, mode)
         except RocketlineError as error:
             self._soon.give_permit()
             receipt.set_exception(error)

@@ -18,6 +18,7 @@ from rocketline.client.producer.options import ProducerOptions
 from rocketline.client.producer.queue_choice import BrokerFaults, Positions, QueueSelector, choose, select
 from rocketline.client.producer.receipts import SendReceipt, read_receipt
 from rocketline.client.producer.send_request import SendRequest, SendRequests
+from rocketline.client.runtime.namespaced import as_seen, on_wire
 from rocketline.client.runtime.routes import ClientRoutes, PublishInfo
 from rocketline.clock import Clock
 from rocketline.errors import (
@@ -64,7 +65,7 @@ class ProducerCore:
     ) -> None:
         """`common` are the options of the runtime, which other clients may share."""
         self.group, self.options, self.clock, self.routes = group, options, clock, routes
-        self._client_id, self._namespace = client_id, namespace
+        self._client_id, self.namespace = client_id, namespace
         ids = UniqueIdGenerator(_id_address(common), os.getpid(), random.getrandbits(32), clock)
         self.requests = SendRequests(with_namespace(namespace, group), options, namespace, ids)
         self.hooks = SendHooks(options.send_hooks, options.forbidden_hooks)
@@ -91,9 +92,9 @@ class ProducerCore:
             return NoNameServerError()
         info = self.routes.publish_info(topic)
         if info is None or not info.has_route:
-            return TopicNotFoundError(self._bare(topic), name_servers)
+            return TopicNotFoundError(self._without_namespace(topic), name_servers)
         error = RouteError(
-            f"topic {self._bare(topic)!r} has no queue to write to: its permission forbids writing "
+            f"topic {self._without_namespace(topic)!r} has no queue to write to: its permission forbids writing "
             "(6 allows it), or none of its brokers has a master"
         )
         error.code = NO_ROUTE
@@ -115,13 +116,13 @@ class ProducerCore:
         if queue is not None:
             if queue.topic != request.messages[0].topic:
                 raise InvalidMessageError(request.messages[0].topic, f"the queue given is one of topic {queue.topic!r}")
-            return self._full_queue(queue)
+            return on_wire(self.namespace, queue)
         info = self.routes.publish_info(topic) if topic in self.topics else None
         if info is None or not info.queues:
             return None
         if selector is not None:
-            queues = [self.bare_queue(one) for one in info.queues]
-            return self._full_queue(select(selector, queues, request.messages[0]))
+            queues = [as_seen(self.namespace, one) for one in info.queues]
+            return on_wire(self.namespace, select(selector, queues, request.messages[0]))
         now_s = 0.0 if self.faults is None else self.clock.monotonic()
         return choose(positions, topic, info.queues, None, self.faults, now_s)
 
@@ -159,8 +160,8 @@ class ProducerCore:
 
     def receipt(self, answer: Command, request: SendRequest, queue: MessageQueue, address: str) -> SendReceipt:
         """The receipt in an answer, or the `ResponseError` in it, raised."""
-        if self._namespace:
-            queue = self.bare_queue(queue)
+        if self.namespace:
+            queue = as_seen(self.namespace, queue)
         return read_receipt(answer, request.message_id, request.batch_id, queue, address, request.code)
 
     def context(self, request: SendRequest, queue: MessageQueue, address: str, mode: SendMode) -> SendContext:
@@ -168,28 +169,16 @@ class ProducerCore:
         return SendContext(
             self.group,
             request.messages,
-            self.bare_queue(queue),
+            as_seen(self.namespace, queue),
             address,
             mode,
             self._client_id,
-            self._namespace,
+            self.namespace,
             self.options.unit_mode,
         )
 
-    def _bare(self, topic: str) -> str:
-        return without_namespace(topic, self._namespace) if self._namespace else topic
-
-    def bare_queue(self, queue: MessageQueue) -> MessageQueue:
-        """The queue as the application names it."""
-        if not self._namespace:
-            return queue
-        return MessageQueue(self._bare(queue.topic), queue.broker_name, queue.queue_id)
-
-    def _full_queue(self, queue: MessageQueue) -> MessageQueue:
-        """The queue as it is called on the wire."""
-        if not self._namespace:
-            return queue
-        return MessageQueue(with_namespace(self._namespace, queue.topic), queue.broker_name, queue.queue_id)
+    def _without_namespace(self, topic: str) -> str:
+        return without_namespace(topic, self.namespace) if self.namespace else topic
 
 
 def _id_address(options: ClientOptions) -> bytes:

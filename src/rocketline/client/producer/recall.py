@@ -20,12 +20,12 @@ class Recalls:
 
     async def recall(self, topic: str, handle: str, timeout_s: float) -> str:
         """Call the message back; its id. Raises as `Producer.recall` does."""
-        full_topic = self._runtime.with_namespace(topic)
-        broker_name = _checked(topic, full_topic, handle).broker_name
+        topic_on_wire = self._runtime.with_namespace(topic)
+        broker_name = _checked(topic, topic_on_wire, handle).broker_name
         due_s = self._runtime.clock.monotonic() + timeout_s
-        address = await self._address(full_topic, broker_name, timeout_s)
+        address = await self._address(topic_on_wire, broker_name, timeout_s)
         group = self._runtime.with_namespace(self._core.group)
-        header = RecallMessageRequestHeader(producer_group=group, topic=full_topic, recall_handle=handle)
+        header = RecallMessageRequestHeader(producer_group=group, topic=topic_on_wire, recall_handle=handle)
         left_s = max(due_s - self._runtime.clock.monotonic(), 0.0)
         answer = await self._runtime.ask_ok(address, header, timeout_s=left_s, vip=True)
         return headers.decode(RecallMessageResponseHeader, answer.ext).msg_id
@@ -44,7 +44,7 @@ class Recalls:
         return address
 
 
-def _checked(topic: str, full_topic: str, text: str) -> RecallHandle:
+def _checked(topic: str, topic_on_wire: str, text: str) -> RecallHandle:
     """The handle. Raises `InvalidNameError`, `InvalidMessageError`: nothing is sent then."""
     check_topic_to_send(topic)
     if is_retry_topic(topic) or is_dlq_topic(topic):
@@ -53,6 +53,6 @@ def _checked(topic: str, full_topic: str, text: str) -> RecallHandle:
         handle = RecallHandle.decode(text)
     except RemoteProtocolError as error:
         raise InvalidMessageError(topic, f"{error}; take the recall_handle of the receipt of a timer message") from None
-    if handle.topic != full_topic:
+    if handle.topic != topic_on_wire:
         raise InvalidMessageError(topic, f"the recall handle is one of topic {handle.topic!r}")
     return handle

@@ -15,12 +15,14 @@ from rocketline.client.push.consume_request import ConsumeRequest, what_happened
 from rocketline.client.push.consume_result import ConsumeResult
 from rocketline.client.push.consumption import ConsumptionContext, HandlerPools, count_consumed
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.model.delay_levels import FIRST_RETRY_LEVEL
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
 
 AGAIN_S: Final = 5.0
 """When messages that could not be sent back are consumed again. Java: submitConsumeRequestLater."""
-EXPIRED_DELAY_LEVEL: Final = 3
+_EXPIRED_DELAY_LEVEL: Final = FIRST_RETRY_LEVEL
+"""However often the message was given before, as in Java."""
 _EXPIRED_MAX: Final = 16
 """How many messages of a queue one round of the cleaner sends back."""
 
@@ -174,7 +176,7 @@ class ConcurrentConsumption:
                 message = process_queue.first
                 if message is None or message not in self._expired(process_queue) or process_queue.is_dropped:
                     break
-                if not await self._shared.send_back.send(message, queue, EXPIRED_DELAY_LEVEL):
+                if not await self._shared.send_back.send(message, queue, _EXPIRED_DELAY_LEVEL):
                     break
                 if process_queue.first is message:
                     process_queue.remove([message], self._shared.clock.monotonic())

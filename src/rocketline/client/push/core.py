@@ -280,10 +280,6 @@ class PushConsumerCore:
         if self.options.queue_listener is not None:
             await tell_listener(self._runtime, self.throttle, self.options.queue_listener, topic, queues, assigned)
 
-    def as_seen(self, queue: MessageQueue) -> MessageQueue:
-        """The queue as the application knows it."""
-        return MessageQueue(self._runtime.without_namespace(queue.topic), queue.broker_name, queue.queue_id)
-
     # --- what the runtime asks
 
     @property

@@ -9,6 +9,16 @@ Only one thread has the interpreter, and to wake another that must wait for it c
 when it has nothing else to do, and a worker tells the loop what is done when it has nothing else to do, or the loop
 was not told for a millisecond. Should the worker's next job take long, the one that is woken then tells it; if all
 are at work, each tells at once.
+
+Why no job is forgotten while everybody sleeps, without a lock. A job is appended first, then `_is_waking` is looked at.
+
+- It is False: whoever looked sets it and puts a wake-up, and a worker that gets one looks for jobs.
+- It is True: a wake-up is under way. Whoever gets it clears the mark first and looks for jobs then, so later than the
+  job was appended.
+
+Two that look at the same time may both put one: the second worker finds nothing, and sleeps again. What is done goes
+back the same way: a worker appends to `_done` and then looks at `_is_reporting`, which the loop clears before it looks
+at `_done`. Each of these steps is one operation on a deque, a queue or an attribute, which the interpreter does whole.
 """
 
 from __future__ import annotations

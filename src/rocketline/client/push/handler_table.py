@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.push.consume_request import ConsumeRequest, Handler
 from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.runtime.namespaced import as_seen
 from rocketline.errors import ClientError
 from rocketline.model.names import retry_topic
 from rocketline.model.property_names import RETRY_TOPIC
@@ -36,7 +37,7 @@ class HandlerTable:
     ) -> list[ConsumeRequest]:
         """The calls to make for these messages, in order. Messages of the retry topic get their own topic back."""
         if queue.topic != self._retry_topic:
-            return self._cut(queue, process_queue, messages, self._handler(self._plain(queue.topic)))
+            return self._cut(queue, process_queue, messages, self._handler(self._without_namespace(queue.topic)))
         self.restore_topics(messages)
         runs = groupby(messages, lambda message: self._handler(message.topic))
         return [request for handler, run in runs for request in self._cut(queue, process_queue, list(run), handler)]
@@ -47,31 +48,27 @@ class HandlerTable:
 
     def restore_topics(self, messages: Sequence[ReceivedMessage]) -> None:
         """Give messages that waited in the group's retry topic the topic that they were sent to."""
-        waited_in = self._plain(self._retry_topic)
+        waited_in = self._without_namespace(self._retry_topic)
         for message in messages:
             if message.topic in (self._retry_topic, waited_in) and (origin := message.properties.get(RETRY_TOPIC)):
-                message.topic = self._plain(origin)
+                message.topic = self._without_namespace(origin)
 
     def batch_max(self, topic: str) -> int:
         """How many messages of a queue go to one call."""
-        return self._batch_max if topic == self._retry_topic or self._handler(self._plain(topic)).is_batch else 1
+        is_batch = topic == self._retry_topic or self._handler(self._without_namespace(topic)).is_batch
+        return self._batch_max if is_batch else 1
 
     def _cut(
         self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage], handler: Handler
     ) -> list[ConsumeRequest]:
-        seen = self._as_seen(queue)
+        seen = as_seen(self._namespace, queue)
         if not handler.is_batch or self._batch_max == 1:
             return [ConsumeRequest(queue, seen, process_queue, (message,), handler) for message in messages]
         size = self._batch_max
         starts = range(0, len(messages), size)
         return [ConsumeRequest(queue, seen, process_queue, tuple(messages[at : at + size]), handler) for at in starts]
 
-    def _as_seen(self, queue: MessageQueue) -> MessageQueue:
-        if not self._namespace:
-            return queue
-        return MessageQueue(self._plain(queue.topic), queue.broker_name, queue.queue_id)
-
-    def _plain(self, topic: str) -> str:
+    def _without_namespace(self, topic: str) -> str:
         return without_namespace(topic, self._namespace) if self._namespace else topic
 
     def _handler(self, topic: str) -> Handler:

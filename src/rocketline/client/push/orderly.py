@@ -167,9 +167,9 @@ class OrderlyConsumption:
     def _finished(self, runs: list[OrderlyRun]) -> None:
         for run in runs:
             if not self._is_closed:
-                self._settle(run)
+                self._end(run)
 
-    def _settle(self, run: OrderlyRun) -> None:
+    def _end(self, run: OrderlyRun) -> None:
         """Commit what was consumed, put back what was not, and see to the request that the run ended with."""
         process_queue = run.process_queue
         called = [request for request in run.requests[: run.called] if request.started_s is not None]
@@ -180,7 +180,7 @@ class OrderlyConsumption:
         last = called.pop() if called and not _is_plain_success(called[-1]) else None
         if called:
             self._count(run, called, is_ok=True)
-            if last is not None:
+            if last is not None:  # a commit is of all that was taken, and this is not done yet: it is given back for it
                 process_queue.consume_again(last.messages)
             self._commit(run)
             if last is not None:
@@ -190,7 +190,7 @@ class OrderlyConsumption:
         elif last.replies:
             self._later(self._reply(run, last), name=f"reply to {run.queue}")
         else:
-            self._settle_last(run, last)
+            self._see_to_last(run, last)
 
     async def _reply(self, run: OrderlyRun, request: ConsumeRequest) -> None:
         """The messages are done with when their replies are: should this process die before, they come again."""
@@ -198,7 +198,7 @@ class OrderlyConsumption:
         if run.process_queue.is_dropped or self._is_closed:
             self._leave(run)
         else:
-            self._settle_last(run, request)
+            self._see_to_last(run, request)
 
     def _later(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         """Do what takes waiting; closing waits for it, too."""
@@ -206,8 +206,16 @@ class OrderlyConsumption:
         self._publishing.add(task)
         task.add_done_callback(self._publishing.discard)
 
-    def _settle_last(self, run: OrderlyRun, request: ConsumeRequest) -> None:
-        """The table of client results: what a handler may return, with and without auto-commit."""
+    def _see_to_last(self, run: OrderlyRun, request: ConsumeRequest) -> None:
+        """See to what a handler returned.
+
+        | result   | with auto-commit | without                    |
+        |----------|------------------|----------------------------|
+        | SUCCESS  | commit, go on    | go on                      |
+        | COMMIT   | as SUCCESS       | commit, go on              |
+        | ROLLBACK | as SUCCESS       | all since the last commit again, after a pause |
+        | others   | these messages again, after a pause; the dead letters if too often | the same |
+        """
         is_auto = request.context is None or request.context.is_auto_commit
         result = request.result
         if is_auto and result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK):

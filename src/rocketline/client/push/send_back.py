@@ -17,6 +17,7 @@ from rocketline.client.received_message import ReceivedMessage
 from rocketline.errors import BrokerNotFoundError, RocketlineError
 from rocketline.logs import Throttle
 from rocketline.model import property_names
+from rocketline.model.delay_levels import FIRST_RETRY_LEVEL
 from rocketline.model.message import Message
 from rocketline.model.names import INNER_PRODUCER_GROUP, retry_topic
 from rocketline.model.queue import MessageQueue
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 RECONSUME_TIMES_MAX: Final = 16
 """How often a concurrent consumer is given a message again, unless the options say otherwise."""
 _TIMEOUT_S: Final = 5.0
-_FIRST_DELAY_LEVEL: Final = 3
 
 
 class InnerProducer:
@@ -119,5 +119,5 @@ def retry_copy(message: ReceivedMessage, group: str, topic: str, reconsume_max: 
     properties[property_names.RETRY_TOPIC] = topic
     properties[property_names.RECONSUME_TIME] = str(message.reconsume_times + 1)
     properties[property_names.MAX_RECONSUME_TIMES] = str(reconsume_max)
-    properties[property_names.DELAY] = str(_FIRST_DELAY_LEVEL + message.reconsume_times)
+    properties[property_names.DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
     return Message.of(retry_topic(group), message.body, properties, message.flag)

@@ -57,7 +57,8 @@ async def tell_listener(
     """Tell a consumer's listener that other queues are its own, with names as the application knows them."""
 
     def call() -> object:
-        return listener(runtime.without_namespace(topic), as_seen(runtime, queues), as_seen(runtime, assigned))
+        there, ours = ({as_seen(runtime.namespace, queue) for queue in some} for some in (queues, assigned))
+        return listener(runtime.without_namespace(topic), there, ours)
 
     def failed(error: BaseException) -> None:
         log.error("queue listener failed", "queues are read all the same", error=error, topic=topic)

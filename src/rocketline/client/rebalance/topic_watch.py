@@ -53,13 +53,13 @@ class TopicWatch:
 
     async def _look(self, topic: str) -> None:
         """Compare, and tell. A topic that has no route now is not a topic without queues."""
-        runtime, on_wire = self._runtime, self._runtime.with_namespace(topic)
+        runtime, topic_on_wire = self._runtime, self._runtime.with_namespace(topic)
         try:
-            await runtime.update_route(on_wire)
+            await runtime.update_route(topic_on_wire)
         except RocketlineError as error:
             self._log.warning("queues of a topic not known", "they are looked for again", topic=topic, problem=error)
             return
-        queues = as_seen(runtime, runtime.routes.queues_to_read(on_wire))
+        queues = {as_seen(runtime.namespace, queue) for queue in runtime.routes.queues_to_read(topic_on_wire)}
         known = self._known.get(topic)
         if not queues or queues == known:
             return

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rocketline.errors import TopicNotFoundError
 from rocketline.model.queue import MessageQueue
+from rocketline.wire.namespaces import with_namespace, without_namespace
 
 if TYPE_CHECKING:
     from rocketline.client.runtime.runtime import ClientRuntime
 
 
-def on_wire(runtime: ClientRuntime, queue: MessageQueue) -> MessageQueue:
-    """The queue that the application means."""
-    return MessageQueue(runtime.with_namespace(queue.topic), queue.broker_name, queue.queue_id)
+def on_wire(namespace: str, queue: MessageQueue) -> MessageQueue:
+    """The queue that the application means, as brokers know it."""
+    if not namespace:
+        return queue
+    return MessageQueue(with_namespace(namespace, queue.topic), queue.broker_name, queue.queue_id)
 
 
-def as_seen(runtime: ClientRuntime, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-    """The queues as the application knows them."""
-    return {MessageQueue(runtime.without_namespace(one.topic), one.broker_name, one.queue_id) for one in queues}
+def as_seen(namespace: str, queue: MessageQueue) -> MessageQueue:
+    """A queue of brokers, as the application names it."""
+    if not namespace:
+        return queue
+    return MessageQueue(without_namespace(queue.topic, namespace), queue.broker_name, queue.queue_id)
 
 
 async def find_queues(runtime: ClientRuntime, topic: str) -> set[MessageQueue]:
@@ -30,4 +34,4 @@ async def find_queues(runtime: ClientRuntime, topic: str) -> set[MessageQueue]:
     queues = runtime.routes.queues_to_read(name)
     if not queues:
         raise TopicNotFoundError(topic, runtime.name_servers)
-    return as_seen(runtime, queues)
+    return {as_seen(runtime.namespace, queue) for queue in queues}

@@ -31,7 +31,7 @@ def in_thread(listener: Callable[..., object]) -> Callable[..., object]:
             except BaseException as error:  # noqa: BLE001  # told on the loop, which SystemExit must not end
                 problem = error if isinstance(error, Exception) else ClientError(repr(error))
             with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(_settle, ended, problem)
+                loop.call_soon_threadsafe(_resolve, ended, problem)
 
         threading.Thread(target=run, name="rocketline queue listener", daemon=True).start()
         await ended
@@ -39,7 +39,7 @@ def in_thread(listener: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
-def _settle(ended: asyncio.Future[None], problem: Exception | None) -> None:
+def _resolve(ended: asyncio.Future[None], problem: Exception | None) -> None:
     if ended.done():  # cancelled: nobody waits any more
         return
     if problem is None:

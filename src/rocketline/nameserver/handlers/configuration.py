@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rocketline.logs import Throttle
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
-from rocketline.net.settings_saves import SettingsSaves
-from rocketline.settings import Settings, format_properties, parse_properties
+from rocketline.net.settings_saves import SettingsSaves, read_update
+from rocketline.settings import Settings, format_properties
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
-
-BODY_BYTES_MAX: Final = 64 * 1024
-"""All settings together have a tenth of it."""
 
 
 class ConfigurationHandlers:
@@ -33,15 +28,10 @@ class ConfigurationHandlers:
 
     def _update(self, channel: Channel, request: Command) -> Outcome:
         """All of it or, if a key is protected or the text broken, nothing. What cannot be saved still counts now."""
-        if len(request.body) > BODY_BYTES_MAX:
-            problem = f"properties of {len(request.body)} bytes: at most {BODY_BYTES_MAX} are read"
-            return response(ResponseCode.SYSTEM_ERROR, problem)
-        if self._saves.is_full:
-            return response(ResponseCode.SYSTEM_BUSY, "too many updates of the settings wait to be saved: try again")
-        pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
-        config = self._settings.value
-        if protected := sorted(config.black_list & pairs.keys()):
-            return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {', '.join(protected)}")
+        protected = self._settings.value.black_list
+        pairs = read_update(request, self._saves, protected, too_long=ResponseCode.SYSTEM_ERROR)
+        if isinstance(pairs, Command):
+            return pairs
         if not request.body:
             return response(ResponseCode.SUCCESS)
         update = self._settings.update(pairs)

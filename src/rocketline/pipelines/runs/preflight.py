@@ -79,40 +79,40 @@ def check_topic(options: Mapping[str, str]) -> None:
         client.queues(options["topic"])
 
 
-def prepare_tables(streams: Plans) -> None:
+def prepare_tables(plans: Plans) -> None:
     """Make the tables that are not there. Raises like `check_tables`, and then nothing is made."""
-    for table, schema in check_tables(streams):
+    for table, schema in check_tables(plans):
         if isinstance(table, TableTarget):
-            parquet.prepare(streams.spark, table)
+            parquet.prepare(plans.spark, table)
         else:
             table.create(schema)
-    for query in streams.queries:
-        checkpoint_of(streams.pipeline, query.name).keep_tables(branch.table for branch in query.branches)
+    for query in plans.queries:
+        checkpoint_of(plans.pipeline, query.name).keep_tables(branch.table for branch in query.branches)
 
 
-def check_tables(streams: Plans) -> list[tuple[Table | TableTarget, pa.Schema]]:
+def check_tables(plans: Plans) -> list[tuple[Table | TableTarget, pa.Schema]]:
     """The tables that are not there yet, with their columns. Raises unless those that are there fit."""
     missing: list[tuple[Table | TableTarget, pa.Schema]] = []
-    for query in streams.queries:
+    for query in plans.queries:
         for branch in query.branches:
-            missing += _checked(streams, query, branch.table)
+            missing += _checked(plans, query, branch.table)
     return missing
 
 
-def _checked(streams: Plans, query: Query, name: str) -> list[tuple[Table | TableTarget, pa.Schema]]:
+def _checked(plans: Plans, query: Query, name: str) -> list[tuple[Table | TableTarget, pa.Schema]]:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    target, schema = streams.pipeline.table(name), to_arrow_schema(streams.schemas[name], timezone="UTC")
-    checkpoint = checkpoint_of(streams.pipeline, query.name)
+    target, schema = plans.pipeline.table(name), to_arrow_schema(plans.schemas[name], timezone="UTC")
+    checkpoint = checkpoint_of(plans.pipeline, query.name)
     if target.format is TableFormat.PARQUET:
-        last_batch = parquet.last_batch(streams.spark, target)
+        last_batch = parquet.last_batch(plans.spark, target)
         if last_batch is None:
             _refuse_lost_table(target, checkpoint, name)
             return [(target, schema)]
         if checkpoint.query_id() is None:
             raise _lost_checkpoint(target, checkpoint, "")
         _refuse_old_checkpoint(target, checkpoint, last_batch)
-        there = streams.spark.read.parquet(target.path).schema
+        there = plans.spark.read.parquet(target.path).schema
         _compare_columns(target, to_arrow_schema(there, timezone="UTC"), schema)
         return []
     table = open_table(target)
@@ -128,11 +128,11 @@ def _checked(streams: Plans, query: Query, name: str) -> list[tuple[Table | Tabl
     return []
 
 
-def newest_run(streams: Plans) -> int:
+def newest_run(plans: Plans) -> int:
     """The highest number of a run that the tables tell of; 0 if none does."""
-    pipeline = streams.pipeline
+    pipeline = plans.pipeline
     found = [0]
-    for query in streams.queries:
+    for query in plans.queries:
         query_id = checkpoint_of(pipeline, query.name).query_id()
         if query_id is not None and not query.is_file_sink:
             tables = (open_table(pipeline.table(branch.table)) for branch in query.branches)

@@ -49,28 +49,28 @@ def run(
         check_topics(pipeline)
         if trigger is not None:
             check_trigger(spark, trigger)
-        streams = Plans(pipeline, spark)
-        prepare_tables(streams)
+        plans = Plans(pipeline, spark)
+        prepare_tables(plans)
         log = ProgressLog(pipeline.state, tell)
-        starter = _Starter(streams, log, trigger, begin_run(pipeline.state, newest_run(streams)))
-        with _listening(streams, log, starter):
-            for turn in levels(streams.queries) if trigger is None else [streams.queries]:
+        starter = _Starter(plans, log, trigger, begin_run(pipeline.state, newest_run(plans)))
+        with _listening(plans, log, starter):
+            for turn in levels(plans.queries) if trigger is None else [plans.queries]:
                 _run_all(starter, turn)
 
 
 class _Starter:
     """Starts queries of one run, and remembers them."""
 
-    def __init__(self, streams: Plans, log: ProgressLog, trigger: str | None, run: Run) -> None:
-        self._streams, self._log, self._trigger, self.run = streams, log, trigger, run
+    def __init__(self, plans: Plans, log: ProgressLog, trigger: str | None, run: Run) -> None:
+        self._plans, self._log, self._trigger, self.run = plans, log, trigger, run
         self.started: set[str] = set()
         """Spark's ids of all runs of queries."""
         self.refusal: SupersededError | None = None
         """Why a batch was not landed. Spark hands on its text only."""
 
     def start(self, query: Query) -> StreamingQuery:
-        pipeline = self._streams.pipeline
-        writer = self._streams.rows(query).writeStream.queryName(query.name)
+        pipeline = self._plans.pipeline
+        writer = self._plans.rows(query).writeStream.queryName(query.name)
         writer = writer.option("checkpointLocation", str(checkpoint_of(pipeline, query.name).folder))
         if self._trigger is None:
             writer = writer.trigger(availableNow=True)
@@ -81,12 +81,12 @@ class _Starter:
         return started
 
     def _to(self, query: Query, writer: DataStreamWriter) -> DataStreamWriter:
-        pipeline = self._streams.pipeline
+        pipeline = self._plans.pipeline
         if query.topic is not None:
             return writer.format("rocketmq").options(**pipeline.topic_options(query.topic))
         if query.is_file_sink:
             return writer.format("parquet").option("path", pipeline.table(query.name).path)
-        landing = Landing(pipeline, query, self._streams.functions, self.run, self._log.landed)
+        landing = Landing(pipeline, query, self._plans.functions, self.run, self._log.landed)
 
         def land(batch: DataFrame, number: int) -> None:
             try:
@@ -127,10 +127,10 @@ def _run_all(starter: _Starter, queries: list[Query]) -> None:
 
 
 @contextmanager
-def _listening(streams: Plans, log: ProgressLog, starter: _Starter) -> Iterator[None]:
+def _listening(plans: Plans, log: ProgressLog, starter: _Starter) -> Iterator[None]:
     """Keep the progress log, and what each query has read from topics, until the run is over."""
-    pipeline = streams.pipeline
-    reading = {query.name: checkpoint_of(pipeline, query.name) for query in streams.queries if _lands(pipeline, query)}
+    pipeline = plans.pipeline
+    reading = {query.name: checkpoint_of(pipeline, query.name) for query in plans.queries if _lands(pipeline, query)}
 
     def keep(name: str) -> None:
         if name in reading and starter.run.refusal() is None:
@@ -139,12 +139,12 @@ def _listening(streams: Plans, log: ProgressLog, starter: _Starter) -> Iterator[
     for name in reading:
         keep(name)
     listener = Listener(log, keep)
-    streams.spark.streams.addListener(listener)
+    plans.spark.streams.addListener(listener)
     try:
         yield
     finally:
         listener.wait_for_ends(starter.started)
-        streams.spark.streams.removeListener(listener)
+        plans.spark.streams.removeListener(listener)
         for name in reading:
             keep(name)
 

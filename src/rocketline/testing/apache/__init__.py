@@ -1,4 +1,8 @@
-"""The real Apache RocketMQ as a peer: fetched from Maven once, started on free ports, asked through its own clients."""
+"""The real Apache RocketMQ as a peer: fetched from Maven once, started on free ports, asked through its own clients.
+
+`release` fetches, `servers` has its name server and broker as child processes, `clients` its Java clients and
+`mqadmin`; what runs inside their JVMs is in `java`. Clients of other languages are in `testing.clients`.
+"""
 
 from rocketline.testing.apache.clients import ClientJvm, MqadminOutput, Traffic
 from rocketline.testing.apache.release import Release, fetch

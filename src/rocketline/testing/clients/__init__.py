@@ -1,4 +1,8 @@
-"""Clients of other languages, fetched from their registries and driven by programs of ours: all speak the same."""
+"""Clients of other languages, fetched from their registries and driven by programs of ours: all speak the same.
+
+`fetching` fetches and builds, `program` starts one and talks to it line by line; the programs are in `go`, `node` and
+`cpp`, and `own` is the same for our own clients. Java's is in `testing.apache`.
+"""
 
 from rocketline.testing.clients.fetching import cpp_client, go_client, java_client, node_client, own_client
 from rocketline.testing.clients.program import ClientFailedError, ClientProgram, Delivered, Portion, Sent

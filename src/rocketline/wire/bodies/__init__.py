@@ -1,4 +1,8 @@
-"""JSON bodies: `decode(KVTable, data)` and `encode(KVTable({"k": "v"}))`. One module per subject has the classes."""
+"""JSON bodies: `decode(KVTable, data)` and `encode(KVTable({"k": "v"}))`. One module per subject has the classes.
+
+`codec` reads and writes all of them, by their type hints (`coding`); `believed_routes` says how much of a route that
+came from a stranger is believed. What a body means is known by whoever asks for it.
+"""
 
 from rocketline.wire.bodies.codec import decode as decode
 from rocketline.wire.bodies.codec import decode_answer as decode_answer

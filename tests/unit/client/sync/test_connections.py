@@ -428,16 +428,16 @@ class Counting:
         return b"x"
 
 
-class TestLookout:
+class TestBusyPoll:
     """Whoever is alone looks for the answer for a moment, and does not where that is in vain."""
 
-    def watch(self, lookout: BusyPoll, looks: int) -> tuple[bytes, int]:
+    def watch(self, busy_poll: BusyPoll, looks: int) -> tuple[bytes, int]:
         peer = Counting(looks)
-        return lookout.watch(cast("socket.socket", peer)), peer.looked
+        return busy_poll.watch(cast("socket.socket", peer)), peer.looked
 
     def test_answer_that_comes_meanwhile_is_seen(self) -> None:
-        lookout = BusyPoll(30.0)
-        assert [self.watch(lookout, 3) for _ in range(100)] == [(b"x", 3)] * 100
+        busy_poll = BusyPoll(30.0)
+        assert [self.watch(busy_poll, 3) for _ in range(100)] == [(b"x", 3)] * 100
 
     def test_no_moment_is_no_look(self) -> None:
         assert self.watch(BusyPoll(0.0), 1) == (b"", 0)
@@ -455,10 +455,10 @@ class TestLookout:
         def looks_of(calls: int) -> int:
             peer = Slow(10**9)
             for _ in range(calls):
-                assert not lookout.watch(cast("socket.socket", peer))
+                assert not busy_poll.watch(cast("socket.socket", peer))
             return peer.looked
 
-        lookout = BusyPoll(0.0005)
+        busy_poll = BusyPoll(0.0005)
         assert looks_of(1000) == 16  # then it pauses
         now_s += 0.11
         assert looks_of(1000) == 16
@@ -467,7 +467,7 @@ class TestLookout:
         now_s += 0.11
         assert looks_of(1000) == 16
         now_s += 0.41
-        assert [self.watch(lookout, 1) for _ in range(100)] == [(b"x", 1)] * 100  # and goes on where it pays
+        assert [self.watch(busy_poll, 1) for _ in range(100)] == [(b"x", 1)] * 100  # and goes on where it pays
 
     @pytest.mark.parametrize(("processors", "is_watched"), [(2, True), (1, False)])
     def test_only_caller_looks_if_a_processor_is_to_spare(

@@ -54,7 +54,7 @@ class Request:
     body = b"12345"
 
 
-def handover(loop: Loop, room: BlockingRoom | None = None) -> SendQueue:
+def send_queue(loop: Loop, room: BlockingRoom | None = None) -> SendQueue:
     return SendQueue(cast("Portal", loop), cast("AsyncSends", loop), room, FakeClock())
 
 
@@ -64,7 +64,7 @@ def hand(over: SendQueue, timeout_s: float = 3.0) -> Future[Any]:
 
 def test_loop_is_woken_once_for_many() -> None:
     loop = Loop()
-    over = handover(loop)
+    over = send_queue(loop)
     for _ in range(5):
         hand(over)
     assert len(loop.posted) == 1
@@ -75,7 +75,7 @@ def test_loop_is_woken_once_for_many() -> None:
 
 
 def test_what_waits_counts() -> None:
-    over = handover(Loop(count_max=3))
+    over = send_queue(Loop(count_max=3))
     for _ in range(3):
         hand(over)
     with pytest.raises(OverloadedError):
@@ -84,7 +84,7 @@ def test_what_waits_counts() -> None:
 
 def test_what_nobody_takes_any_more_is_told_so() -> None:
     loop = Loop()
-    over = handover(loop)
+    over = send_queue(loop)
     before = hand(over)
     over.close()
     after = hand(over)
@@ -97,7 +97,7 @@ def test_what_nobody_takes_any_more_is_told_so() -> None:
 
 def test_caller_waits_for_room_in_its_time() -> None:
     loop = Loop()
-    over = handover(loop, BlockingRoom(SendRoom(1, 1000)))
+    over = send_queue(loop, BlockingRoom(SendRoom(1, 1000)))
     first = hand(over)
     with pytest.raises(CallTimeoutError):
         hand(over, timeout_s=0.01).result(0)
@@ -110,13 +110,13 @@ def test_caller_waits_for_room_in_its_time() -> None:
 
 
 def test_receipt_cannot_be_called_back() -> None:
-    assert not hand(handover(Loop())).cancel()
+    assert not hand(send_queue(Loop())).cancel()
 
 
 def test_bound_is_exact_whatever_becomes_of_the_messages() -> None:
     """Those that the loop refuses, that found no room and that came too late give their places back, once each."""
     loop = Loop(count_max=3)
-    over = handover(loop)
+    over = send_queue(loop)
     for _ in range(2):
         for _ in range(3):
             hand(over)
