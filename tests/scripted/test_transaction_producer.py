@@ -38,6 +38,15 @@ class WrongError(Exception):
     """What goes wrong in a test."""
 
 
+class UnreadableError(Exception):
+    """One that cannot be printed, as the application wrote it."""
+
+    def __str__(self) -> str:
+        raise WrongError
+
+    __repr__ = __str__
+
+
 @asynccontextmanager
 async def producing(
     peer: ScriptedPeer, check: Check = lambda _: COMMIT, *, workers: int = 4, timeout_s: float = 30.0
@@ -203,6 +212,35 @@ async def test_check_that_raises_or_returns_nonsense_leaves_it_open(peer: Script
         remarks = {one.command.remark for one in ends}
         assert remarks == {"WrongError: not now", "RuntimeError: SystemExit: ", None}
         assert [one.ext["commitOrRollback"] for one in ends] == ["0"] * 3
+
+
+@pytest.mark.parametrize("returns", [True, False])
+async def test_check_whose_outcome_cannot_be_printed_leaves_it_open(peer: ScriptedPeer, returns: bool) -> None:
+    """The question stayed without an answer, and those that waited behind it, too."""
+
+    def check(half: ReceivedMessage) -> TransactionState:
+        if half.body == b"second":
+            return COMMIT
+        if returns:
+            return UnreadableError()  # type: ignore[return-value]
+        raise UnreadableError
+
+    async with producing(peer, check, workers=1):
+        for body in (b"first", b"second"):
+            await ask(peer, body)
+        ends = await peer.wait_for(END, 2)
+        assert [one.ext["commitOrRollback"] for one in ends] == ["0", "8"]
+        assert ends[0].command.remark == (None if returns else "UnreadableError")
+
+
+async def test_error_that_cannot_be_printed_ends_the_transaction_as_any(peer: ScriptedPeer) -> None:
+    """The broker was told nothing, and the application got another error than its own."""
+    async with producing(peer) as producer:
+        with pytest.raises(UnreadableError):
+            async with producer.transaction(MESSAGE):
+                raise UnreadableError
+        (ended,) = await peer.wait_for(END)
+        assert (ended.ext["commitOrRollback"], ended.command.remark) == ("12", "UnreadableError")
 
 
 async def test_checks_that_hang_are_given_up(peer: ScriptedPeer, clock: FakeClock) -> None:
