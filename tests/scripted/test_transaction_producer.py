@@ -16,11 +16,13 @@ from rocketline import ReceivedMessage, Transaction, TransactionState
 from rocketline.aio import TransactionProducer
 from rocketline.client.producer.transactions import Check
 from rocketline.errors import InvalidMessageError, RefusedMessageError, TransactionError, TransactionOverError
+from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import Message
 from rocketline.model.names import HALF_TOPIC
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire.acl import Credentials, is_signed_with
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.headers import CheckTransactionStateRequestHeader
 from rocketline.wire.message_codec import encode_record
@@ -241,6 +243,31 @@ async def test_error_that_cannot_be_printed_ends_the_transaction_as_any(peer: Sc
                 raise UnreadableError
         (ended,) = await peer.wait_for(END)
         assert (ended.ext["commitOrRollback"], ended.command.remark) == ("12", "UnreadableError")
+
+
+async def test_who_has_sent_nothing_is_known_to_brokers(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """A program that was started again after its death was not asked before its first message: by then, what it had
+    left open could be given up."""
+    peer.route(HALF_TOPIC)
+    producer = TransactionProducer(peer.address, group="P", check=lambda _: COMMIT, clock=clock)
+    async with producer:
+        while not (beats := peer.requests(RequestCode.HEART_BEAT)):
+            clock.advance(0.5)
+            await settled()
+        assert "P" in [told.group_name for told in beats[0].decoded(HeartbeatData).producer_data_set]
+
+
+async def test_ends_are_signed(peer: ScriptedPeer) -> None:
+    """Those of blocks, and answers to questions."""
+    async with TransactionProducer(
+        peer.address, group="P", check=lambda _: COMMIT, credentials=Credentials("key", "secret"), clock=peer.clock
+    ) as producer:
+        async with producer.transaction(MESSAGE):
+            pass
+        await peer.wait_for(END)
+        await ask(peer)
+        for ended in await peer.wait_for(END, 2):
+            assert is_signed_with(ended.command, "secret")
 
 
 async def test_checks_that_hang_are_given_up(peer: ScriptedPeer, clock: FakeClock) -> None:
