@@ -237,6 +237,22 @@ def test_one_that_is_taken_up_again_is_asked_for_however_old_it_is(scene: Scene)
     assert len(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == 1
 
 
+@pytest.mark.parametrize("ahead_h", [-100, 100])
+def test_nobody_is_put_off_for_longer_than_the_store_keeps_messages(scene: Scene, ahead_h: int) -> None:
+    """One taken up again that wants never to be asked, and one of a clock that is days ahead, were stored anew in each
+    round, and for ever."""
+    ahead_ms = ahead_h * 3_600_000
+    scene.half(b"a", ahead_ms=ahead_ms, CHECK_IMMUNITY_TIME_IN_SECONDS="9999999999")
+    if ahead_h < 0:
+        assert not scene.round()
+        scene.store.append(half_messages.resumed(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)[0]))
+    for times in range(1, 16):
+        (copy,) = scene.round(30)
+        assert copy.properties["TRANSACTION_CHECK_TIMES"] == str(times)
+    assert not scene.round(30)
+    assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"a"] * (2 if ahead_h < 0 else 1)
+
+
 def test_half_message_without_a_real_topic_stops_nobody(scene: Scene) -> None:
     scene.store.append(message(HALF_TOPIC, b"poison"))
     scene.half(b"a")
