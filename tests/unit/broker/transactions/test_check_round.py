@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -10,7 +11,7 @@ import pytest
 
 from rocketline.broker.storing.flusher import Flusher
 from rocketline.broker.storing.put import MessagePut, PutResult
-from rocketline.broker.transactions import half_messages
+from rocketline.broker.transactions import half_messages, op_messages
 from rocketline.broker.transactions.check_round import CheckRound, Copies, EndedBefore, Progress, TransactionTools
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
@@ -330,6 +331,19 @@ def test_end_that_is_written_and_not_flushed_counts(clock: FakeClock) -> None:
         assert half.queue_offset not in scene.ops
         scene.round()
         assert scene.store.max_offset(HALF_TOPIC, 0) == 1
+
+
+def test_ends_that_can_be_read_are_not_kept_until_somebody_asks(clock: FakeClock) -> None:
+    """They piled up between two rounds of checks, which may be days."""
+    with started(clock, transactionOpMsgMaxSize="1") as scene:
+        for offset in range(2000):
+            scene.ops.add(offset)
+        tracemalloc.start()
+        for offset in range(2000, 12_000):
+            scene.ops.add(offset)
+        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, op_messages.__file__)])
+        tracemalloc.stop()
+        assert sum(trace.size for trace in kept.traces) < 20_000
 
 
 def test_ends_that_cannot_be_written_are_not_tried_all_the_time(clock: FakeClock) -> None:
