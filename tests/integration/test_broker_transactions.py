@@ -375,6 +375,23 @@ async def test_restart_goes_on_where_it_was() -> None:
         assert await delivered(peer) == [b"a", b"d"]
 
 
+async def test_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted() -> None:
+    """With SYNC_FLUSH each stop had producers asked about what was committed last, and the message came twice."""
+    clock = FakeClock()
+    files = MemoryFileSystem(clock, capacity=2**30)
+    settings = NEVER | {"flushDiskType": "SYNC_FLUSH"}
+    async with scene(settings, clock=clock, files=files) as (running, peer):
+        for fields in [await half(peer, body) for body in (b"a", b"b", b"c", b"d")]:
+            commit = Command(RequestCode.END_TRANSACTION, {**fields, "commitOrRollback": COMMIT})
+            await peer.send_oneway(commit, 20)
+    async with scene(settings, clock=clock, files=files) as (running, peer):
+        await join(peer)
+        clock.advance(7)
+        await running.services.checks.check()
+        asked = {decode_record(question.body).body for question in await peer.told_meanwhile()}
+        assert not asked & set(await delivered(peer))
+
+
 async def test_broker_without_transactions_keeps_nothing_of_them() -> None:
     files = MemoryFileSystem(FakeClock(), capacity=2**30)
     async with scene(QUICK, files=files) as (running, peer):

@@ -16,11 +16,13 @@ from rocketline import ReceivedMessage, Transaction, TransactionState
 from rocketline.aio import TransactionProducer
 from rocketline.client.producer.transactions import Check
 from rocketline.errors import InvalidMessageError, RefusedMessageError, TransactionError, TransactionOverError
+from rocketline.model.heartbeat import HeartbeatData
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import Message
 from rocketline.model.names import HALF_TOPIC
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire.acl import Credentials, is_signed_with
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.headers import CheckTransactionStateRequestHeader
 from rocketline.wire.message_codec import encode_record
@@ -36,6 +38,15 @@ MESSAGE = Message("T", b"body", tags="A", delay_level=3)
 
 class WrongError(Exception):
     """What goes wrong in a test."""
+
+
+class UnreadableError(Exception):
+    """One that cannot be printed, as the application wrote it."""
+
+    def __str__(self) -> str:
+        raise WrongError
+
+    __repr__ = __str__
 
 
 @asynccontextmanager
@@ -203,6 +214,60 @@ async def test_check_that_raises_or_returns_nonsense_leaves_it_open(peer: Script
         remarks = {one.command.remark for one in ends}
         assert remarks == {"WrongError: not now", "RuntimeError: SystemExit: ", None}
         assert [one.ext["commitOrRollback"] for one in ends] == ["0"] * 3
+
+
+@pytest.mark.parametrize("returns", [True, False])
+async def test_check_whose_outcome_cannot_be_printed_leaves_it_open(peer: ScriptedPeer, returns: bool) -> None:
+    """The question stayed without an answer, and those that waited behind it, too."""
+
+    def check(half: ReceivedMessage) -> TransactionState:
+        if half.body == b"second":
+            return COMMIT
+        if returns:
+            return UnreadableError()  # type: ignore[return-value]
+        raise UnreadableError
+
+    async with producing(peer, check, workers=1):
+        for body in (b"first", b"second"):
+            await ask(peer, body)
+        ends = await peer.wait_for(END, 2)
+        assert [one.ext["commitOrRollback"] for one in ends] == ["0", "8"]
+        assert ends[0].command.remark == (None if returns else "UnreadableError")
+
+
+async def test_error_that_cannot_be_printed_ends_the_transaction_as_any(peer: ScriptedPeer) -> None:
+    """The broker was told nothing, and the application got another error than its own."""
+    async with producing(peer) as producer:
+        with pytest.raises(UnreadableError):
+            async with producer.transaction(MESSAGE):
+                raise UnreadableError
+        (ended,) = await peer.wait_for(END)
+        assert (ended.ext["commitOrRollback"], ended.command.remark) == ("12", "UnreadableError")
+
+
+async def test_who_has_sent_nothing_is_known_to_brokers(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """A program that was started again after its death was not asked before its first message: by then, what it had
+    left open could be given up."""
+    peer.route(HALF_TOPIC)
+    producer = TransactionProducer(peer.address, group="P", check=lambda _: COMMIT, clock=clock)
+    async with producer:
+        while not (beats := peer.requests(RequestCode.HEART_BEAT)):
+            clock.advance(0.5)
+            await settled()
+        assert "P" in [told.group_name for told in beats[0].decoded(HeartbeatData).producer_data_set]
+
+
+async def test_ends_are_signed(peer: ScriptedPeer) -> None:
+    """Those of blocks, and answers to questions."""
+    async with TransactionProducer(
+        peer.address, group="P", check=lambda _: COMMIT, credentials=Credentials("key", "secret"), clock=peer.clock
+    ) as producer:
+        async with producer.transaction(MESSAGE):
+            pass
+        await peer.wait_for(END)
+        await ask(peer)
+        for ended in await peer.wait_for(END, 2):
+            assert is_signed_with(ended.command, "secret")
 
 
 async def test_checks_that_hang_are_given_up(peer: ScriptedPeer, clock: FakeClock) -> None:

@@ -86,10 +86,11 @@ class Services:
             saves = self.saving, self.settings_saves
             for service in (self.flusher, *saves, self.notifications, self.calls, self.name_servers, self.routes):
                 await stack.enter_async_context(service)
+            stack.callback(self.ops.close)
+            stack.push_async_callback(self.flusher.drain)  # before that: commits wait for it that nobody is told of
             background = await stack.enter_async_context(Background())
             background.start(self._storage.schedule.run)
             background.start(self.checks.run)
-            stack.callback(self.ops.close)
             if self._storage.timers is not None:
                 background.start(self._storage.timers.run)
             stack.callback(self.work.close)

@@ -141,6 +141,14 @@ class Flusher:
         self._waiters.append(_Waiter(end, deadline_s, done, messages))
         self._waiting += messages
 
+    async def drain(self) -> None:
+        """Return once nobody waits any more, or the store takes nothing."""
+        while self._waiters:
+            self.flush()
+            if self._running is None:
+                return
+            await asyncio.wait([self._running])
+
     def flush(self) -> None:
         """Begin a flush unless one runs, which then begins the next when it ends."""
         if self._running is not None or self._is_closing:

@@ -215,17 +215,17 @@ class CheckRound:
         if half is None:
             tools.log.warning("half message left behind", "it cannot be read", log_offset=log_offset)
             return
-        age_ms = tools.clock.wall_ms() - half.born_ms
+        age_ms, kept_ms = tools.clock.wall_ms() - half.born_ms, config.store.file_reserved_time * _HOUR_MS
         if (
             real_place(half) is None
             or half_messages.check_times(half) >= config.transaction_check_max
-            or (age_ms > config.store.file_reserved_time * _HOUR_MS and not half_messages.is_counted(half))
+            or (age_ms > kept_ms and not half_messages.is_counted(half))
         ):
             self._discard(half)
             return
         timeout_ms = config.transaction_time_out
         wanted_ms = half_messages.immunity_ms(half, timeout_ms)
-        if wanted_ms is not None and age_ms <= wanted_ms:
+        if wanted_ms is not None and age_ms <= wanted_ms and abs(age_ms) <= kept_ms:
             self._put_off(half)
         elif wanted_ms is None and 0 <= age_ms <= timeout_ms:
             self._is_over = True

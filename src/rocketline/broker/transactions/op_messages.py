@@ -51,8 +51,7 @@ class OpMessages:
 
     def __contains__(self, queue_offset: int) -> bool:
         """It has ended, and no op message that can be read says so yet."""
-        if self._unread and self._store.confirm_log_offset >= self._unread_end:
-            self._unread.clear()
+        self._forget_readable()
         return queue_offset in self._waiting or queue_offset in self._unread
 
     def __len__(self) -> int:
@@ -96,8 +95,13 @@ class OpMessages:
             self._size -= len(body)
             for offset in taken:
                 del self._waiting[offset]
+            self._forget_readable()  # here, too: no round of checks may come for days
             self._unread.update(taken)
             self._unread_end = self._store.max_log_offset
+
+    def _forget_readable(self) -> None:
+        if self._unread and self._store.confirm_log_offset >= self._unread_end:
+            self._unread.clear()
 
     def close(self) -> None:
         """Write them now, and forget what the store does not take: their producers are asked once more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
@@ -30,6 +30,7 @@ from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.clock import Clock
 from rocketline.errors import RocketlineError, TransactionError
 from rocketline.logs import Log
+from rocketline.model import names
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 
@@ -170,6 +171,11 @@ class TransactionProducer(Producer):
             _log.warning("end of a transaction not told; the broker asks later", problem=str(error))
 
     # --- what the runtime asks
+
+    def topics(self) -> Collection[str]:
+        """That of half messages, too: each broker that may have some learns from heartbeats whom it can ask, be it that
+        nothing was sent since the start."""
+        return {*super().topics(), names.HALF_TOPIC}
 
     def check_transaction(self, check: TransactionCheck) -> None:
         self._checks.add(check)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import reprlib
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -180,13 +181,16 @@ def decided(decision: object, what: str, before: TransactionState | None = None)
     if isinstance(decision, TransactionState):
         return decision
     if decision is not None:
-        _log.warning("no state of a transaction was returned", by=what, returned=f"{decision!r:.100}")
+        _log.warning("no state of a transaction was returned", by=what, returned=reprlib.repr(decision))
     return before or TransactionState.UNKNOWN
 
 
 def told_of(error: BaseException) -> str:
     """What is logged, and told to the broker, of an application's exception."""
-    return f"{type(error).__name__}: {error}"
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  # its text is the application's, too: the broker is told all the same
+        return type(error).__name__
 
 
 async def awaited(decision: Awaitable[TransactionState | None]) -> TransactionState | None:

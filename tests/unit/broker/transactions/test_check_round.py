@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -10,7 +11,7 @@ import pytest
 
 from rocketline.broker.storing.flusher import Flusher
 from rocketline.broker.storing.put import MessagePut, PutResult
-from rocketline.broker.transactions import half_messages
+from rocketline.broker.transactions import half_messages, op_messages
 from rocketline.broker.transactions.check_round import CheckRound, Copies, EndedBefore, Progress, TransactionTools
 from rocketline.broker.transactions.figures import TransactionFigures
 from rocketline.broker.transactions.op_messages import OpMessages
@@ -237,6 +238,22 @@ def test_one_that_is_taken_up_again_is_asked_for_however_old_it_is(scene: Scene)
     assert len(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == 1
 
 
+@pytest.mark.parametrize("ahead_h", [-100, 100])
+def test_nobody_is_put_off_for_longer_than_the_store_keeps_messages(scene: Scene, ahead_h: int) -> None:
+    """One taken up again that wants never to be asked, and one of a clock that is days ahead, were stored anew in each
+    round, and for ever."""
+    ahead_ms = ahead_h * 3_600_000
+    scene.half(b"a", ahead_ms=ahead_ms, CHECK_IMMUNITY_TIME_IN_SECONDS="9999999999")
+    if ahead_h < 0:
+        assert not scene.round()
+        scene.store.append(half_messages.resumed(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)[0]))
+    for times in range(1, 16):
+        (copy,) = scene.round(30)
+        assert copy.properties["TRANSACTION_CHECK_TIMES"] == str(times)
+    assert not scene.round(30)
+    assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"a"] * (2 if ahead_h < 0 else 1)
+
+
 def test_half_message_without_a_real_topic_stops_nobody(scene: Scene) -> None:
     scene.store.append(message(HALF_TOPIC, b"poison"))
     scene.half(b"a")
@@ -314,6 +331,19 @@ def test_end_that_is_written_and_not_flushed_counts(clock: FakeClock) -> None:
         assert half.queue_offset not in scene.ops
         scene.round()
         assert scene.store.max_offset(HALF_TOPIC, 0) == 1
+
+
+def test_ends_that_can_be_read_are_not_kept_until_somebody_asks(clock: FakeClock) -> None:
+    """They piled up between two rounds of checks, which may be days."""
+    with started(clock, transactionOpMsgMaxSize="1") as scene:
+        for offset in range(2000):
+            scene.ops.add(offset)
+        tracemalloc.start()
+        for offset in range(2000, 12_000):
+            scene.ops.add(offset)
+        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, op_messages.__file__)])
+        tracemalloc.stop()
+        assert sum(trace.size for trace in kept.traces) < 20_000
 
 
 def test_ends_that_cannot_be_written_are_not_tried_all_the_time(clock: FakeClock) -> None:
