@@ -275,10 +275,13 @@ class TimerStore:
         self._is_changed = True
 
     def _roll_ms(self) -> int:
-        """So far ahead a message is parked at most: as set, and not so far that the log may be deleted before."""
+        """So far ahead a message is parked at most: as set, and not so far that the log may be deleted before.
+
+        Where it may be at any time, all that waits would be written anew in each step; it counts as kept for an hour.
+        """
         config = self._config()
         window_ms = config.timer_roll_window(self.wheel.slots - _BLANK_SLOTS) * self.precision_ms
-        roll_ms = min(window_ms, config.file_reserved_time * _HOUR_MS * 2 // 3, _ROLL_MS_MAX)
+        roll_ms = min(window_ms, max(config.file_reserved_time, 1) * _HOUR_MS * 2 // 3, _ROLL_MS_MAX)
         return max(self.wheel.rounded(roll_ms), self.precision_ms)
 
     def _slot_of(self, slot_ms: int, write_ms: int, roll_ms: int) -> tuple[int, int]:

@@ -625,6 +625,19 @@ def test_messages_are_parked_anew_before_the_log_expires(clock: FakeClock, files
     scene.close()
 
 
+def test_log_that_may_go_at_any_time_has_messages_parked_anew_now_and_then_only(
+    clock: FakeClock, files: MemoryFileSystem
+) -> None:
+    """With fileReservedTime=0 all that waited was written anew every two seconds."""
+    scene = TimerScene(clock, files, slots=7 * 86_400, fileReservedTime="0")
+    scene.send("far", clock.wall_ms() + 7_200_000)
+    scene.pass_time(7_199)
+    assert scene.store.max_offset(WHEEL_TIMER_TOPIC, 0) <= 1 + 3
+    scene.pass_time(2)
+    assert scene.keys() == ["far"]
+    scene.close()
+
+
 def test_log_stays_until_late_messages_are_delivered(clock: FakeClock, files: MemoryFileSystem) -> None:
     """A broker that was down for eight days may start in the hour in which old files are deleted."""
     hours = ";".join(map(str, range(24)))
