@@ -182,6 +182,27 @@ async def test_recalled_message_never_comes(clock: FakeClock) -> None:
         assert bodies(await waiting_pull(peer, offset=1)) == [b"last"]
 
 
+async def test_recall_of_a_key_that_begins_with_the_topic_meets_no_other(clock: FakeClock) -> None:
+    """S154: Apache 5.3 writes topic and key into the marker, so the one of `T+key` looks as if it were for `key`."""
+    async with scene(clock=clock) as (_, peer):
+        answer = await send(peer, b"recalled", TIMER_DELAY_SEC="10", UNIQ_KEY="T+key")
+        await send(peer, b"not recalled", TIMER_DELAY_SEC="10", UNIQ_KEY="key")
+        assert (await recall(peer, answer.ext["recallHandle"])).code == 0
+        clock.advance(11)
+        assert bodies(await waiting_pull(peer)) == [b"not recalled"]
+
+
+@pytest.mark.parametrize("is_with_topic", ["true", "false"])
+async def test_marker_of_either_form_calls_its_message_back(clock: FakeClock, is_with_topic: str) -> None:
+    """S154."""
+    async with scene(clock=clock, appendTopicForTimerDeleteKey=is_with_topic) as (_, peer):
+        answer = await send(peer, b"recalled", TIMER_DELAY_SEC="10", UNIQ_KEY="key")
+        await send(peer, b"not recalled", TIMER_DELAY_SEC="10")
+        assert (await recall(peer, answer.ext["recallHandle"])).code == 0
+        clock.advance(11)
+        assert bodies(await waiting_pull(peer)) == [b"not recalled"]
+
+
 async def test_recall_that_is_switched_off_is_refused() -> None:
     """S154."""
     async with scene(recallMessageEnable="false") as (_, peer):

@@ -51,7 +51,10 @@ async def test_messages_come_at_their_moment_and_recalled_ones_never(
         await producer.send(Message(topic, b"moment", deliver_at=moment))
         await producer.send(Message(topic, b"after", deliver_after=timedelta(seconds=2)))
         assert await producer.recall(topic, recalled.recall_handle) == recalled.message_id
-        assert isinstance(await error_of(producer.recall(topic, "garbage")), InvalidMessageError)
+        due = await producer.send(Message(cluster.topic(queues=1), b"due", deliver_after=0))
+        for wrong in ("garbage", "", due.recall_handle, b"bytes"):
+            error = await error_of(producer.recall(topic, wrong))  # type: ignore[arg-type]
+            assert isinstance(error, InvalidMessageError)
         after, at = await asyncio.to_thread(read, cluster, queue, 2)
         assert (after.body, at.body) == (b"after", b"moment")
         assert 2000 <= after.store_ms - after.born_ms < 2000 + LATE_MS_MAX

@@ -18,6 +18,7 @@ from rocketline.model.queue import MessageQueue
 from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.stats import TimerMetrics
 from rocketline.wire.codes import RequestCode
+from rocketline.wire.recall_handle import recalled_key
 
 if TYPE_CHECKING:
     from rocketline.client.received_message import ReceivedMessage
@@ -76,16 +77,18 @@ class TimerMessages:
 
 
 def due_times(messages: list[ReceivedMessage], now_ms: int) -> list[int]:
-    """The slots of those that wait: each message once, however often it was parked, and none that was called back."""
-    waiting: dict[tuple[str, str], int] = {}
+    """The slots of those that wait: each message once, however often it was parked, and none that was called back.
+
+    A marker calls back whatever is in its slot, also what is parked there after it.
+    """
+    parked, recalled = set[tuple[str, str, int]](), set[tuple[str, str, int]]()
     for message in messages:
         properties = message.properties
         slot, topic = properties.get(property_names.TIMER_OUT_MS, ""), properties.get(property_names.REAL_TOPIC, "")
         if not slot.isdecimal() or int(slot) <= now_ms:
             continue
-        recalled = properties.get(property_names.TIMER_DEL_UNIQKEY)
-        if recalled is not None:
-            waiting.pop((topic, recalled.removeprefix(f"{topic}+")), None)
+        if (key := recalled_key(properties)) is not None:
+            recalled.add((*key, int(slot)))
         else:
-            waiting[topic, properties.get(property_names.UNIQ_KEY) or str(message.queue_offset)] = int(slot)
-    return list(waiting.values())
+            parked.add((topic, properties.get(property_names.UNIQ_KEY) or str(message.queue_offset), int(slot)))
+    return [slot_ms for _, _, slot_ms in parked - recalled]

@@ -59,8 +59,12 @@ def _delay_ms(topic: str, delay: object) -> int:
         found = math.ceil(round(delay * 1000, 3))
     else:
         raise InvalidMessageError(topic, f"deliver_after={delay!r} is neither a timedelta nor a number of seconds")
-    if not 0 <= found <= _MS_MAX:
+    if found < 0:
         raise InvalidMessageError(topic, f"deliver_after={delay!r}: a message is delivered later than it is sent")
+    if found > _MS_MAX:
+        raise InvalidMessageError(
+            topic, f"deliver_after={delay!r} is longer than can be told: there are 64 bits for it"
+        )
     return found
 
 

@@ -1,12 +1,15 @@
-"""The handle by which a producer calls back a timer message before its delivery. Java: RecallMessageHandle."""
+"""The handle by which a producer calls back a timer message before its delivery, and the marker that is stored for it.
+Java: RecallMessageHandle."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rocketline.errors import LocalProtocolError, RemoteProtocolError
+from rocketline.model import property_names
 
 _VERSION = "v1"
 _PARTS = 5
@@ -44,6 +47,24 @@ class RecallHandle:
         if not (deliver_ms.isascii() and deliver_ms.isdigit() and len(deliver_ms) < 20):
             raise RemoteProtocolError(f"recall handle: its time {deliver_ms[:40]!r} is no number of milliseconds")
         return cls(topic, broker_name, int(deliver_ms), unique_id)
+
+
+def recalled_key(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """Which message a marker with such properties calls back: its topic and its unique key; None if it is no marker.
+
+    Apache 5.3 writes topic and key, those before and after the key alone, as it is in the marker's own unique key: one
+    that somebody made up may begin like the other form.
+
+    >>> recalled_key({"REAL_TOPIC": "T", "TIMER_DEL_UNIQKEY": "T+a", "UNIQ_KEY": "a"})
+    ('T', 'a')
+    >>> recalled_key({"REAL_TOPIC": "T", "TIMER_DEL_UNIQKEY": "T+a", "UNIQ_KEY": "T+a"})
+    ('T', 'T+a')
+    """
+    key = properties.get(property_names.TIMER_DEL_UNIQKEY)
+    if not key:
+        return None
+    topic = properties.get(property_names.REAL_TOPIC, "")
+    return topic, key if key == properties.get(property_names.UNIQ_KEY) else key.removeprefix(f"{topic}+")
 
 
 def _decode_text(text: str) -> str:

@@ -93,6 +93,7 @@ def test_tags_keys_and_delays_of_another_type_are_refused() -> None:
         ({"deliver_at": datetime(2030, 1, 1, tzinfo=UTC), "deliver_after": 5}, "exclude each other"),
         ({"deliver_after": 5, "delay_level": 3}, "exclude each other"),
         ({"deliver_after": -0.001}, "later than it is sent"),
+        ({"deliver_after": 1e30}, "longer than can be told"),
         ({"deliver_after": float("nan")}, "neither a timedelta nor a number"),
         ({"deliver_after": True}, "neither a timedelta nor a number"),
         ({"deliver_after": "5s"}, "neither a timedelta nor a number"),

@@ -18,7 +18,7 @@ from typing import Final
 
 from rocketline.broker.long_work import Steps
 from rocketline.broker.stats.counters import BrokerStats
-from rocketline.broker.timers.timed_messages import NEVER_PARKED, key_of, recalled_key, released, rolled, slot_ms_of
+from rocketline.broker.timers.timed_messages import NEVER_PARKED, key_of, released, rolled, slot_ms_of
 from rocketline.errors import StoreError
 from rocketline.logs import Throttle
 from rocketline.model.message import StoredMessage
@@ -27,6 +27,7 @@ from rocketline.store.message_store import MessageStore
 from rocketline.store.timers.recovery import BrokenTimersError
 from rocketline.store.timers.timer_log import TimerUnit
 from rocketline.store.timers.timer_store import TimerStore
+from rocketline.wire.recall_handle import recalled_key
 
 _RUN_MESSAGES: Final = 64
 _RUN_BYTES: Final = 1024 * 1024
@@ -81,7 +82,7 @@ class TimerDelivery:
         self._put([
             message
             for parked in messages
-            if recalled_key(parked) is None
+            if recalled_key(parked.properties) is None
             and (message := self._released(parked, NEVER_PARKED, now_ms)) is not None
         ])  # fmt: skip
 
@@ -100,7 +101,7 @@ class TimerDelivery:
         changes: Counter[str] = Counter()
         for count, log_offset in enumerate(markers, 1):
             marker = self._parked_at(log_offset)
-            if recalled is not None and marker is not None and (key := recalled_key(marker)) is not None:
+            if recalled is not None and marker is not None and (key := recalled_key(marker.properties)) is not None:
                 changes[key[0]] += 1
                 recalled.add(*key)
             if not count % _MARKERS:

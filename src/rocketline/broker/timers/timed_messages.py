@@ -19,18 +19,6 @@ def slot_ms_of(message: StoredMessage) -> int | None:
     return _number(message.properties.get(property_names.TIMER_OUT_MS, ""))
 
 
-def recalled_key(marker: StoredMessage) -> tuple[str, str] | None:
-    """Which message a marker calls back: its topic and its unique key; None if it is no marker.
-
-    Apache 5.3 writes topic and key, those before and after the key alone.
-    """
-    key = marker.properties.get(property_names.TIMER_DEL_UNIQKEY)
-    if not key:
-        return None
-    topic = marker.properties.get(property_names.REAL_TOPIC, "")
-    return topic, key.removeprefix(f"{topic}+")
-
-
 def key_of(message: StoredMessage) -> tuple[str, str]:
     """By what a marker names a message."""
     properties = message.properties

@@ -49,6 +49,8 @@ def _checked(topic: str, topic_on_wire: str, text: str) -> RecallHandle:
     check_topic_to_send(topic)
     if is_retry_topic(topic) or is_dlq_topic(topic):
         raise InvalidNameError("topic", topic, "messages of a retry or dead letter topic cannot be recalled")
+    if not isinstance(text, str):
+        raise InvalidMessageError(topic, f"{text!r:.80} is no recall handle: what was due when it was sent has none")
     try:
         handle = RecallHandle.decode(text)
     except RemoteProtocolError as error:

@@ -66,7 +66,7 @@ def compare(
     """
     flushed, note = checkpoint.log_flushed, checkpoint.note
     if note is not None and note.slots and note.precision_ms != wheel.precision_ms:
-        raise _other_precision(wheel_path, note.precision_ms)
+        raise other_precision(wheel_path, note.precision_ms)
     if not timer_log.start <= flushed <= timer_log.segments.end:
         raise BrokenTimersError(f"the timer log should reach {flushed} and ends at {timer_log.segments.end}")
     if note is not None and timer_log.start > note.log_start:
@@ -190,9 +190,10 @@ def _check_precision(timer_log: TimerLog, wheel: TimerWheel, path: Path, read_ms
             continue
         made_with_ms, rest = divmod(unit.slot_ms, time)
         if made_with_ms != wheel.precision_ms and not rest:
-            raise _other_precision(path, made_with_ms)
+            raise other_precision(path, made_with_ms)
 
 
-def _other_precision(path: Path, precision_ms: int) -> CorruptStoreError:
+def other_precision(path: Path, precision_ms: int) -> CorruptStoreError:
+    """The settings do not fit what is to be delivered."""
     problem = f"it was made with timerPrecisionMs={precision_ms}: set it so until its messages are delivered"
     return CorruptStoreError(str(path), problem)

@@ -25,7 +25,7 @@ from rocketline.store.files.json_files import FileSave, load_json
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.timers.checkpoint import NO_LOCK, UNUSABLE, TimerCheckpoint, TimerNote, lock_ms_of, unusable
 from rocketline.store.timers.metrics import WaitingCounts
-from rocketline.store.timers.recovery import BrokenTimersError, QueueOffsetOf, recover
+from rocketline.store.timers.recovery import BrokenTimersError, QueueOffsetOf, other_precision, recover
 from rocketline.store.timers.saving import TimerSave
 from rocketline.store.timers.timer_log import (
     MAGIC_DELETE,
@@ -141,6 +141,7 @@ class TimerStore:
             self.derive_anew(str(error))
 
     def _load(self, saved: TimerCheckpoint, queue_offset_of: QueueOffsetOf, topic_end: int, topic_of: TopicOf) -> None:
+        self._settle_precision(saved, topic_end)
         if self.queue_offset > topic_end:  # or messages that get these queue offsets now would never be parked
             told = f"{self.queue_offset} messages were parked, and the timer topic ends at {topic_end}"
             self.queue_offset = topic_end
@@ -153,6 +154,20 @@ class TimerStore:
         self.counts = WaitingCounts(self._saved_counts(), self._now_ms)
         if self.counts.total != self.wheel.count:
             self._count_anew(topic_of)
+
+    def _settle_precision(self, saved: TimerCheckpoint, topic_end: int) -> None:
+        """Slots are of the steps of whoever gave them: with shorter ones they seem to be over too early, also those of
+        messages that are to be parked yet, or again. If there are none, other steps count from now on.
+
+        Raises `CorruptStoreError`, `OSError`.
+        """
+        note = saved.note
+        if note is None or note.precision_ms == self.precision_ms:
+            return
+        if note.slots or saved.log_flushed == UNUSABLE or self.queue_offset < topic_end:
+            raise other_precision(self._wheel_path, note.precision_ms)
+        settled = replace(saved, note=note._replace(precision_ms=self.precision_ms))
+        settled.save(self._fs, self._checkpoint_path)
 
     def _saved_counts(self) -> TimerMetrics:
         try:
@@ -260,10 +275,13 @@ class TimerStore:
         self._is_changed = True
 
     def _roll_ms(self) -> int:
-        """So far ahead a message is parked at most: as set, and not so far that the log may be deleted before."""
+        """So far ahead a message is parked at most: as set, and not so far that the log may be deleted before.
+
+        Where it may be at any time, all that waits would be written anew in each step; it counts as kept for an hour.
+        """
         config = self._config()
         window_ms = config.timer_roll_window(self.wheel.slots - _BLANK_SLOTS) * self.precision_ms
-        roll_ms = min(window_ms, config.file_reserved_time * _HOUR_MS * 2 // 3, _ROLL_MS_MAX)
+        roll_ms = min(window_ms, max(config.file_reserved_time, 1) * _HOUR_MS * 2 // 3, _ROLL_MS_MAX)
         return max(self.wheel.rounded(roll_ms), self.precision_ms)
 
     def _slot_of(self, slot_ms: int, write_ms: int, roll_ms: int) -> tuple[int, int]:

@@ -540,6 +540,52 @@ def test_other_precision_is_refused_though_the_newest_message_was_delivered(
     other.close()
 
 
+@pytest.mark.parametrize("precision", ["100", "5000"])
+def test_other_precision_is_refused_while_messages_are_not_parked(
+    clock: FakeClock, files: MemoryFileSystem, precision: str
+) -> None:
+    """Their slots are of the steps of before, and smaller ones brought them almost a second early."""
+    scene = TimerScene(clock, files)
+    scene.send("over", clock.wall_ms() + 1000)
+    scene.pass_time(3)
+    scene.save()
+    scene.send("soon", clock.wall_ms() // 1000 * 1000 + 2900)
+    flush(scene.store)
+    scene.die()
+    with pytest.raises(CorruptStoreError, match="timerPrecisionMs=1000"):
+        TimerScene(clock, files, timerPrecisionMs=precision)
+    again = scene.again()
+    again.pass_time(5)
+    assert again.keys() == ["over", "soon"]
+    again.close()
+    other = TimerScene(clock, files, timerPrecisionMs=precision)
+    other.send("other", clock.wall_ms() + 2000)
+    flush(other.store)
+    other.die()
+    after_a_kill = TimerScene(clock, files, timerPrecisionMs=precision)
+    after_a_kill.pass_time(10)
+    assert after_a_kill.keys() == ["over", "soon", "other"]
+    after_a_kill.close()
+
+
+@pytest.mark.parametrize("precision", ["100", "5000"])
+def test_other_precision_is_refused_while_all_is_derived_anew(
+    clock: FakeClock, files: MemoryFileSystem, precision: str
+) -> None:
+    scene = TimerScene(clock, files)
+    scene.send("later", clock.wall_ms() // 1000 * 1000 + 60_900)
+    scene.work()
+    scene.save()
+    scene.service._timers.derive_anew("as if a slot could not be read")
+    scene.die()
+    with pytest.raises(CorruptStoreError, match="timerPrecisionMs=1000"):
+        TimerScene(clock, files, timerPrecisionMs=precision)
+    again = scene.again()
+    again.pass_time(62)
+    assert again.keys() == ["later"]
+    again.close()
+
+
 def test_topic_that_lost_its_end_hides_no_later_message(clock: FakeClock, files: MemoryFileSystem) -> None:
     """Apache's checkpoint may be ahead of what was left of the log when the power went."""
     scene = TimerScene(clock, files)
@@ -575,6 +621,19 @@ def test_messages_are_parked_anew_before_the_log_expires(clock: FakeClock, files
     scene.pass_time(9 * 3600, step_s=600)
     assert scene.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 2
     scene.pass_time(12 * 3600, step_s=600)
+    assert scene.keys() == ["far"]
+    scene.close()
+
+
+def test_log_that_may_go_at_any_time_has_messages_parked_anew_now_and_then_only(
+    clock: FakeClock, files: MemoryFileSystem
+) -> None:
+    """With fileReservedTime=0 all that waited was written anew every two seconds."""
+    scene = TimerScene(clock, files, slots=7 * 86_400, fileReservedTime="0")
+    scene.send("far", clock.wall_ms() + 7_200_000)
+    scene.pass_time(7_199)
+    assert scene.store.max_offset(WHEEL_TIMER_TOPIC, 0) <= 1 + 3
+    scene.pass_time(2)
     assert scene.keys() == ["far"]
     scene.close()
 
