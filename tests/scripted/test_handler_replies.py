@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -35,6 +35,7 @@ async def replying(
     ttl: str = "60000",
     is_orderly: bool = False,
     model: MessageModel = MessageModel.CLUSTERING,
+    handler: Callable[[ReceivedMessage], Awaitable[Reply]] = answer,
 ) -> AsyncIterator[PushConsumer]:
     """A consumer that replies to two requests, which were made just now."""
     peer.route("T", queues=1)
@@ -50,7 +51,7 @@ async def replying(
         message_model=model,
         consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
     )
-    consumer.subscribe("T", "*", answer)
+    consumer.subscribe("T", "*", handler)
     async with consumer:
         await until(lambda: any(queue.topic == "T" for queue in consumer.queues))
         clock.advance(0.5)
@@ -125,6 +126,28 @@ async def test_who_has_given_up_is_not_waited_for(
         await until(lambda: len(replied(peer)) > 0)
         await let_pass(clock, 7)
         assert [each for each, _ in sorted(replied(peer))] == ["c0"] * count + ["c1"] * count
+    assert not peer.requests(BACK)
+
+
+@pytest.mark.parametrize("attribute", ["body", "properties"])
+@pytest.mark.parametrize("is_orderly", [False, True])
+async def test_a_reply_that_nobody_could_send_holds_up_no_queue(
+    peer: ScriptedPeer, clock: FakeClock, is_orderly: bool, attribute: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The application has put text into it, say. To handle the message again would not mend that."""
+
+    async def answer_text(message: ReceivedMessage) -> Reply:
+        made = await answer(message)
+        if message.body == b"0":
+            setattr(made, attribute, "text")
+        return made
+
+    peer.on(REPLY).reply(STORED)
+    async with replying(peer, clock, is_orderly=is_orderly, handler=answer_text) as consumer:
+        await until(lambda: ("c1", b"re:1") in replied(peer))
+        await until(lambda: "reply not delivered" in caplog.text)
+        await consumer.close()
+    assert peer.broker.offsets["g", "T", 0] == 2
     assert not peer.requests(BACK)
 
 

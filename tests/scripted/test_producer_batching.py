@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 import functools
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import pytest
 
+from rocketline.aio import TransactionProducer
 from rocketline.broker.sends.batch_members import MEMBERS_AT_ONCE
 from rocketline.client.producer.auto_batch import AutoBatch
 from rocketline.client.producer.receipts import SendReceipt
-from rocketline.errors import ConfigError, InvalidMessageError, RefusedMessageError, SelectorError, SendFailedError
+from rocketline.client.producer.transactions import TransactionState
+from rocketline.errors import (
+    ClosedError,
+    ConfigError,
+    InvalidMessageError,
+    RefusedMessageError,
+    SelectorError,
+    SendFailedError,
+)
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.fake_clock import FakeClock
@@ -169,7 +179,7 @@ async def test_no_batch_is_so_long_that_a_broker_stores_it_in_pieces(
     make: MakeProducer, peer: ScriptedPeer, clock: FakeClock
 ) -> None:
     """Each receipt's offset counts on the messages being neighbours."""
-    async with make(peer.address, batch_bytes_max=2**20, batch_delay_s=30) as producer:
+    async with make(peer.address, batch_bytes_max=2**20, batch_delay_s=30, send_timeout_s=60) as producer:
         sending = [producer.send_soon(Message("T", b"x")) for _ in range(MEMBERS_AT_ONCE + 1)]
         await begun(producer, 1)
         await producer.close()
@@ -225,6 +235,50 @@ async def test_messages_for_one_queue_keep_their_order_whatever_they_are(
         assert [len(bodies(each)) for each in sends(peer)] == [2, 1, 1, 2, 1]
         assert bodies(sends(peer)[0]) == [b"0", b"1"]
         assert bodies(sends(peer)[3]) == [b"4", b"5"]
+
+
+@pytest.mark.parametrize("where", ["queue", "selector"])
+@pytest.mark.parametrize("how", ["send", "send_soon", "request"])
+async def test_what_does_not_wait_does_not_overtake_those_that_wait_for_its_queue(
+    make: MakeProducer, peer: ScriptedPeer, how: str, where: str
+) -> None:
+    async with make(peer.address) as producer, asyncio.TaskGroup() as group:
+        await producer.queues("T")
+        chosen = MessageQueue("T", "broker-a", 2)
+        given: dict[str, Any] = {"queue": chosen} if where == "queue" else {"selector": lambda queues, _: queues[2]}
+        waiting = producer.send_soon(Message("T", b"0"), queue=chosen)
+        elsewhere = producer.send_soon(Message("T", b"elsewhere"))
+        await begun(producer, 2)
+
+        async def send() -> None:
+            with suppress(ClosedError):  # nobody replies to the request
+                await getattr(producer, how)(Message("T", b"1"), timeout_s=3, **given)
+
+        group.create_task(send())
+        await until(lambda: len(sends(peer)) == 2)
+        assert [(bodies(each), each.ext["e"]) for each in sends(peer)] == [([b"0"], "2"), ([b"1"], "2")]
+        assert not elsewhere.done()
+        await producer.close()
+        assert (await waiting).is_ok
+
+
+async def test_neither_does_a_oneway_message_nor_half_a_transaction(peer: ScriptedPeer, clock: FakeClock) -> None:
+    queue = MessageQueue("T", "broker-a", 2)
+    async with TransactionProducer(
+        peer.address, group="P", check=lambda _: TransactionState.COMMIT, clock=clock, auto_batch=True
+    ) as producer:
+        await producer.queues("T")
+        for n in range(2):
+            waiting = producer.send_soon(Message("T", b"waits %d" % n), queue=queue)
+            await begun(cast("Sender", producer), 1)
+            if n:
+                await producer.send_oneway(Message("T", b"oneway"), queue=queue)
+            else:
+                async with producer.transaction(Message("T", b"half"), queue=queue):
+                    pass
+            assert (await waiting).is_ok
+        await until(lambda: len(sends(peer)) == 4)
+        assert [bodies(each) for each in sends(peer)] == [[b"waits 0"], [b"half"], [b"waits 1"], [b"oneway"]]
 
 
 async def test_closing_sends_what_waits(make: MakeProducer, peer: ScriptedPeer) -> None:
@@ -290,6 +344,12 @@ async def test_more_bytes_than_may_wait_leave_at_once(make: MakeProducer, peer: 
 async def test_a_batch_must_be_allowed_to_be_so_long(make: MakeProducer, peer: ScriptedPeer) -> None:
     with pytest.raises(ConfigError, match="batch_bytes_max"):
         async with make(peer.address, message_bytes_max=10_000):
+            pass
+
+
+async def test_a_message_must_not_wait_until_its_time_is_over(make: MakeProducer, peer: ScriptedPeer) -> None:
+    with pytest.raises(ConfigError, match="batch_delay_s=3: a call ends after 3 s"):
+        async with make(peer.address, batch_delay_s=3):
             pass
 
 

@@ -83,6 +83,20 @@ def queue_ids(peer: ScriptedPeer) -> list[int]:
     return [received.header.queue_id for received in peer.requests(SEND)]
 
 
+async def test_a_body_that_is_no_bytes_is_told_its_sender_alone(make: MakeProducer, peer: ScriptedPeer) -> None:
+    """It was put into the message after that was made; nothing of the attempt is left behind."""
+    message = Message("T", b"x")
+    message.body = "text"  # type: ignore[assignment]
+    for how in ({}, {"auto_batch": True}):
+        async with make(peer.address, async_in_flight_max=1, **how) as producer:
+            for _ in range(2):
+                with pytest.raises(InvalidMessageError, match="str, not bytes"):
+                    await producer.send(message)
+                with pytest.raises(InvalidMessageError, match="str, not bytes"):
+                    await producer.send_soon(message)
+            assert (await producer.send_soon(Message("T", b"x"), timeout_s=3)).is_ok
+
+
 class TestReceipts:
     @pytest.mark.parametrize(
         ("code", "status"),

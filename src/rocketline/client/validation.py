@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rocketline.errors import InvalidMessageError, InvalidNameError
-from rocketline.model.message import Message
+from rocketline.model.message import Message, as_bytes
 from rocketline.model.names import group_problem, is_sendable_topic, topic_problem
 from rocketline.model.property_names import INNER_MULTI_DISPATCH
 
@@ -36,7 +36,7 @@ def check_topic_to_send(topic: str) -> None:
 
 def check_message(message: Message, bytes_max: int) -> None:
     """Raise `InvalidMessageError` unless brokers accept a message like this. Its topic is not looked at."""
-    size = len(message.body)
+    size = len(as_bytes(message.topic, message.body))
     if not 0 < size <= bytes_max:
         raise InvalidMessageError(
             message.topic,

@@ -64,7 +64,7 @@ class Message:
         - `waits_for_store`: the broker answers only once the message is as safe as it is set up to make it.
         """
         self.topic, self.flag = topic, flag
-        self.body = body if type(body) is bytes else _as_bytes(topic, body)
+        self.body = body if type(body) is bytes else as_bytes(topic, body)
         self.properties = found = {}
         if properties:
             for name, value in properties.items():
@@ -128,7 +128,8 @@ class Message:
         return {name: value for name, value in self.properties.items() if name not in _OWN_NAMES}
 
 
-def _as_bytes(topic: str, body: object) -> bytes:
+def as_bytes(topic: str, body: object) -> bytes:
+    """The body of a message. Raises `InvalidMessageError` if it is none."""
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     raise InvalidMessageError(topic, f"the body is {type(body).__name__}, not bytes: encode it first")

@@ -31,3 +31,12 @@ def test_body_has_its_bounds() -> None:
         check_message(Message("T", b"123456"), 5)
     with pytest.raises(InvalidMessageError, match="empty"):
         check_message(Message("T", b""), 5)
+
+
+def test_body_is_bytes_whatever_was_put_there_later() -> None:
+    message = Message("T", b"x")
+    message.body = "text"  # type: ignore[assignment]
+    with pytest.raises(InvalidMessageError, match="the body is str, not bytes: encode it first"):
+        check_message(message, 5)
+    message.body = bytearray(b"12345")  # type: ignore[assignment]
+    check_message(message, 5)

@@ -81,7 +81,7 @@ class Producer(AsyncClient[ProducerOptions]):
         self.batches: AutoBatch | None = None
         if self.options.auto_batch:
             self.batches = AutoBatch(self.runtime, self.core, self.soon, self.delivery.positions)
-        self._requests = Requests(self.runtime, self.core, self.delivery, self.soon)
+        self._requests = Requests(self.runtime, self.core, self.delivery, self.soon, self.batches)
         self._recalls = Recalls(self.runtime, self.core)
         self._probing: Stoppable | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -161,6 +161,7 @@ class Producer(AsyncClient[ProducerOptions]):
         started_s, request = self._clock.monotonic(), self.core.prepare(message)
         if self.batches is not None and timeout_s is None:
             return await self._gather(request, SendMode.SYNC, queue, selector, started_s)
+        queue = self._make_way(request, queue, selector)
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
         return await self.delivery.send(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
 
@@ -184,6 +185,7 @@ class Producer(AsyncClient[ProducerOptions]):
         request = self.core.prepare(message)
         if self.batches is not None and timeout_s is None:
             return self._gather(request, SendMode.ASYNC, queue, selector, started_s)
+        queue = self._make_way(request, queue, selector)
         receipt: asyncio.Future[SendReceipt] = loop.create_future()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
         self.soon.send(request, queue, selector, started_s, timeout_s, receipt)
@@ -208,6 +210,12 @@ class Producer(AsyncClient[ProducerOptions]):
             raise
         return receipt
 
+    def _make_way(
+        self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None
+    ) -> MessageQueue | None:
+        """Where a message goes that waits for no others, as far as it is said: it overtakes none of those that do."""
+        return queue if self.batches is None else self.batches.make_way(request, queue, selector)
+
     async def send_oneway(
         self,
         message: Message | Sequence[Message],
@@ -218,7 +226,8 @@ class Producer(AsyncClient[ProducerOptions]):
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         if asyncio.get_running_loop() is not self._loop:
             self._refuse()
-        await self.delivery.tell(self.core.prepare(message), queue, selector)
+        request = self.core.prepare(message)
+        await self.delivery.tell(request, self._make_way(request, queue, selector), selector)
 
     async def request(
         self,

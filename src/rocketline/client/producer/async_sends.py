@@ -133,13 +133,13 @@ class AsyncSends:
         first = None
         if self._room is None:
             first = self._core.first_queue(request, self._delivery.positions, queue, selector)
+        left_s = started_s + timeout_s - self._clock.monotonic()
         self._count += 1
         if first is None:
             self._later(in_flight, lambda: self._from_start(in_flight, queue, selector))
             return
         in_flight.first = first
         outcome: RocketlineError | None = None
-        left_s = started_s + timeout_s - self._clock.monotonic()
         try:
             if left_s <= 0:
                 raise RequestTimeoutError(first.broker_name, "the time was over before the message's turn came")

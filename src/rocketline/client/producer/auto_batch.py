@@ -112,7 +112,7 @@ class AutoBatch:
         entry = None if is_unknown or self._is_closed or not self._takes(request) else entry_of(request)
         size = 0 if entry is None else len(entry)
         if entry is None or size > self._bytes_max or self.waiting_bytes + size > self._total_bytes_max:
-            self._leave_before(queue)
+            self._leave_for(queue)
             self._send(request, mode, queue, selector, started_s, receipt)
             return
         place, group = self._find(request, mode, queue, size, started_s)
@@ -144,8 +144,19 @@ class AutoBatch:
                 self._alarm = self._runtime.call_later(self._delay_s, self._look)
         return place, group
 
-    def _leave_before(self, queue: MessageQueue | None) -> None:
-        """Something for a given queue is sent by itself: what waits for that queue goes before it."""
+    def make_way(
+        self, request: SendRequest, queue: MessageQueue | None, selector: QueueSelector | None
+    ) -> MessageQueue | None:
+        """Something is about to be sent by itself: what waits for its queue leaves before it. Returns that queue, None
+        if any will do or it is not known yet. Raises what is wrong with queue or selector."""
+        if queue is None and selector is None:
+            return None
+        queue = self._core.first_queue(request, self._positions, queue, selector)
+        self._leave_for(queue)
+        return None if queue is None else self._core.bare_queue(queue)
+
+    def _leave_for(self, queue: MessageQueue | None) -> None:
+        """Have leave what waits for that queue."""
         if queue is not None and (place := self._of_queue.get(queue)) is not None:
             self._leave(place)
 

@@ -107,6 +107,8 @@ class ProducerOptions(ClientOptions):
                 yield f"topic {topic!r}: {problem}"
         if self.auto_batch and self.batch_bytes_max > self.message_bytes_max:
             yield f"batch_bytes_max={self.batch_bytes_max}: a batch has {self.message_bytes_max} bytes at most"
+        if self.auto_batch and self.batch_delay_s >= self.send_timeout_s:
+            yield f"batch_delay_s={self.batch_delay_s:g}: a call ends after {self.send_timeout_s:g} s (send_timeout_s)"
         try:
             compress(b"", self.compression, self.compression_level)
         except LocalProtocolError as error:

@@ -6,6 +6,7 @@ Java: DefaultMQProducerImpl.request.
 from __future__ import annotations
 
 from rocketline.client.producer.async_sends import AsyncSends
+from rocketline.client.producer.auto_batch import AutoBatch
 from rocketline.client.producer.core import ProducerCore
 from rocketline.client.producer.delivery import Delivery
 from rocketline.client.producer.queue_choice import QueueSelector
@@ -42,8 +43,17 @@ class _Sent:
 class Requests:
     """The requests of one producer. On one loop."""
 
-    def __init__(self, runtime: ClientRuntime, core: ProducerCore, delivery: Delivery, soon: AsyncSends) -> None:
+    def __init__(
+        self,
+        runtime: ClientRuntime,
+        core: ProducerCore,
+        delivery: Delivery,
+        soon: AsyncSends,
+        batches: AutoBatch | None,
+    ) -> None:
+        """A request waits in none of the `batches`, and overtakes none of them."""
         self._runtime, self._core, self._delivery, self._soon = runtime, core, delivery, soon
+        self._batches = batches
         self._owner = runtime.with_namespace(core.group)
         self._waits = SharedWaits(runtime)
         self._introduced: dict[str, PublishInfo] = {}
@@ -62,6 +72,8 @@ class Requests:
             request = self._core.prepare(self._marked(message, pending, timeout_s))
             if not self._is_introduced(request.topic):
                 await self._introduce(request.topic, started_s, timeout_s)
+            if self._batches is not None:
+                queue = self._batches.make_way(request, queue, selector)
             self._soon.send(request, queue, selector, started_s, timeout_s, _Sent(pending))
             return await pending.reply
         finally:

@@ -91,8 +91,12 @@ class SendRequests:
         body, properties = message.body, message.properties
         request = SendRequest()
         request.topic, request.head, is_retry = self._topics.get(message.topic) or self._learn(message.topic)
-        size = len(body)
-        if not 0 < size <= self._bytes_max or message.flag or property_names.INNER_MULTI_DISPATCH in properties:
+        if (
+            type(body) is not bytes
+            or not 0 < len(body) <= self._bytes_max
+            or message.flag
+            or property_names.INNER_MULTI_DISPATCH in properties
+        ):
             check_message(message, self._bytes_max)
         request.messages, request.flag = (message,), message.flag
         request.batch_id = request.moved = None
@@ -108,7 +112,7 @@ class SendRequests:
             request.message_id = self._ids.make()
             request.properties = f"UNIQ_KEY\x01{request.message_id}\x02{self._instance}"
         request.body, request.sys_flag = body, 0
-        if size >= self._compress_over_bytes:
+        if len(body) >= self._compress_over_bytes:
             self._compress(request)
         return request
 

@@ -34,7 +34,8 @@ _NOT_THERE: Final = frozenset({ResponseCode.SYSTEM_ERROR.value, ResponseCode.SYS
 
 
 class Replies:
-    """Sends them. A reply that cannot be delivered is logged and counted: its message is consumed all the same."""
+    """Sends them. A reply that cannot be delivered, whatever the reason, is logged and counted: its message is consumed
+    all the same."""
 
     def __init__(self, runtime: ClientRuntime, group: str, throttle: Throttle) -> None:
         self._runtime, self._group, self._throttle = runtime, group, throttle
@@ -43,22 +44,24 @@ class Replies:
         self.undelivered = 0
 
     async def send(self, replies: Sequence[Reply]) -> None:
-        """Return once each is delivered, or will not be. Raises nothing of the network's."""
+        """Return once each is delivered, or will not be. Raises nothing."""
         if len(replies) == 1:
             await self._send(replies[0])
         else:
             await asyncio.gather(*(self._send(each) for each in replies))
 
     async def _send(self, reply: Reply) -> None:
+        requester = None
         try:
+            requester = reply.properties.get(property_names.REPLY_TO_CLIENT)
             await self._deliver(reply)
-        except RocketlineError as error:
+        except Exception as error:  # noqa: BLE001  # the application made it, and its queue must not stand still for that
             self.undelivered += 1
             self._throttle.warning(
                 "reply not delivered",
                 "whoever asked may be gone, or have given up",
                 group=self._group,
-                requester=reply.properties.get(property_names.REPLY_TO_CLIENT),
+                requester=requester,
                 problem=error,
                 undelivered=self.undelivered,
             )

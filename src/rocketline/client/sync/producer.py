@@ -102,13 +102,13 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         self._twin.check_running()
         clock, started_s = self._clock, self._clock.monotonic()
         request = self._core.prepare(message)
-        # A callback sends by itself: on the loop's own thread it would wait for a batch that nobody sends meanwhile.
-        if timeout_s is None and self.options.auto_batch and not self.runtime.portal.is_inside:
-            timeout_s = self.options.send_timeout_s
-            return self._send_queue.send(request, queue, selector, timeout_s, SendMode.SYNC, gathers=True).result()
+        is_given, gathers = queue is not None or selector is not None, timeout_s is None
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
+        # A callback sends by itself: on the loop's own thread it would wait for a batch that nobody sends meanwhile.
+        if self.options.auto_batch and (gathers or is_given) and not self.runtime.portal.is_inside:
+            return self._send_queue.send(request, queue, selector, timeout_s, SendMode.SYNC, gathers=gathers).result()
         first = self._core.first_queue(request, self._turns.positions, queue, selector)
-        is_given, left_s = queue is not None or selector is not None, timeout_s
+        left_s = timeout_s
         if first is None:
             first = self._first_queue(request, queue, selector, timeout_s)
             left_s += started_s - clock.monotonic()

@@ -17,7 +17,7 @@ from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.send_request import SendRequest
 from rocketline.client.sync.portal import Portal
 from rocketline.clock import Clock
-from rocketline.errors import CallTimeoutError, ClosedError, RocketlineError
+from rocketline.errors import CallTimeoutError, ClosedError
 from rocketline.model.queue import MessageQueue
 
 
@@ -90,7 +90,7 @@ class SendQueue:
             while True:
                 self._refuse(self._waiting.popleft(), ClosedError("the producer is closed"))
 
-    def _refuse(self, handed: _Handed, error: RocketlineError) -> None:
+    def _refuse(self, handed: _Handed, error: Exception) -> None:
         self._soon.give_permit()
         handed.receipt.set_exception(error)
 
@@ -101,15 +101,17 @@ class SendQueue:
             handed = self._waiting.popleft()
             try:
                 self._begin(handed)
-            except RocketlineError as error:
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is the caller's, who waits for it
                 self._refuse(handed, error)
 
     def _begin(self, handed: _Handed) -> None:
         request, queue, selector, started_s, timeout_s, receipt, mode, gathers = handed
-        if gathers and self._batches is not None:
-            self._batches.add(request, mode, queue, selector, started_s, receipt)
-        else:
-            self._soon.begin(request, queue, selector, started_s, timeout_s, receipt, mode)
+        if self._batches is not None:
+            if gathers:
+                self._batches.add(request, mode, queue, selector, started_s, receipt)
+                return
+            queue = self._batches.make_way(request, queue, selector)
+        self._soon.begin(request, queue, selector, started_s, timeout_s, receipt, mode)
 
 
 class BlockingRoom:

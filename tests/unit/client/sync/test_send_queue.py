@@ -24,6 +24,7 @@ class Loop:
         self.posted: list[Callable[[], None]] = []
         self.sent: list[Any] = []
         self.refuses = False
+        self.wrong: Future[Any] | None = None
         self.permits = Permits(count_max)
 
     def check_process(self) -> None:
@@ -42,6 +43,8 @@ class Loop:
     def begin(self, *handed: Any) -> None:
         if self.refuses:
             raise SelectorError("no such queue")
+        if self.wrong is not None and self.wrong in handed:
+            raise AttributeError("'str' object has no attribute 'topic'")
         self.sent.append(handed)
 
     def turn(self) -> None:
@@ -93,6 +96,18 @@ def test_what_nobody_takes_any_more_is_told_so() -> None:
             receipt.result(0)
     loop.turn()
     assert not loop.sent
+
+
+def test_whatever_is_wrong_with_a_message_is_told_to_its_caller_and_holds_up_nobody() -> None:
+    """A queue that is text, say: the error comes up on the loop, where nobody sees it."""
+    loop = Loop(count_max=2)
+    over = handover(loop)
+    wrong, right = hand(over), hand(over)
+    loop.wrong = wrong
+    loop.turn()
+    assert isinstance(wrong.exception(0), AttributeError)
+    assert [handed[5] for handed in loop.sent] == [right]
+    hand(over)
 
 
 def test_caller_waits_for_room_in_its_time() -> None:
