@@ -153,7 +153,7 @@ class AutoBatch:
             return None
         queue = self._core.first_queue(request, self._positions, queue, selector)
         self._leave_for(queue)
-        return None if queue is None else self._core.bare_queue(queue)
+        return None if queue is None else as_seen(self._core.namespace, queue)
 
     def _leave_for(self, queue: MessageQueue | None) -> None:
         """Have leave what waits for that queue."""

@@ -101,7 +101,7 @@ def test_what_nobody_takes_any_more_is_told_so() -> None:
 def test_whatever_is_wrong_with_a_message_is_told_to_its_caller_and_holds_up_nobody() -> None:
     """A queue that is text, say: the error comes up on the loop, where nobody sees it."""
     loop = Loop(count_max=2)
-    over = handover(loop)
+    over = send_queue(loop)
     wrong, right = hand(over), hand(over)
     loop.wrong = wrong
     loop.turn()
