@@ -300,6 +300,21 @@ def _compressed_registration(topics: int) -> Callable[[int], Command]:
     return make
 
 
+def _mapped_registration(number: int, queues: int) -> Command:
+    """A broker with a static topic of which it has so many queues."""
+    told = _broker_of(number)
+    mapping = {
+        "topic": PROBED, "bname": told["brokerName"], "totalQueues": queues, "scope": "__global__",
+        "currIdMap": {queue: queue for queue in range(queues)},
+    }  # fmt: skip
+    wrapper = {
+        "dataVersion": {"counter": number, "stateVersion": 0, "timestamp": number},
+        "topicConfigTable": {topic: {"topicName": topic, "readQueueNums": 4, "perm": 6} for topic in (PROBED, "t")},
+        "topicQueueMappingInfoMap": {PROBED: mapping},
+    }
+    return _register(number, _json({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}))
+
+
 def _come_and_go(make: Callable[[int], Command]) -> Callable[[int], Iterator[Command]]:
     """A broker that registers, and leaves as soon as it has."""
 
@@ -577,6 +592,15 @@ ROWS: Final = (
         at_name_server=True,
     ),
     Row(name="brokers of 65,000 topics that leave", asked=_come_and_go(_registration(65_000)), at_name_server=True),
+    Row(
+        name="routes of a static topic with 65,000 queues on each of 15 brokers",
+        prepared=lambda: (_mapped_registration(number << 32, 65_000) for number in range(20, 35)),
+        asked=lambda connection: itertools.chain.from_iterable(
+            (_mapped_registration(number, 1), Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": PROBED}))
+            for number in itertools.count(connection << 32)
+        ),
+        at_name_server=True,
+    ),
     Row(
         name="GET_ALL_TOPIC_LIST of 65,000 topics",
         asked=lambda connection: itertools.chain(
