@@ -210,9 +210,7 @@ async def test_mapping_of_a_stranger_is_left_out(tmp_path: Path) -> None:
         assert (await peer.route("T")).topic_queue_mapping_by_broker is None
 
 
-async def test_mappings_of_a_topic_fit_into_its_route_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_mappings_of_a_topic_fit_into_its_route_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ROUTE_QUEUES_MAX", 4)
     async with serving(tmp_path) as peer:
         for name, queues in (("B", 3), ("crowding", 2), ("S", 1)):

@@ -57,7 +57,7 @@ def mapping_doubt(
     if wrong is not None:
         return f"mapping of topic {topic!r} cannot have {wrong} queues: 0 to {ROUTE_QUEUES_MAX} are possible"
     if (queues := sum(len(one.curr_id_map) for one in (mapping, *others))) > ROUTE_QUEUES_MAX:
-        return f"topic {topic!r} would have {queues} queues in the mappings of its brokers, of {ROUTE_QUEUES_MAX} at most"
+        return f"topic {topic!r} would have {queues} queues in its mappings: at most {ROUTE_QUEUES_MAX} are possible"
     return ""
 
 
