@@ -13,6 +13,7 @@ from rocketline.broker.handlers.assignment import AssignmentHandlers
 from rocketline.broker.handlers.connections import ConnectionHandlers
 from rocketline.broker.handlers.groups import GroupHandlers
 from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
+from rocketline.broker.handlers.subscriptions import SubscriptionHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
 from rocketline.broker.long_work import LongWork
 from rocketline.model.group_config import SubscriptionGroupConfig
@@ -38,8 +39,10 @@ def kept() -> Iterator[Tables]:
         made.topics.update(TopicConfig("W", MANY, MANY), *(TopicConfig(f"t{number}", 1, 1) for number in range(MANY)))
         made.groups.update(*(SubscriptionGroupConfig(f"g{number}") for number in range(MANY)))
         made.subscribe(channel(made.clock)[0], "G", *(f"t{number}" for number in range(MANY)))
-        for _ in range(MANY):
+        for number in range(MANY):
             made.append()
+            made.offsets.commit("G", f"t{number}", 0, 0)
+            made.offsets.commit(f"g{number}", "T", 0, 0)
         yield made
 
 
@@ -48,6 +51,7 @@ def handlers(kept: Tables, work: LongWork) -> dict[int, Handler]:
     families = (
         TopicHandlers(kept.topics, kept.offsets, kept.store, kept.stats, kept.settings, work, kept.log, at_once),
         GroupHandlers(kept.groups, kept.offsets, kept.stats, kept.settings, work, kept.log),
+        SubscriptionHandlers(kept.consumers, kept.offsets, "broker:1", work),
         ConnectionHandlers(kept.consumers, nowhere, work),
         QueueInspectionHandlers(kept.store, kept.consumers, kept.filters, work),
         AssignmentHandlers(kept.consumers, kept.topics, kept.groups, nowhere, nowhere, kept.settings, work),
@@ -61,10 +65,12 @@ def handlers(kept: Tables, work: LongWork) -> dict[int, Handler]:
         (RequestCode.GET_ALL_TOPIC_CONFIG, {}, b""),
         (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}, b""),
         (RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "G"}, b""),
+        (RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "G"}, b""),
+        (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "T"}, b""),
         (RequestCode.QUERY_CONSUME_QUEUE, {"topic": "T", "queueId": "0", "index": "0", "count": str(MANY)}, b""),
         (RequestCode.QUERY_ASSIGNMENT, {}, b'{"topic":"W","consumerGroup":"G","messageModel":"BROADCASTING"}'),
     ],
-    ids=["topics", "groups", "subscriptions", "units", "queues"],
+    ids=["topics", "groups", "subscriptions", "topics of a group", "groups of a topic", "units", "queues"],
 )
 def test_questions_that_wait_keep_nothing_of_their_answers(
     kept: Tables, code: int, ext: dict[str, str], body: bytes
