@@ -304,13 +304,13 @@ def _mapped_registration(number: int, queues: int) -> Command:
     """A broker with a static topic of which it has so many queues."""
     told = _broker_of(number)
     mapping = {
-        "topic": PROBED, "bname": told["brokerName"], "totalQueues": queues, "scope": "__global__",
+        "topic": "static", "bname": told["brokerName"], "totalQueues": queues, "scope": "__global__",
         "currIdMap": {queue: queue for queue in range(queues)},
     }  # fmt: skip
     wrapper = {
         "dataVersion": {"counter": number, "stateVersion": 0, "timestamp": number},
-        "topicConfigTable": {topic: {"topicName": topic, "readQueueNums": 4, "perm": 6} for topic in (PROBED, "t")},
-        "topicQueueMappingInfoMap": {PROBED: mapping},
+        "topicConfigTable": {topic: {"topicName": topic, "readQueueNums": 4, "perm": 6} for topic in ("static", "t")},
+        "topicQueueMappingInfoMap": {"static": mapping},
     }
     return _register(number, _json({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}))
 
@@ -593,10 +593,12 @@ ROWS: Final = (
     ),
     Row(name="brokers of 65,000 topics that leave", asked=_come_and_go(_registration(65_000)), at_name_server=True),
     Row(
-        name="routes of a static topic with 65,000 queues on each of 15 brokers",
-        prepared=lambda: (_mapped_registration(number << 32, 65_000) for number in range(20, 35)),
+        name="routes of a static topic with 4,000 queues on each of 200 brokers",
+        parked=lambda connection: (
+            _mapped_registration(number << 32, 4000) for number in range(200 * connection + 20, 200 * connection + 220)
+        ),
         asked=lambda connection: itertools.chain.from_iterable(
-            (_mapped_registration(number, 1), Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": PROBED}))
+            (_mapped_registration(number, 1), Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "static"}))
             for number in itertools.count(connection << 32)
         ),
         at_name_server=True,
