@@ -142,6 +142,20 @@ def _check(subscription: dict[str, object]) -> Command:
     return Command(RequestCode.CHECK_CLIENT_CONFIG, body=_json(body))
 
 
+def _empty_properties(code: RequestCode, body: bytes = b"x", *, is_batch: bool = False) -> Command:
+    """As many as a header has room for, without a name or a value."""
+    command = send(PROBED, body, "\x02" * (1_000 * 1024), is_batch=is_batch)
+    command.code, command.serialize_type = code, SerializeType.ROCKETMQ
+    return command
+
+
+def _nested_heartbeat() -> Command:
+    """A subscription with a field that nobody knows, of lists in lists."""
+    said = {"topic": PROBED, "subString": "*", "unknown": [[[]]] * 140_000}
+    consumer = {"groupName": GROUP, "consumeType": "CONSUME_PASSIVELY", "subscriptionDataSet": [said]}
+    return Command(RequestCode.HEART_BEAT, body=_json({"clientID": "c", "consumerDataSet": [consumer]}))
+
+
 def _filter_heartbeat(number: int) -> Command:
     """A group with more expressions than are remembered, none of which was said before."""
     said = [
@@ -233,10 +247,13 @@ def _lock(queues: int) -> Command:
     return Command(RequestCode.LOCK_BATCH_MQ, body=_json({"consumerGroup": GROUP, "clientId": "c", "mqSet": queue_set}))
 
 
-def _batch(count: int, properties: bytes = b"") -> Command:
+def _members(count: int, properties: bytes = b"") -> bytes:
     size = struct.calcsize(">iiiiih") + len(properties)
-    member = struct.pack(">iiiiih", size, 0, 0, 0, 0, len(properties)) + properties
-    return send(PROBED, member * count, is_batch=True)
+    return (struct.pack(">iiiiih", size, 0, 0, 0, 0, len(properties)) + properties) * count
+
+
+def _batch(count: int, properties: bytes = b"") -> Command:
+    return send(PROBED, _members(count, properties), is_batch=True)
 
 
 def _register(number: int, body: bytes, *, is_compressed: bool = False) -> Command:
@@ -283,6 +300,21 @@ def _compressed_registration(topics: int) -> Callable[[int], Command]:
     return make
 
 
+def _mapped_registration(number: int, queues: int) -> Command:
+    """A broker with a static topic of which it has so many queues."""
+    told = _broker_of(number)
+    mapping = {
+        "topic": "static", "bname": told["brokerName"], "totalQueues": queues, "scope": "__global__",
+        "currIdMap": {queue: queue for queue in range(queues)},
+    }  # fmt: skip
+    wrapper = {
+        "dataVersion": {"counter": number, "stateVersion": 0, "timestamp": number},
+        "topicConfigTable": {topic: {"topicName": topic, "readQueueNums": 4, "perm": 6} for topic in ("static", "t")},
+        "topicQueueMappingInfoMap": {"static": mapping},
+    }
+    return _register(number, _json({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}))
+
+
 def _come_and_go(make: Callable[[int], Command]) -> Callable[[int], Iterator[Command]]:
     """A broker that registers, and leaves as soon as it has."""
 
@@ -309,6 +341,15 @@ ROWS: Final = (
     Row(
         name="messages with 3,000 properties",
         asked=_over_and_over(send(PROBED, properties=format_properties({f"p{n}": "v" for n in range(3000)}))),
+    ),
+    Row(
+        name="messages, batches and replies with a million properties without a name",
+        asked=_over_and_over(
+            _empty_properties(RequestCode.SEND_MESSAGE_V2),
+            _empty_properties(RequestCode.SEND_BATCH_MESSAGE, _members(2), is_batch=True),
+            _empty_properties(RequestCode.SEND_REPLY_MESSAGE_V2),
+        ),
+        is_refused=True,
     ),
     Row(
         name="questions for a key of all messages",
@@ -517,6 +558,7 @@ ROWS: Final = (
         name="heartbeats with 18,000 subscriptions",
         asked=_over_and_over(heartbeat("c", [GROUP], [f"t{topic}" for topic in range(18_000)])),
     ),
+    Row(name="heartbeats with 280,000 lists", asked=_over_and_over(_nested_heartbeat()), is_refused=True),
     Row(
         name="heartbeats with 10,000 groups of producers",
         asked=lambda connection: itertools.repeat(_produce_as(_producer_groups(connection))),
@@ -550,6 +592,17 @@ ROWS: Final = (
         at_name_server=True,
     ),
     Row(name="brokers of 65,000 topics that leave", asked=_come_and_go(_registration(65_000)), at_name_server=True),
+    Row(
+        name="routes of a static topic with 4,000 queues on each of 200 brokers",
+        parked=lambda connection: (
+            _mapped_registration(number << 32, 4000) for number in range(200 * connection + 20, 200 * connection + 220)
+        ),
+        asked=lambda connection: itertools.chain.from_iterable(
+            (_mapped_registration(number, 1), Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "static"}))
+            for number in itertools.count(connection << 32)
+        ),
+        at_name_server=True,
+    ),
     Row(
         name="GET_ALL_TOPIC_LIST of 65,000 topics",
         asked=lambda connection: itertools.chain(

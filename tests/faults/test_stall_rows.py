@@ -26,7 +26,7 @@ CALLS_MAX = 200_000
 """Of one callback: some twenty milliseconds."""
 BATCH_CALLS_MAX = 600_000
 """A batch is stored in one go: so many for 32,767 messages."""
-ASKED = 2
+ASKED = 3
 PARKED = 200
 
 BROKER_ROWS = [row for row in ROWS if not row.at_name_server]

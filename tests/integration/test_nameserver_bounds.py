@@ -210,6 +210,22 @@ async def test_mapping_of_a_stranger_is_left_out(tmp_path: Path) -> None:
         assert (await peer.route("T")).topic_queue_mapping_by_broker is None
 
 
+async def test_mappings_of_a_topic_fit_into_its_route_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ROUTE_QUEUES_MAX", 4)
+    async with serving(tmp_path) as peer:
+        for name, queues in (("B", 3), ("crowding", 2), ("S", 1)):
+            mapping = TopicQueueMappingInfo("T", name, 4, curr_id_map={number: number for number in range(queues)})
+            table = TopicConfigTable(
+                DataVersion(1),
+                topic_config_table={topic: TopicConfig(topic, 4, 4) for topic in ("T", "U")},
+                topic_queue_mapping_info_map={"T": mapping},
+            )
+            header = {**broker_header(name=name, address=f"{name}:1"), "haServerAddr": "h"}
+            body = encode_register_body(RegisterBrokerBody(table), compressed=False)
+            assert (await peer.ask(RequestCode.REGISTER_BROKER, header, body)).code == 0
+        assert (await peer.route("T")).topic_queue_mapping_by_broker.keys() == {"B", "S"}
+
+
 async def test_settings_have_a_bound_and_are_saved_off_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
 from rocketline.client.options import ClientOptions
+from rocketline.client.runtime import inbound
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.model.ids import QueueOffset
 from rocketline.model.queue import MessageQueue
@@ -185,6 +187,42 @@ async def test_reset_reaches_the_member(peer: ScriptedPeer, consumer: ConsumerDo
             await peer.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
         await until(lambda: bool(consumer.resets))
         assert consumer.resets == [("T", {QUEUE: 5})]
+
+
+class SlowConsumer(ConsumerDouble):
+    """Its resets take until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__("C", "T")
+        self.go_on = asyncio.Event()
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        await super().reset_offsets(topic, offsets)
+        await self.go_on.wait()
+
+
+async def consume_directly(peer: ScriptedPeer) -> Command:
+    header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="C", broker_name="broker-a")
+    return await peer.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, record())
+
+
+@pytest.mark.parametrize("bytes_max", [2**26, 2000])
+async def test_no_more_is_begun_for_brokers_than_a_client_has_room_for(
+    peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch, bytes_max: int
+) -> None:
+    monkeypatch.setattr(inbound, "AT_WORK_BYTES_MAX", bytes_max, raising=False)
+    consumer = SlowConsumer()
+    async with running(peer, consumer):
+        header = headers.ResetOffsetRequestHeader(topic="T", group="C", timestamp=0, is_force=True)
+        body = bodies.encode(ResetOffsetBody({QUEUE: 5}))
+        for _ in range(257):
+            await peer.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
+        refusal = await consume_directly(peer)
+        assert (refusal.code, "done already" in (refusal.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        assert len(consumer.resets) == min(256, bytes_max // len(body))
+        consumer.go_on.set()
+        await settled()
+        assert (await consume_directly(peer)).code == ResponseCode.SUCCESS
 
 
 def record() -> bytes:

@@ -16,12 +16,14 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.frame import FRAME_BYTES_MAX
 
 __all__ = [
-    "LARGE_BODY_BYTES", "QUEUES_A_STEP", "LongWork", "Steps", "answered", "answered_with", "at_once", "each_with_pause",
-    "encoded", "put_off",
+    "LARGE_BODY_BYTES", "LARGE_TABLE", "QUEUES_A_STEP", "LongWork", "Steps", "answered", "answered_with", "at_once",
+    "each_with_pause", "encoded", "put_off",
 ]  # fmt: skip
 
 QUEUES_A_STEP: Final = 32
 """Of a topic, where each costs some ten microseconds."""
+LARGE_TABLE: Final = 1_000
+"""Entries. Whoever is to copy as many waits for his turn first: hundreds may wait, each with what he has found."""
 _STEP_BYTES: Final = 16 * 1024
 """Of an answer that is being written: as long as it takes to look at so many queues."""
 

@@ -44,8 +44,11 @@ def doubt(topic: str, offer: QueueData) -> str:
     return ""
 
 
-def mapping_doubt(broker_name: str, topic: str, mapping: TopicQueueMappingInfo) -> str:
-    """Why a mapping of a static topic is not taken in, "" if it is. A broker tells its own, and no other's."""
+def mapping_doubt(
+    broker_name: str, topic: str, mapping: TopicQueueMappingInfo, others: Collection[TopicQueueMappingInfo] = ()
+) -> str:
+    """Why a mapping of a static topic is not taken in, "" if it is. A broker tells its own, and no other's; with those
+    that others told of the topic it must fit into a route, all of which is written in one go."""
     if mapping.bname != broker_name:
         return f"mapping of topic {topic[:40]!r} is one of broker {mapping.bname[:40]!r}, not of {broker_name!r}"
     if max(len(topic), len(mapping.topic), len(mapping.scope)) > NAME_CHARACTERS_MAX:
@@ -53,6 +56,8 @@ def mapping_doubt(broker_name: str, topic: str, mapping: TopicQueueMappingInfo) 
     wrong = next((n for n in (mapping.total_queues, *mapping.curr_id_map) if not 0 <= n <= ROUTE_QUEUES_MAX), None)
     if wrong is not None:
         return f"mapping of topic {topic!r} cannot have {wrong} queues: 0 to {ROUTE_QUEUES_MAX} are possible"
+    if (queues := sum(len(one.curr_id_map) for one in (mapping, *others))) > ROUTE_QUEUES_MAX:
+        return f"topic {topic!r} would have {queues} queues in its mappings: at most {ROUTE_QUEUES_MAX} are possible"
     return ""
 
 

@@ -475,6 +475,10 @@ class RouteTable:
         known = (self._mapping_of(topic, mapping.bname) for topic, mapping in mappings.items())
         return sum(map(mapped, mappings.values())) - sum(mapped(one) for one in known if one is not None)
 
+    def mappings_besides(self, topic: str, name: str) -> list[TopicQueueMappingInfo]:
+        """What other broker names have told of the queues of a static topic."""
+        return [mapping for other, mapping in (self._mappings_of(topic) or {}).items() if other != name]
+
     def _mapping_of(self, topic: str, name: str) -> TopicQueueMappingInfo | None:
         return None if self._unmapped.has(name, topic) else self._mappings.get(topic, {}).get(name)
 

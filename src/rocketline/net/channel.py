@@ -245,10 +245,10 @@ class Channel(asyncio.BufferedProtocol):
         if self._expiry is not None:
             self._expiry.cancel()
         reason = self._reason or exc
-        lost = ConnectionLostError(self.peer, f"the connection closed{f': {reason}' if reason else ''}")
+        problem = f"the connection closed{f': {reason}' if reason else ''}"
         for waiter in (*self._connection.close(), self._drained, self.established):
             if waiter is not None and not waiter.done():
-                waiter.set_exception(lost)
+                waiter.set_exception(ConnectionLostError(self.peer, problem))  # raised in many places: to each its own
                 waiter.exception()  # marks it as seen: its owner may have been cancelled meanwhile
         self._owner.channel_closed(self, reason)
 

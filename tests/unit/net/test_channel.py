@@ -486,7 +486,9 @@ async def test_begin_refuses_on_a_closed_connection_and_beyond_the_bound(clock: 
         channel.begin(Command(10), 3.0)
     channel.abort()
     await turn()
-    assert {type(future.exception()) for future in waiting} == {ConnectionLostError}
+    errors = [future.exception() for future in waiting]
+    assert {type(error) for error in errors} == {ConnectionLostError}
+    assert len({id(error) for error in errors}) == len(errors), "each is raised elsewhere, and has a traceback"
     with pytest.raises(ConnectionLostError):
         channel.begin(Command(10), 3.0)
 

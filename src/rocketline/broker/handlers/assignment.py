@@ -78,7 +78,7 @@ class AssignmentHandlers:
                 f"QueryAssignmentRequestBody: a name of {length} characters, of {NAME_MAX} at most"
             )
         if not self._settings.value.name_servers:
-            return self._work.begin(channel, request, self._assigned(asked, self._own_queues(asked.topic)))
+            return self._work.begin(channel, request, self._assigned_here(asked, asked.topic))
         outcome: Outcome = None
         is_later = False
         request = replace(request, ext={}, body=b"")  # it may wait, and is no longer needed
@@ -94,6 +94,12 @@ class AssignmentHandlers:
             return outcome
         is_later = True
         return LATER
+
+    def _assigned_here(self, asked: QueryAssignmentRequestBody, topic: str) -> Steps[Command]:
+        config = self._topics.get(topic)
+        if config is not None and config.read_queue_nums > QUEUES_A_STEP:
+            yield
+        return (yield from self._assigned(asked, self._own_queues(topic)))
 
     def _assigned(self, asked: QueryAssignmentRequestBody, queues: Queues | None) -> Steps[Command]:
         if queues is not None and len(queues) > QUEUES_A_STEP:

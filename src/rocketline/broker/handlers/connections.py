@@ -9,7 +9,7 @@ from __future__ import annotations
 from rocketline.broker.clients.consumers import ConsumerGroupInfo, ConsumerRegistry
 from rocketline.broker.clients.memberships import Client
 from rocketline.broker.clients.producers import ProducerRegistry
-from rocketline.broker.long_work import LongWork, Steps, answered, answered_with, each_with_pause
+from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered, answered_with, each_with_pause
 from rocketline.errors import LocalProtocolError
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
@@ -83,6 +83,8 @@ class ConnectionHandlers:
 
 
 def _consumers(info: ConsumerGroupInfo) -> Steps[ConsumerConnection]:
+    if len(info.subscriptions) > LARGE_TABLE:
+        yield
     how = info.consume_from_where, info.consume_type, info.message_model, dict(info.subscriptions)
     return ConsumerConnection((yield from _connections(list(info.clients.values()))), *how)
 

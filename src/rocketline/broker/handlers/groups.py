@@ -16,7 +16,7 @@ Differs from Apache:
 from __future__ import annotations
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
+from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered, each_with_pause
 from rocketline.broker.metadata.groups import FORBIDDEN_MAX, GROUPS_MAX, GroupTable
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.topics import QUEUES_MAX
@@ -103,6 +103,8 @@ class GroupHandlers:
         return self._work.begin(channel, request, self._all(request))
 
     def _all(self, request: Command) -> Steps[Command]:
+        if len(self._groups.all()) > LARGE_TABLE:
+            yield
         asked = headers.read(headers.GetAllSubscriptionGroupRequestHeader, request.ext)
         config = self._settings.value
         header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(self._groups.all()))

@@ -6,7 +6,6 @@ which only those with a filter bit map are. Differs: one answer has at most 10,0
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
@@ -47,7 +46,7 @@ class QueueInspectionHandlers:
             return response(ResponseCode.SYSTEM_ERROR, f"{name} is not exist!")
         if not queue.min_offset <= asked.index < queue.max_offset:
             return response(ResponseCode.SUCCESS, f"Index {asked.index} of {name} is not exist!")
-        units = self._store.units(topic, asked.queue_id, asked.index, min(max(0, asked.count), _ENTRIES_MAX))
+        count = min(max(0, asked.count), _ENTRIES_MAX, queue.max_offset - asked.index)
         subscription, filter_data = self._filter(asked.consumer_group, topic)
         dump = ConsumeQueueDump(
             subscription_data=subscription,
@@ -55,7 +54,22 @@ class QueueInspectionHandlers:
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
         )
-        return self._work.begin(channel, request, answered_with(_filled(dump, units)))
+        return self._work.begin(
+            channel, request, answered_with(self._filled(dump, topic, asked.queue_id, asked.index, count))
+        )
+
+    def _filled(
+        self, dump: ConsumeQueueDump, topic: str, queue_id: int, index: int, count: int
+    ) -> Steps[ConsumeQueueDump]:
+        if count > _ENTRIES_A_STEP:
+            yield
+        entries: list[ConsumeQueueData] = []
+        units = self._store.units(topic, queue_id, index, count)
+        for unit, is_step in each_with_pause(units, _ENTRIES_A_STEP):
+            entries.append(ConsumeQueueData(*unit))
+            if is_step:
+                yield
+        return replace(dump, queue_data=entries)
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
         """What the group subscribes to, and the text of its filter in SQL: null, if it has none."""
@@ -66,12 +80,3 @@ class QueueInspectionHandlers:
             return None, f"{group}@{topic} is not online!"
         kept = self._filters.get(group, topic)
         return subscription, "null" if kept is None else pretty(to_value(kept.data))
-
-
-def _filled(dump: ConsumeQueueDump, units: Iterable[tuple[int, int, int]]) -> Steps[ConsumeQueueDump]:
-    entries: list[ConsumeQueueData] = []
-    for unit, is_step in each_with_pause(units, _ENTRIES_A_STEP):
-        entries.append(ConsumeQueueData(*unit))
-        if is_step:
-            yield
-    return replace(dump, queue_data=entries)

@@ -6,7 +6,7 @@ QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343), QUERY_SUBSCRIP
 from __future__ import annotations
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
-from rocketline.broker.long_work import LongWork, answered
+from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered_with
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
@@ -35,13 +35,24 @@ class SubscriptionHandlers:
 
     def _groups_of_topic(self, channel: Channel, request: Command) -> Outcome:
         topic = headers.read(headers.QueryTopicConsumeByWhoRequestHeader, request.ext).topic
-        groups = dict.fromkeys([*self._consumers.groups_subscribed_to(topic), *self._offsets.groups_of(topic)])
-        return self._work.begin(channel, request, answered(GroupList(list(groups))))
+        return self._work.begin(channel, request, answered_with(self._groups(topic)))
+
+    def _groups(self, topic: str) -> Steps[GroupList]:
+        if len(self._groups_now(topic)) > LARGE_TABLE:
+            yield
+        return GroupList(self._groups_now(topic))
+
+    def _groups_now(self, topic: str) -> list[str]:
+        return list(dict.fromkeys([*self._consumers.groups_subscribed_to(topic), *self._offsets.groups_of(topic)]))
 
     def _topics_of_group(self, channel: Channel, request: Command) -> Outcome:
         group = headers.read(headers.QueryTopicsByConsumerRequestHeader, request.ext).group
-        topics = TopicList(self._offsets.topics_of(group), self._broker_address)
-        return self._work.begin(channel, request, answered(topics))
+        return self._work.begin(channel, request, answered_with(self._topics(group)))
+
+    def _topics(self, group: str) -> Steps[TopicList]:
+        if len(self._offsets.topics_of(group)) > LARGE_TABLE:
+            yield
+        return TopicList(self._offsets.topics_of(group), self._broker_address)
 
     def _subscription(self, channel: Channel, request: Command) -> Command:
         asked = headers.read(headers.QuerySubscriptionByConsumerRequestHeader, request.ext)

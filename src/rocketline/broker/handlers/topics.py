@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from rocketline.broker.config import BrokerConfig
-from rocketline.broker.long_work import LongWork, Steps, answered, each_with_pause
+from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered, each_with_pause
 from rocketline.broker.metadata.attributes import MESSAGE_TYPE, MIXED, parse_changes
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.topics import QUEUES_MAX, TOPICS_MAX, TopicTable
@@ -159,6 +159,8 @@ class TopicHandlers:
         return self._work.begin(channel, request, self._all(request))
 
     def _all(self, request: Command) -> Steps[Command]:
+        if len(self._topics.all()) > LARGE_TABLE:
+            yield
         asked = headers.read(headers.GetAllTopicConfigRequestHeader, request.ext)
         config = self._settings.value
         header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(self._topics.all()))

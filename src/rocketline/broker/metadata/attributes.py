@@ -45,6 +45,10 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
 """Those that Apache knows belong to features that we do not have."""
 
 
+_CHANGES_MAX = 100
+"""Of which some are of keys that nobody knows: what follows is not taken apart."""
+
+
 def parse_changes(text: str | None) -> dict[str, str]:
     """The changes in `+key=value,-key` by signed key. Raises `RemoteProtocolError`.
 
@@ -52,7 +56,7 @@ def parse_changes(text: str | None) -> dict[str, str]:
     {'+message.type': 'FIFO', '-cleanup.policy': ''}
     """
     changes: dict[str, str] = {}
-    for part in text.split(",") if text else ():
+    for part in text.split(",", _CHANGES_MAX) if text else ():
         key, equals, value = part.partition("=")
         sign = "+" if equals else "-"
         if not key.startswith(sign) or (equals and not value):

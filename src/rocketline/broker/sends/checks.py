@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.topics import TopicTable
 from rocketline.clock import Clock
@@ -13,6 +15,10 @@ from rocketline.settings import Settings
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import SendMessageRequestHeader
+from rocketline.wire.properties import PROPERTIES_BYTES_MAX, parse_properties
+
+_PROPERTIES_CHARACTERS_MAX: Final = 2 * PROPERTIES_BYTES_MAX
+"""What is read of them: more than can be stored, because some of it may have no name or no value and is dropped."""
 
 
 class RefusalError(Exception):
@@ -63,6 +69,14 @@ class SendChecks:
                 ResponseCode.INVALID_PARAMETER, f"queue {asked.queue_id} of {asked.topic}, which has {queues} queues"
             )
         return topic
+
+    def properties(self, asked: SendMessageRequestHeader) -> dict[str, str]:
+        """Those of the message. Raises `RefusalError` for a text that would take everybody's time to read."""
+        text = asked.properties or ""
+        if len(text) > _PROPERTIES_CHARACTERS_MAX:
+            problem = f"properties of {len(text)} characters: a message carries at most {PROPERTIES_BYTES_MAX} bytes"
+            raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, f"PROPERTIES_SIZE_EXCEEDED: {problem}")
+        return parse_properties(text)
 
     def with_region(self, answer: Command) -> Command:
         """The answer, with what every answer to a send carries."""

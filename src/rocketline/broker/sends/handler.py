@@ -172,7 +172,7 @@ class SendHandlers:
         message = StoredMessage(
             asked.topic,
             request.body,
-            parse_properties(asked.properties or ""),
+            self._checks.properties(asked),
             asked.flag,
             queue_id,
             QueueOffset(0),

@@ -213,11 +213,13 @@ class SendPath:
         self, writer: LogWriter, queue: Queue, body: bytes, text: str, origin: _Origin
     ) -> tuple[Sequence[int], str] | None:
         """The same for the messages of a batch, as neighbours. `text`: the properties of the whole."""
+        if len(text) > PROPERTIES_BYTES_MAX:
+            return None
         properties = parse_properties(text) if text else {}
         unique_key = properties.get(property_names.UNIQ_KEY, "")
         if not _BATCH_PROPERTIES.issuperset(properties) or properties.get(property_names.WAIT, "true") != "true":
             return None
-        if not unique_key.isascii() or len(text) > PROPERTIES_BYTES_MAX:
+        if not unique_key.isascii():
             return None
         members = plain_members(body)
         if members is None:

@@ -45,7 +45,7 @@ from rocketline.wire.headers import (
     SendMessageResponseHeader,
     send_header_v1,
 )
-from rocketline.wire.properties import format_properties, parse_properties
+from rocketline.wire.properties import format_properties
 
 _REMARK_MAX: Final = 1024
 """Characters of a requester's words that its replier is told."""
@@ -86,12 +86,11 @@ class ReplyHandlers:
             else send_header_v1(headers.read(SendMessageRequestHeaderV2, request.ext))
         )
         try:
-            queue_id = self._queue_id(asked)
+            queue_id, properties = self._queue_id(asked), self._checks.properties(asked)
         except RefusalError as refusal:
             return self._checks.with_region(refusal.answer)
         later = LaterAnswer(channel, request)
         reply = _ReplyOutcome(queue_id, lambda made: later.give(self._answer(made)))
-        properties = parse_properties(asked.properties or "")
         self._push(channel, request, asked, properties, reply)
         if self._settings.value.store_reply_message_enable:
             self._store(channel, request, asked, properties, reply)

@@ -9,13 +9,14 @@ a failure "system error".
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Final, Protocol
 
 from rocketline.client.received_message import decode_messages
 from rocketline.client.runtime.members import ConsumerMember, Members, TransactionCheck
 from rocketline.client.runtime.pending_requests import PendingRequests
-from rocketline.errors import RemoteProtocolError
-from rocketline.logs import Log, Throttle
+from rocketline.errors import OverloadedError, RemoteProtocolError
+from rocketline.logs import Throttle
 from rocketline.model import property_names
 from rocketline.model.queue import MessageQueue
 from rocketline.net.channel import LATER, Channel, Outcome
@@ -25,7 +26,10 @@ from rocketline.wire.bodies.offsets import ConsumerStatus, ResetOffsetBody, Rese
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 
-_log = Log(__name__)
+AT_WORK_MAX: Final = 256
+"""Resets and messages to consume directly that are being done; one more is dropped, or refused. Whoever registers a
+broker is connected to by every client of the topic, and may ask for anything."""
+AT_WORK_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class SpawnTask(Protocol):
@@ -49,7 +53,8 @@ class Inbound:
     ) -> None:
         self._members, self._requests = members, requests
         self._spawn, self._wake_rebalance = spawn, wake_rebalance
-        self._namespace = namespace
+        self._namespace, self._log = namespace, log
+        self._at_work = self._at_work_bytes = 0
         self.dispatch = Dispatcher(
             {
                 RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
@@ -73,10 +78,33 @@ class Inbound:
         offsets = decode_reset(request.body)
         consumer = self._members.consumers.get(header.group)
         if consumer is None:
-            _log.warning("offsets of a group that is not here were to be reset", group=header.group)
-        else:
-            self._spawn(consumer.reset_offsets(header.topic, offsets), name=f"reset offsets of {header.group}")
+            self._log.warning("offsets not reset", "their group is not here", group=header.group)
+            return None
+        try:
+            resetting = partial(consumer.reset_offsets, header.topic, offsets)
+            self._begin(resetting, channel, request, name=f"reset offsets of {header.group}")
+        except OverloadedError as error:
+            self._log.warning("offsets not reset", str(error), group=header.group)
         return None
+
+    def _begin(
+        self, work: Callable[[], Coroutine[Any, Any, None]], channel: Channel, request: Command, *, name: str
+    ) -> None:
+        """Do it in a task of its own. Raises `OverloadedError` if that much is being done already."""
+        size = len(request.body)
+        if self._at_work >= AT_WORK_MAX or self._at_work_bytes + size > AT_WORK_BYTES_MAX:
+            problem = f"{self._at_work} requests of brokers with {self._at_work_bytes} bytes are being done already"
+            raise OverloadedError(channel.peer, problem)
+        self._at_work += 1
+        self._at_work_bytes += size
+        self._spawn(self._counted(work, size), name=name)
+
+    async def _counted(self, work: Callable[[], Coroutine[Any, Any, None]], size: int) -> None:
+        try:
+            await work()
+        finally:
+            self._at_work -= 1
+            self._at_work_bytes -= size
 
     def _consumer_status(self, channel: Channel, request: Command) -> Outcome:
         header = headers.decode(headers.GetConsumerStatusRequestHeader, request.ext)
@@ -96,8 +124,8 @@ class Inbound:
         consumer = self._members.consumers.get(header.consumer_group)
         if consumer is None:
             return _not_here(header.consumer_group)
-        consuming = self._consume(consumer, channel, request, header.broker_name or "")
-        self._spawn(consuming, name=f"consume directly in {header.consumer_group}")
+        consuming = partial(self._consume, consumer, channel, request, header.broker_name or "")
+        self._begin(consuming, channel, request, name=f"consume directly in {header.consumer_group}")
         return LATER
 
     def _check_transaction(self, channel: Channel, request: Command) -> Outcome:
@@ -108,7 +136,7 @@ class Inbound:
         group = messages[0].properties.get(property_names.PGROUP, "")
         producer = self._members.producers.get(group)
         if producer is None:
-            _log.warning("transaction of a group that is not here was asked for", group=group)
+            self._log.warning("transaction not checked", "its group is not here", group=group)
         else:
             producer.check_transaction(TransactionCheck(header, messages[0], len(request.body), channel))
         return None

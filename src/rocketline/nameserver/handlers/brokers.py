@@ -130,12 +130,16 @@ class BrokerHandlers:
                 offers[topic.topic_name] = made
             if number % _STEP == 0:
                 yield
+        looked = 0
         for static, mapping in table.topic_queue_mapping_info_map.items():
-            if problem := mapping_doubt(name, static, mapping):
+            others = self._table.mappings_besides(static, name)
+            if problem := mapping_doubt(name, static, mapping, others):
                 self._log.warning("mapping left out", problem, broker=name, address=asked.broker_addr)
             else:
                 mappings[static] = mapping
-            if len(mapping.curr_id_map) > _STEP or len(mappings) % _STEP == 0:
+            looked += 1 + len(others) + len(mapping.curr_id_map)
+            if looked >= _STEP:
+                looked = 0
                 yield
         # Before 3.0.11 a body said nothing of filter servers.
         filter_servers = body.filter_server_list if request.version >= V3_0_11 else None

@@ -110,6 +110,12 @@ def test_heartbeat_with_thousands_of_groups_subscriptions_and_tags_is_read_in_st
     assert max(scene.work.efforts) <= APPLIED_A_STEP
 
 
+def test_body_of_more_lists_than_anybody_sends_is_not_parsed(scene: Scene) -> None:
+    told = {"clientID": "c", "consumerDataSet": [], "unknown": [[[]]] * 32_800}
+    with pytest.raises(RemoteProtocolError, match="lists and objects"):
+        scene.ask(34, told)
+
+
 @pytest.mark.parametrize("code", [18, 225])
 def test_list_at_its_bound_is_made_as_a_whole(scene: Scene, code: int) -> None:
     assert scene.ask(code, listed(code, LISTED_MAX)).code == 0

@@ -6,6 +6,7 @@ import pytest
 
 from rocketline.broker.metadata.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
 from rocketline.errors import RemoteProtocolError
+from support.effort import calls_of
 
 
 def test_changes_are_read_with_their_signs() -> None:
@@ -56,3 +57,10 @@ def test_change_that_is_not_allowed_is_refused_and_says_why(
     """S68."""
     with pytest.raises(RemoteProtocolError, match=problem):
         altered(TOPIC_ATTRIBUTES, current, changes)
+
+
+def test_text_of_a_hundred_thousand_changes_is_not_taken_apart() -> None:
+    text = ",".join(f"+a{number}=x" for number in range(100_000))
+    assert calls_of(lambda: parse_changes(text)) < 1_000
+    with pytest.raises(RemoteProtocolError, match="not known"):
+        altered(TOPIC_ATTRIBUTES, None, parse_changes(text))
