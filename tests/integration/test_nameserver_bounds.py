@@ -223,7 +223,7 @@ async def test_mappings_of_a_topic_fit_into_its_route_together(tmp_path: Path, m
             header = {**broker_header(name=name, address=f"{name}:1"), "haServerAddr": "h"}
             body = encode_register_body(RegisterBrokerBody(table), compressed=False)
             assert (await peer.ask(RequestCode.REGISTER_BROKER, header, body)).code == 0
-        assert (await peer.route("T")).topic_queue_mapping_by_broker.keys() == {"B", "S"}
+        assert set((await peer.route("T")).topic_queue_mapping_by_broker or ()) == {"B", "S"}
 
 
 async def test_settings_have_a_bound_and_are_saved_off_the_loop(
