@@ -184,7 +184,7 @@ class MessageStore(StoreReader):
         self._recovery = recovery
         self._save_damage()
         self.index.load(self.checkpoint, found.derived_from, is_clean=is_clean)
-        last_ms = max(found.store_ms, self.checkpoint.physic_msg_timestamp)
+        last_ms = found.store_ms or self.checkpoint.physic_msg_timestamp  # where both speak, the log is right
         self._last_dispatched = (found.last_record, last_ms)
         self._ends_end = recovery.known_end
         self.queues.before_mending = self._prepare_mending
@@ -195,6 +195,7 @@ class MessageStore(StoreReader):
         self.checkpoint.confirm_log_offset = found.last_record
         # What lay behind the end is gone, and has been told of.
         self.checkpoint.logics_log_offset = min(self.checkpoint.logics_log_offset, found.last_record)
+        self.checkpoint.physic_msg_timestamp = min(self.checkpoint.physic_msg_timestamp, last_ms)
         self.writer.store_ms = last_ms
         self.store_clock.begin_at(last_ms)
         _log.info("store open", end=self.log.end, clean=is_clean, read_from=found.derived_from)

@@ -383,7 +383,8 @@ class Recovery:
         try:
             if self._log.damage:
                 queue.keep_from_files(self._is_lost, self._log.segments.end)
-            problem, stale = queue.settle(is_first=self._begin <= self._log.start and not self._log.damage)
+            is_first = self._begin <= self._log.start and not self._log.damage
+            problem, stale = queue.settle(is_first=is_first, derived_from=self._begin)
         except CorruptStoreError as error:
             return str(error)
         if stale:
@@ -655,6 +656,13 @@ class _Run:
         if self.queue.is_far_behind:
             self._queues.relieve(self.queue)
 
+    def add(self, record: Record, code: int) -> None:
+        if record.queue_offset == self.next_offset:
+            self.next_offset += 1
+            self.units += (record.log_offset, record.size, code)
+        else:
+            self.add_unusual(record, code)
+
     def add_unusual(self, record: Record, code: int) -> None:
         """A record with an offset of its own, or one that may hold several messages."""
         self.end()
@@ -671,7 +679,7 @@ class _Run:
         """It leaves others out of which nothing is known, or begins the queue anew: a flipped bit of its queue offset
         looks the same, and would hide other messages."""
         queue, offset = self.queue, record.queue_offset
-        if isinstance(queue, BatchConsumeQueue) or not queue.max_offset or 0 < offset <= queue.max_offset:
+        if not queue.max_offset or 0 < offset <= queue.max_offset:
             return False
         return not offset or self._log.damage.first_in(queue.max_log_offset, record.log_offset) is None
 
@@ -682,7 +690,7 @@ class _Run:
         (record, code), self._doubtful = self._doubtful, None
         if self.lost:
             next_offset = self.lost[0].queue_offset
-        if next_offset == self.queue.max_offset + 1:
+        if next_offset == self.queue.max_offset + messages_in(record):
             _log.error("queue offset is damaged", queue=str(self.queue), found=record.queue_offset,
                        log_offset=record.log_offset)  # fmt: skip
             record = record._replace(queue_offset=self.queue.max_offset)
@@ -733,15 +741,18 @@ class _Derivation:
         self, log: CommitLog, queues: QueueTable, codes: TagsCodes, begin: int, only: Iterable[Queue] | None = None
     ) -> None:
         self._log, self._queues, self._codes, self._begin = log, queues, codes, begin
-        self._is_selective = only is not None
-        self._runs = {
-            (queue.topic.encode("utf-8", "replace"), queue.queue_id): _Run(log, queues, queue) for queue in only or ()
-        }
+        self._only = (
+            None
+            if only is None
+            else {(queue.topic.encode("utf-8", "replace"), queue.queue_id): queue for queue in only}
+        )
+        self._runs: dict[tuple[bytes, int], _Run] = {}
+        self._early: dict[tuple[bytes, int], list[Record]] = {}  # the first of their queues, until two of them agree
         self._orphans: dict[tuple[bytes, int], list[Record]] = {}  # damaged, of queues that have no whole record
 
     def goes_on(self, record: Record) -> bool:
         """A record behind damage is no remnant: its queue has not been further before, unless it began anew."""
-        run = self._runs.get((record.topic, record.queue_id))
+        run = self._run_of((record.topic, record.queue_id))
         if run is None or not record.queue_offset:
             return True
         return record.queue_offset >= max(run.next_offset, run.queue.max_offset)
@@ -753,10 +764,12 @@ class _Derivation:
             if record.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
                 continue
             key = record.topic, record.queue_id
-            if (run := self._runs.get(key)) is not None:
+            if (run := self._run_of(key)) is not None:
                 run.lost.append(record)
-            elif not self._is_selective:
+            elif self._only is None:
                 self._orphans.setdefault(key, []).append(record)
+            elif key in self._only:
+                self._begin_run(*key, 0).lost.append(record)
 
     def take_all(self, records: Iterable[Record]) -> Record | None:
         """The last of them."""
@@ -767,9 +780,8 @@ class _Derivation:
                 continue
             run = runs.get((topic, queue_id))
             if run is None:
-                if self._is_selective:
-                    continue
-                run = self._begin_run(topic, queue_id, queue_offset)
+                self._take_early(last)
+                continue
             code = codes.of(last, run.topic)
             if queue_offset == run.next_offset:
                 run.next_offset += 1
@@ -783,13 +795,44 @@ class _Derivation:
             run.end()
         return last
 
+    def _take_early(self, record: Record) -> None:
+        """One of the first of its queue. Nothing but the next ones tells whether its queue offset is right: if it is
+        not, they must not be put behind it."""
+        key = record.topic, record.queue_id
+        if self._only is not None and key not in self._only:
+            return
+        early = self._early.setdefault(key, [])
+        early.append(record)
+        if len(early) > 2 or (len(early) > 1 and _may_follow(*early)):
+            self._run_of(key)
+
+    def _run_of(self, key: tuple[bytes, int]) -> _Run | None:
+        """The run of a queue, with what has waited for it; None if nothing whole of that queue was there yet."""
+        early = self._early.pop(key, None)
+        if early is None:
+            return self._runs.get(key)
+        if len(early) > 1 and _is_first_wrong(*early):
+            first, second = early[:2]
+            early[0] = first._replace(queue_offset=second.queue_offset - messages_in(first))
+            _log.error("queue offset is damaged", topic=first.topic.decode("utf-8", "replace"), queue=first.queue_id,
+                       found=first.queue_offset, log_offset=first.log_offset)  # fmt: skip
+        run = self._begin_run(*key, early[0].queue_offset)
+        for record in early:
+            run.add(record, self._codes.of(record, run.topic))
+        return run
+
     def _begin_run(self, topic: bytes, queue_id: int, queue_offset: int) -> _Run:
-        queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset, self._begin)
+        if self._only is not None:
+            queue = self._only[topic, queue_id]
+        else:
+            queue = self._queues.derive(topic.decode("utf-8", "replace"), queue_id, queue_offset, self._begin)
         run = self._runs[topic, queue_id] = _Run(self._log, self._queues, queue)
         return run
 
     def finish(self) -> None:
         """Let queues have what waits for them; no record follows."""
+        for key in list(self._early):
+            self._run_of(key)
         for (topic, queue_id), records in self._orphans.items():
             # A queue with a whole record begins at that: what it had before is in its files.
             if (topic, queue_id) not in self._runs and (first := self._end_before(records[0])) is not None:
@@ -806,6 +849,24 @@ class _Derivation:
         if end is None:  # new since the last stop, or no queue at all
             return 0 if not offset and record.queue_id >= 0 and topic_problem(topic) is None else None
         return end if end != UNKNOWN else None  # such a queue is derived anew
+
+
+def _may_follow(first: Record, second: Record) -> bool:
+    """Whether one record of a queue may be the next after another: it has the next offset, or begins the queue anew, or
+    there was room for those between."""
+    missing = second.queue_offset - first.queue_offset - messages_in(first)
+    room = second.log_offset - first.log_offset - first.size
+    return not second.queue_offset or 0 <= missing * MESSAGE_BYTES_MIN <= room
+
+
+def _is_first_wrong(first: Record, second: Record, third: Record | None = None) -> bool:
+    """Whether the queue offset of a queue's first record is damaged, and not that of the second: the third goes on from
+    the second, or so many messages as the first says never had room before it."""
+    if _may_follow(first, second) or second.queue_offset < messages_in(first):
+        return False
+    if third is None:
+        return first.queue_offset * MESSAGE_BYTES_MIN > first.log_offset
+    return third.queue_offset == second.queue_offset + messages_in(second)
 
 
 def _told(records: list[Record]) -> str:

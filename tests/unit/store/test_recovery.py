@@ -103,6 +103,30 @@ def test_the_store_time_goes_on_from_the_last_record_though_the_clock_went_back(
     store.close()
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_flipped_bit_of_the_checkpoint_moves_no_store_time(
+    files: MemoryFileSystem, clock: FakeClock, is_clean: bool
+) -> None:
+    """It would not go back for a thousand years."""
+    store = opened(files, clock)
+    fill(store, 3)
+    flush(store)
+    flush_queues(store)
+    if is_clean:
+        store.close()
+    else:
+        die(store)
+    checkpoint = Checkpoint(files, ROOT / "checkpoint")
+    checkpoint.load()
+    checkpoint.physic_msg_timestamp ^= 1 << 45
+    checkpoint.save()
+    checkpoint.close()
+    store = opened(files, clock)
+    assert fill(store, 1)[0].store_ms == clock.wall_ms()
+    assert store.checkpoint.physic_msg_timestamp <= clock.wall_ms()
+    store.close()
+
+
 def test_an_empty_store_opens_and_closes(files: MemoryFileSystem, clock: FakeClock) -> None:
     for _ in range(2):
         store = opened(files, clock)

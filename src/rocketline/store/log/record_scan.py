@@ -6,6 +6,7 @@ that nobody asked for.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -32,6 +33,8 @@ _unpack_fixed, _unpack_short, _FIXED_BYTES = _FIXED.unpack_from, _SHORT.unpack_f
 _SYS_FLAG_AT: Final = place_of("sys_flag")
 _PLACES: Final = tuple((place_of("store_ms", hosts), fixed_bytes(hosts)) for hosts in HOSTS)
 """Of store time and body, by the lengths of the hosts."""
+_NO_NAME: Final = re.compile(rb"[/\0]|^\.{0,2}\Z")
+"""What no topic has as its name: its queues would lie elsewhere than in their folder. No check sum covers it."""
 SECTOR_BYTES: Final = 512
 """What a disk writes as a whole."""
 
@@ -149,6 +152,8 @@ def _record_at(data: ReadOnlyMap | bytes, view: memoryview, at: int, position: i
     ):
         return None
     topic = tail[name_at:name_end]
+    if not topic.isalnum() and _NO_NAME.search(topic):  # nearly every one is seen at once to be none of these
+        return None
     return _new(Record, (position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties))
 
 

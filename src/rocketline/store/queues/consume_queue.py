@@ -162,11 +162,12 @@ class ConsumeQueue:
         self.min_offset = min_offset
         self.max_offset = self.next_offset = self._written = self._tail_first = self._own_first = offset
 
-    def settle(self, *, is_first: bool) -> tuple[str | None, int]:
+    def settle(self, *, is_first: bool, derived_from: int) -> tuple[str | None, int]:
         """Find the files of a queue whose newest units were derived, and let nothing follow on these.
 
         What is wrong with the files, None if they agree; and how many units went that no record has any more.
-        `is_first`: the log has nothing before what was derived. Raises `CorruptStoreError`, `OSError`.
+        Derived were records from the log offset `derived_from` on; `is_first`: the log has nothing before. Raises
+        `CorruptStoreError`, `OSError`.
         """
         self._segments.load()
         first, end = self._tail_first, self.max_offset * UNIT_BYTES
@@ -176,12 +177,19 @@ class ConsumeQueue:
             self._pad()
         elif self._segments.starts and self._segments.starts[0] > self._segments.start_of(first * UNIT_BYTES):
             return f"units before {self.first_kept} are missing", 0
+        elif first and self._tail and self._is_taken(first, derived_from):
+            return f"unit {first} is of an earlier record than the one that the log has for it now", 0
         self.min_offset = min(self.first_kept, first)
         if self._segments.has(end - 1) and self._read_files(self._tail_first * UNIT_BYTES, end) == self._tail:
             self._written = self.max_offset  # they were written before the crash
         stale = self._count_units(end)
         self._segments.clear_from(end)
         return None, stale
+
+    def _is_taken(self, offset: int, derived_from: int) -> bool:
+        """A record before those that were derived has that queue offset: in a later one it is damaged."""
+        place, size, _ = UNIT.unpack(self._segments.read(offset * UNIT_BYTES, UNIT_BYTES) or PRE_BLANK)
+        return bool(0 < size < NO_SIZE and 0 <= place < derived_from)
 
     def _pad(self) -> None:
         """Begin with a whole file, as Java does: what is missing before the units in memory gets pre-blank ones."""

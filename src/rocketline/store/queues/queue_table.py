@@ -79,7 +79,7 @@ class _NoDoctor:
         return None
 
     def settle(self, queue: ConsumeQueue) -> str | None:
-        return queue.settle(is_first=True)[0]
+        return queue.settle(is_first=True, derived_from=0)[0]
 
     def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
         queue.load(is_clean=False)
