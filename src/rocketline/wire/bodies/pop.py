@@ -1,14 +1,78 @@
-"""POP consumers: acknowledgements in one go, assignments, and which groups pop."""
+"""POP: what a broker notes of what was popped, acknowledgements in one go, assignments, and which groups pop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
+from typing import Final
 
+from rocketline.errors import RemoteProtocolError
 from rocketline.model.integers import Int32
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel, MessageRequestMode
 from rocketline.record import record
+
+# --- what a broker notes in its revive topic
+
+
+@dataclass(slots=True)
+class PopCheckPoint:
+    """Messages of one queue that were popped together: a record with the tag `ck`. Java: PopCheckPoint.
+
+    Not frozen, because there is one for every pop and queue; by habit nobody changes one but for its `bit_map`.
+    """
+
+    topic: str | None = field(default=None, metadata={"java": "t", "also": ("topic",)})
+    """Where the messages are, which may be a retry topic."""
+    consumer_group: str | None = field(default=None, metadata={"java": "c", "also": ("cid",)})
+    queue_id: Int32 = field(default=0, metadata={"java": "q", "also": ("queueId",)})
+    start_offset: int = field(default=0, metadata={"java": "so", "also": ("startOffset",)})
+    pop_time: int = field(default=0, metadata={"java": "pt", "also": ("popTime",)})
+    invisible_time: int = field(default=0, metadata={"java": "it", "also": ("invisibleTime",)})
+    message_count: Int32 = field(default=0, metadata={"java": "n", "also": ("num",)})
+    queue_offset_diff: list[Int32] | None = field(default=None, metadata={"java": "d"})
+    """The offsets of the messages, counted from `start_offset`; without them they are neighbours."""
+    bit_map: Int32 = field(default=0, metadata={"java": "bm", "also": ("bitMap",)})
+    """Bit i: the message i was acknowledged. Zero when it is written."""
+    broker_name: str | None = field(default=None, metadata={"java": "bn", "also": ("brokerName",)})
+    revive_offset: int = field(default=0, metadata={"java": "ro", "also": ("reviveOffset",)})
+    revive_time: int = field(default=0, metadata={"java": "reviveTime"})
+    """Written for those who look; `revive_ms` is what counts."""
+    re_put_times: str | None = field(default=None, metadata={"java": "rp"})
+    suspend: bool = field(default=False, metadata={"java": "sp"})
+
+    @property
+    def revive_ms(self) -> int:
+        """When what is not acknowledged by then comes again."""
+        return self.pop_time + self.invisible_time
+
+    def offsets(self) -> list[int]:
+        """Where the messages are in their queue."""
+        differences = self.queue_offset_diff if self.queue_offset_diff is not None else range(self.message_count)
+        return [self.start_offset + difference for difference in differences]
+
+
+@dataclass(slots=True)
+class AckMsg:
+    """One of them was acknowledged: a record with the tag `ack`. Java: AckMsg."""
+
+    topic: str | None = field(default=None, metadata={"java": "t", "also": ("topic",)})
+    consumer_group: str | None = field(default=None, metadata={"java": "c", "also": ("consumerGroup",)})
+    queue_id: Int32 = field(default=0, metadata={"java": "q", "also": ("queueId",)})
+    start_offset: int = field(default=0, metadata={"java": "so", "also": ("startOffset",)})
+    """Of their checkpoint."""
+    pop_time: int = field(default=0, metadata={"java": "pt", "also": ("popTime",)})
+    ack_offset: int = field(default=0, metadata={"java": "ao", "also": ("ackOffset",)})
+    broker_name: str | None = field(default=None, metadata={"java": "bn", "also": ("brokerName",)})
+    ack_offset_list: list[int] | None = field(default=None, metadata={"java": "aol", "also": ("ackOffsetList",)})
+    """For several of them: the tag is `bAck`, and `ack_offset` is -1. Java: BatchAckMsg."""
+
+    def offsets(self) -> list[int]:
+        """Which messages were acknowledged."""
+        return [self.ack_offset] if self.ack_offset_list is None else self.ack_offset_list
+
+
+# --- what consumers ask
 
 
 @record
@@ -49,12 +113,18 @@ def bit_set_of(positions: Iterable[int]) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
+BIT_SET_BYTES_MAX: Final = 2048
+"""A pop looks at some thousands of messages at most, and its first and last one are no farther apart."""
+
+
 def bits_of(bit_set: bytes) -> list[int]:
-    """The positions of the bits that are set, ascending.
+    """The positions of the bits that are set, ascending. Raises `RemoteProtocolError` for more than any pop has.
 
     >>> bits_of(bytes.fromhex("0902"))
     [0, 3, 9]
     """
+    if len(bit_set) > BIT_SET_BYTES_MAX:
+        raise RemoteProtocolError(f"BatchAck: a bit set of {len(bit_set)} bytes, of {BIT_SET_BYTES_MAX} at most")
     return [8 * at + bit for at, byte in enumerate(bit_set) if byte for bit in range(8) if byte >> bit & 1]
 
 

@@ -17,7 +17,8 @@ class PopMessageRequestHeader(TopicRequestHeader):
     max_msg_nums: Int32
     invisible_time: int
     poll_time: int
-    born_time: int
+    born_time: int = wire(absent=0)
+    """When the consumer sent it; 0: when it came."""
     init_mode: Int32
     """Where a group without an offset starts: 0 at the smallest, 1 at the largest."""
     expression_type: str | None = wire("expType", default=None)
