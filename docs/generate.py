@@ -27,6 +27,7 @@ from rocketline.client.options import ClientOptions, Tls
 from rocketline.client.producer.options import ProducerOptions
 from rocketline.client.push.options import PushOptions
 from rocketline.client.rebalance.options import ConsumerOptions
+from rocketline.client.simple.options import SimpleOptions
 from rocketline.nameserver.config import ENVIRONMENT_PREFIX, NameServerConfig
 from rocketline.settings.declared import INT_MAX, Declared, declared
 from rocketline.settings.sources import environment_name
@@ -141,6 +142,7 @@ _OPTION_SECTIONS: dict[str, tuple[type, str]] = {
     "Push consumer": (PushOptions, "And those of both consumers."),
     "Lite pull consumer": (LitePullOptions, "And those of both consumers."),
     "Pull consumer": (PullOptions, "And those of all clients."),
+    "Simple consumer": (SimpleOptions, "And those of all clients."),
 }
 
 

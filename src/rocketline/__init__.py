@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocketline.client.options import Credentials as Credentials
     from rocketline.client.options import RpcHook as RpcHook
     from rocketline.client.options import Tls as Tls
+    from rocketline.client.pop.popped_message import PoppedMessage as PoppedMessage
     from rocketline.client.producer.queue_choice import by_hash as by_hash
     from rocketline.client.producer.receipts import SendReceipt as SendReceipt
     from rocketline.client.producer.receipts import SendStatus as SendStatus
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from rocketline.client.sync.pull_consumer import PullConsumer as PullConsumer
     from rocketline.client.sync.push_consumer import PushConsumer as PushConsumer
     from rocketline.client.sync.runtime import ClientRuntime as ClientRuntime
+    from rocketline.client.sync.simple_consumer import Attempt as Attempt
+    from rocketline.client.sync.simple_consumer import SimpleConsumer as SimpleConsumer
     from rocketline.client.sync.transaction_producer import TransactionProducer as TransactionProducer
     from rocketline.model.message import Message as Message
     from rocketline.model.queue import MessageQueue as MessageQueue
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "Admin": "rocketline.admin.sync",
+    "Attempt": "rocketline.client.sync.simple_consumer",
     "ClientRuntime": "rocketline.client.sync.runtime",
     "CompressionType": "rocketline.model.sys_flags",
     "ConsumeContext": "rocketline.client.push.consume_result",
@@ -56,6 +60,7 @@ _PLACES = {
     "Message": "rocketline.model.message",
     "MessageModel": "rocketline.model.subscription",
     "MessageQueue": "rocketline.model.queue",
+    "PoppedMessage": "rocketline.client.pop.popped_message",
     "Producer": "rocketline.client.sync.producer",
     "PullConsumer": "rocketline.client.sync.pull_consumer",
     "PullResult": "rocketline.client.consumer.pulls",
@@ -69,6 +74,7 @@ _PLACES = {
     "RpcHook": "rocketline.client.options",
     "SendReceipt": "rocketline.client.producer.receipts",
     "SendStatus": "rocketline.client.producer.receipts",
+    "SimpleConsumer": "rocketline.client.sync.simple_consumer",
     "Tls": "rocketline.client.options",
     "Transaction": "rocketline.client.producer.transactions",
     "TransactionProducer": "rocketline.client.sync.transaction_producer",
@@ -81,6 +87,7 @@ _PLACES = {
 
 __all__ = [
     "Admin",
+    "Attempt",
     "ClientRuntime",
     "CompressionType",
     "ConsumeContext",
@@ -91,6 +98,7 @@ __all__ = [
     "Message",
     "MessageModel",
     "MessageQueue",
+    "PoppedMessage",
     "Producer",
     "PullConsumer",
     "PullResult",
@@ -104,6 +112,7 @@ __all__ = [
     "RpcHook",
     "SendReceipt",
     "SendStatus",
+    "SimpleConsumer",
     "Tls",
     "Transaction",
     "TransactionProducer",

@@ -5,6 +5,8 @@ from rocketline.client.aio.lite_pull_consumer import LitePullConsumer as LitePul
 from rocketline.client.aio.producer import Producer as Producer
 from rocketline.client.aio.pull_consumer import PullConsumer as PullConsumer
 from rocketline.client.aio.push_consumer import PushConsumer as PushConsumer
+from rocketline.client.aio.simple_consumer import Attempt as Attempt
+from rocketline.client.aio.simple_consumer import SimpleConsumer as SimpleConsumer
 from rocketline.client.aio.transaction_producer import TransactionProducer as TransactionProducer
 from rocketline.client.consumer.pulls import PullResult as PullResult
 from rocketline.client.consumer.pulls import PullStatus as PullStatus
@@ -13,6 +15,7 @@ from rocketline.client.consumer.subscriptions import by_sql as by_sql
 from rocketline.client.options import Credentials as Credentials
 from rocketline.client.options import RpcHook as RpcHook
 from rocketline.client.options import Tls as Tls
+from rocketline.client.pop.popped_message import PoppedMessage as PoppedMessage
 from rocketline.client.producer.queue_choice import by_hash as by_hash
 from rocketline.client.producer.receipts import SendReceipt as SendReceipt
 from rocketline.client.producer.receipts import SendStatus as SendStatus

@@ -36,6 +36,10 @@
     │  ├─ CallTimeoutError           the time of the whole call was over before the next attempt
     │  ├─ NoReplyError               a request was sent, and no reply came in its time
     │  ├─ NotARequestError           a reply was to be made to a message that asks for none
+    │  ├─ HandleError                a popped message that this consumer has no right to
+    │  │  └─ HandleExpiredError      … any more
+    │  ├─ UnsettledError             of several popped messages some could not be acknowledged
+    │  ├─ NoPopError                 a broker without POP
     │  └─ NoMessageError             a query found nothing
     └─ ResponseError                 the server answered with a code other than success
        └─ NoPermissionError · TopicNotExistError · OffsetNotFoundError · FlowControlError · RefusedMessageError
@@ -429,6 +433,43 @@ class NoMessageError(ClientError):
     """A query found no message."""
 
     code = 208
+
+
+class HandleError(ClientError, ValueError):
+    """A message that this consumer has no right to acknowledge or to give back."""
+
+    def __init__(self, message_id: str, problem: str) -> None:
+        self.message_id, self.problem = message_id, problem
+        super().__init__(f"message {message_id}: {problem}")
+
+
+class HandleExpiredError(HandleError):
+    """A message that was invisible to others for as long as was asked for, and is not any more."""
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            message_id, "its invisible time is over, and it comes again: ask for a longer one, or extend it in time"
+        )
+
+
+class UnsettledError(ClientError):
+    """Of several messages some could not be acknowledged, extended or given back."""
+
+    def __init__(self, what: str, failures: Sequence[tuple[str, RocketlineError]], count: int) -> None:
+        """`failures` are ids of messages, and why; `count` is that of all messages."""
+        self.failures = tuple(failures)
+        message_id, error = self.failures[0]
+        super().__init__(f"{len(failures)} of {count} messages were not {what}; the first, {message_id}: {error}")
+
+
+class NoPopError(ClientError):
+    """A broker that does not hand out messages without queues."""
+
+    code = 3
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(f"the broker at {address} does not know POP: that takes RocketMQ 5.0 or newer")
 
 
 _ADVICE: Final = {

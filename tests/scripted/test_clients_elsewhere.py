@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rocketline.aio import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
+from rocketline.aio import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer, SimpleConsumer
 from rocketline.client.runtime.runtime import ClientRuntime
-from rocketline.client.sync import lite_pull_consumer, producer, pull_consumer, push_consumer
+from rocketline.client.sync import lite_pull_consumer, producer, pull_consumer, push_consumer, simple_consumer
 from rocketline.errors import ForkedError, WrongLoopError
 from rocketline.model.queue import MessageQueue
 from rocketline.testing.scripted_peer import ScriptedPeer
@@ -59,14 +59,30 @@ PUSH: dict[str, Use] = {
     "resize": lambda client: client.resize(3),
     "reset_to_time": lambda client: client.reset_to_time(1),
 }
+SIMPLE: dict[str, Use] = {
+    "subscribe": lambda client: client.subscribe("U"),
+    "unsubscribe": lambda client: client.unsubscribe("T"),
+    "receive": lambda client: client.receive(),
+    "ack": lambda client: client.ack([]),
+    "extend": lambda client: client.extend([]),
+    "nack": lambda client: client.nack([]),
+}
 ADMIN: dict[str, Use] = {"topics.names": lambda client: client.topics.names()}
 SOON: dict[str, Use] = {"pull_raw_soon": lambda client: client.pull_raw_soon(Q0, 0)}
-FAMILIES = [(Producer, PRODUCER), (PullConsumer, PULL), (LitePullConsumer, LITE), (PushConsumer, PUSH), (Admin, ADMIN)]
+FAMILIES = [
+    (Producer, PRODUCER),
+    (PullConsumer, PULL),
+    (LitePullConsumer, LITE),
+    (PushConsumer, PUSH),
+    (SimpleConsumer, SIMPLE),
+    (Admin, ADMIN),
+]
 BLOCKING = [
     (producer.Producer, PRODUCER),
     (pull_consumer.PullConsumer, PULL | SOON),
     (lite_pull_consumer.LitePullConsumer, LITE),
     (push_consumer.PushConsumer, PUSH),
+    (simple_consumer.SimpleConsumer, SIMPLE),
 ]
 
 
@@ -165,7 +181,7 @@ async def test_client_is_closed_on_its_own_loop_alone(peer: ScriptedPeer, kind: 
         await warm(client)
 
 
-@pytest.mark.parametrize("kind", [Producer, PullConsumer, LitePullConsumer, PushConsumer])
+@pytest.mark.parametrize("kind", [Producer, PullConsumer, LitePullConsumer, PushConsumer, SimpleConsumer])
 async def test_a_start_on_another_loop_takes_nothing_from_those_who_share_the_runtime(
     peer: ScriptedPeer, kind: type[Any]
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rocketline import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
+from rocketline import Admin, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer, SimpleConsumer
 from rocketline.client.runtime.runtime import ClientRuntime as AsyncClientRuntime
 from rocketline.client.sync.runtime import ClientRuntime
 from rocketline.errors import ClientError, ClosedError, ForkedError, GroupInUseError
@@ -35,12 +35,19 @@ def lite_pull(runtime: ClientRuntime) -> LitePullConsumer:
     return consumer
 
 
+def simple(runtime: ClientRuntime) -> SimpleConsumer:
+    consumer = SimpleConsumer(group="g", runtime=runtime)
+    consumer.subscribe("T")
+    return consumer
+
+
 CLIENTS: dict[str, Make] = {
     "producer": lambda runtime: Producer(group="g", runtime=runtime),
     "pull": lambda runtime: PullConsumer(group="g", runtime=runtime),
     "admin": lambda runtime: Admin(runtime=runtime),
     "push": push,
     "lite pull": lite_pull,
+    "simple": simple,
 }
 every_client = pytest.mark.parametrize("make", CLIENTS.values(), ids=CLIENTS)
 
@@ -158,7 +165,7 @@ async def test_whoever_waits_for_messages_is_told_when_the_runtime_is_closed(pee
         await in_thread(client.close)
 
 
-@pytest.mark.parametrize("make", [push, lite_pull])
+@pytest.mark.parametrize("make", [push, lite_pull, simple])
 async def test_a_consumer_of_a_closed_runtime_may_be_asked_and_cannot_start(peer: ScriptedPeer, make: Make) -> None:
     runtime = ClientRuntime.at(peer.address)
     await in_thread(runtime.lease)

@@ -17,7 +17,7 @@ CLIENTS = {
     "LitePullConsumer", "Message", "MessageModel", "MessageQueue", "Producer", "PullConsumer", "PullResult",
     "PullStatus", "PushConsumer", "RawPull", "ReceivedMessage", "RpcHook", "SendReceipt", "SendStatus", "Tls",
     "ReceivedReply", "Reply", "ReplyCounts", "Transaction", "TransactionProducer", "TransactionReceipt",
-    "TransactionState", "by_hash", "by_sql", "reply",
+    "Attempt", "PoppedMessage", "SimpleConsumer", "TransactionState", "by_hash", "by_sql", "reply",
 }  # fmt: skip
 
 DOCUMENTED = {

@@ -19,6 +19,7 @@ TWINS: dict[str, tuple[Any, Any]] = {
     "push": (aio.PushConsumer, rocketline.PushConsumer),
     "lite pull": (aio.LitePullConsumer, rocketline.LitePullConsumer),
     "pull": (aio.PullConsumer, rocketline.PullConsumer),
+    "simple": (aio.SimpleConsumer, rocketline.SimpleConsumer),
     "admin": (aio.Admin, rocketline.Admin),
 }
 FOR_THE_TWIN = {
@@ -26,6 +27,7 @@ FOR_THE_TWIN = {
     "begin_half",
     "check_new",
     "check_running",
+    "close_for",
     "close_if_new",
     "end_transaction",
     "is_closed",
@@ -132,6 +134,7 @@ def types_of_blocking_calls(
     push: rocketline.PushConsumer,
     lite: rocketline.LitePullConsumer,
     pull: rocketline.PullConsumer,
+    simple: rocketline.SimpleConsumer,
     admin: rocketline.Admin,
     queue: MessageQueue,
 ) -> None:
@@ -146,4 +149,6 @@ def types_of_blocking_calls(
     assert_type(lite.queues("T"), set[MessageQueue])
     assert_type(pull.fetch_offset(queue), int)
     assert_type(pull.pull(queue, 0), rocketline.PullResult)
+    assert_type(simple.receive(1), list[rocketline.PoppedMessage])
+    assert_type(next(simple), rocketline.Attempt)
     assert_type(admin.topics.names(), list[str])

@@ -11,6 +11,7 @@ from rocketline.client.aio.lite_pull_consumer import LitePullConsumer
 from rocketline.client.consumer.pull_options import PullKeywords, PullOptions
 from rocketline.client.lite_pull.options import LitePullKeywords, LitePullOptions
 from rocketline.client.options import ClientOptions
+from rocketline.client.simple.options import SimpleKeywords, SimpleOptions
 from rocketline.errors import ConfigError, InvalidNameError
 from rocketline.model.subscription import ConsumeFromWhere
 
@@ -25,7 +26,9 @@ def test_defaults_are_those_of_the_java_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "keywords"), [(LitePullOptions, LitePullKeywords), (PullOptions, PullKeywords)], ids=["lite", "pull"]
+    ("options", "keywords"),
+    [(LitePullOptions, LitePullKeywords), (PullOptions, PullKeywords), (SimpleOptions, SimpleKeywords)],
+    ids=["lite", "pull", "simple"],
 )
 def test_keywords_are_the_options(options: type[ClientOptions], keywords: Any) -> None:
     types = {field.name: field.type for field in fields(options) if field.name != "name_servers"}
