@@ -209,8 +209,9 @@ class PushConsumer(AsyncClient[PushOptions]):
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
-        """The queues that are this consumer's now, those of the retry topic among them."""
-        return tuple(as_seen(self.runtime.namespace, queue) for queue in self.core.rebalancer.queues)
+        """The queues that are this consumer's now, those of the retry topic among them. If it pops, -1 for an id stands
+        for all queues of a broker."""
+        return tuple(as_seen(self.runtime.namespace, queue) for queue in self.core.queues)
 
     def offsets(self) -> dict[MessageQueue, int]:
         """How far this consumer is in its queues: the next offset of each, as far as it is known here."""

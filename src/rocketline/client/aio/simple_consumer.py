@@ -47,11 +47,11 @@ class Attempt:
 class SimpleConsumer(AsyncClient[SimpleOptions]):
     """Receives when told. Use it as `async with`, or between `start` and `close`, on one event loop.
 
-        async with SimpleConsumer("127.0.0.1:9876", group="workers") as consumer:
-            consumer.subscribe("jobs")
-            async for attempt in consumer:
-                async with attempt as message:
-                    await work(message.body)
+    async with SimpleConsumer("127.0.0.1:9876", group="workers") as consumer:
+        consumer.subscribe("jobs")
+        async for attempt in consumer:
+            async with attempt as message:
+                await work(message.body)
     """
 
     def __init__(

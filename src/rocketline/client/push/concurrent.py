@@ -13,7 +13,7 @@ from typing import Any, Final
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.push.consume_request import ConsumeRequest, what_happened
 from rocketline.client.push.consume_result import ConsumeResult
-from rocketline.client.push.consumption import ConsumptionContext, HandlerPools, count_consumed
+from rocketline.client.push.consumption import ConsumptionContext, HandlerPools, acknowledged, count_consumed
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.model.delay_levels import FIRST_RETRY_LEVEL
 from rocketline.model.queue import MessageQueue
@@ -105,7 +105,7 @@ class ConcurrentConsumption:
 
     def _look_closer(self, request: ConsumeRequest) -> None:
         """A handler failed, or had something to say about the messages."""
-        failed = request.messages[_acknowledged(request) :]
+        failed = request.messages[acknowledged(request) :]
         ok = len(request.messages) - len(failed)
         count_consumed(self._shared.stats, request.queue.topic, [request], ok=ok, failed=len(failed))
         if failed:
@@ -190,11 +190,3 @@ class ConcurrentConsumption:
             if request.process_queue is process_queue and request.started_s is not None and request.started_s < until_s
             for message in request.messages
         }
-
-
-def _acknowledged(request: ConsumeRequest) -> int:
-    """How many of the request's messages, counted from the first, are done with."""
-    if request.result is not ConsumeResult.SUCCESS:
-        return 0
-    last = request.context.ack_index if request.context else len(request.messages)
-    return max(0, min(last + 1, len(request.messages)))

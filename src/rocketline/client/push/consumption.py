@@ -11,6 +11,7 @@ from rocketline.client.consumer.offset_store import OffsetStore
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.consumer.stats import ConsumerStats
 from rocketline.client.push.consume_request import ConsumeRequest, HandlerCaller
+from rocketline.client.push.consume_result import ConsumeResult
 from rocketline.client.push.handler_pools import Job, Pool, TaskPool, ThreadPool
 from rocketline.client.push.handler_table import HandlerTable
 from rocketline.client.push.options import PushOptions
@@ -150,3 +151,11 @@ def count_consumed(
     if failed:
         counters.consume_failed.value += failed
         counters.consume_failed.times += len(requests)
+
+
+def acknowledged(request: ConsumeRequest) -> int:
+    """How many of the request's messages, counted from the first, are done with."""
+    if request.result is not ConsumeResult.SUCCESS:
+        return 0
+    last = request.context.ack_index if request.context else len(request.messages)
+    return max(0, min(last + 1, len(request.messages)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 from rocketline.client.consumer.filter_check import check_filters
@@ -20,6 +20,8 @@ from rocketline.client.consumer.queue_bounds import QueueBounds
 from rocketline.client.consumer.running_info import running_info
 from rocketline.client.consumer.stats import ConsumerStats
 from rocketline.client.consumer.subscriptions import Subscriptions
+from rocketline.client.pop.pops import PopPlan, Pops
+from rocketline.client.pop.settling import Settling
 from rocketline.client.push.concurrent import ConcurrentConsumption
 from rocketline.client.push.consume_request import HandlerCaller
 from rocketline.client.push.consumption import ConsumptionContext
@@ -27,6 +29,8 @@ from rocketline.client.push.direct import DirectConsumption
 from rocketline.client.push.handler_table import HandlerTable
 from rocketline.client.push.options import PushOptions
 from rocketline.client.push.orderly import OrderlyConsumption
+from rocketline.client.push.pop_consumption import PopConsumption
+from rocketline.client.push.pop_loop import PopContext, PopLoops
 from rocketline.client.push.pull_loop import PullContext, PullLimits, PullLoop
 from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
@@ -78,6 +82,8 @@ class PushConsumerCore:
             options.consume_from,
             start_timestamp_ms(options, runtime.clock),
         )
+        shared = self._surroundings()
+        self.pop_loops = self._pop_loops(shared) if options.asks_brokers else None
         self.rebalancer = Rebalancer(
             runtime,
             group,
@@ -88,8 +94,8 @@ class PushConsumerCore:
             offsets=self.offsets,
             start=start,
             is_orderly=options.orderly,
+            pops=self.pop_loops,
         )
-        shared = self._surroundings()
         self._concurrent = None if options.orderly else ConcurrentConsumption(shared)
         self.consumption = self._concurrent or OrderlyConsumption(shared, self.rebalancer.locks)
         self._direct = DirectConsumption(
@@ -134,6 +140,28 @@ class PushConsumerCore:
             later=runtime.call_later,
             progressed=self._progressed,
         )
+
+    def _pop_loops(self, shared: ConsumptionContext) -> PopLoops:
+        runtime, options = self._runtime, self.options
+        plan = PopPlan(
+            self.group,
+            namespace=runtime.namespace,
+            filter_hooks=options.filter_hooks,
+            unit_mode=options.unit_mode,
+        )
+        settling = Settling(runtime, self.group, timeout_s=options.api_timeout_s)
+        context = PopContext(
+            runtime=runtime,
+            options=options,
+            subscriptions=self.topics,
+            pops=Pops(runtime, plan),
+            settling=settling,
+            consumption=PopConsumption(shared, settling),
+            stats=self.stats,
+            throttle=self.throttle,
+            is_suspended=lambda: self.is_suspended,
+        )
+        return PopLoops(context)
 
     def _pull_plan(self) -> PullPlan:
         runtime, options = self._runtime, self.options
@@ -214,7 +242,7 @@ class PushConsumerCore:
             work.cancel()
         self._pulling.clear()
         try:
-            await self.consumption.close(self.options.close_wait_s)
+            await self._end_consumption()
             self._direct.close()
             await self.rebalancer.stop()
             if self.options.orderly and self.is_clustering:
@@ -224,6 +252,14 @@ class PushConsumerCore:
         finally:
             self.rebalancer.close()
             self.throttle.flush()
+
+    async def _end_consumption(self) -> None:
+        wait_s = self.options.close_wait_s
+        if self.pop_loops is None:
+            await self.consumption.close(wait_s)
+        else:
+            self.pop_loops.close()
+            await asyncio.gather(self.consumption.close(wait_s), self.pop_loops.consumption.close(wait_s))
 
     @property
     def is_suspended(self) -> bool:
@@ -238,16 +274,22 @@ class PushConsumerCore:
         self._shared.is_suspended = False
         for pull_loop, _ in self._pulling.values():
             pull_loop.wake()
+        if self.pop_loops is not None:
+            self.pop_loops.wake()
         self._runtime.wake_rebalance()
 
     def resize(self, threads: int) -> None:
         """Run so many handlers at once from now on."""
         self.threads = threads
         self.consumption.resize(threads)
+        if self.pop_loops is not None:
+            self.pop_loops.consumption.resize(threads)
 
     def is_inside_handler(self) -> bool:
         """The caller is a handler of this consumer, or its listener on the loop."""
-        return self.consumption.is_inside() or self._direct.is_inside() or is_inside_listener(self.throttle)
+        is_popped = self.pop_loops is not None and self.pop_loops.consumption.is_inside()
+        is_pulled = self.consumption.is_inside() or self._direct.is_inside()
+        return is_popped or is_pulled or is_inside_listener(self.throttle)
 
     # --- queues that come and go
 
@@ -271,6 +313,8 @@ class PushConsumerCore:
         pulling = self._pulling.get(queue)
         if pulling is not None:
             pulling[0].wake()
+        elif self.pop_loops is not None:
+            self.pop_loops.progressed(queue)
 
     async def queues_changed(
         self, topic: str, queues: Collection[MessageQueue], assigned: Collection[MessageQueue]
@@ -319,7 +363,7 @@ class PushConsumerCore:
         properties = _told_properties(
             self.options, self._runtime, group=self.group, threads=self.threads, started_ms=self._started_ms
         )
-        return running_info(
+        info = running_info(
             self._runtime,
             properties,
             self.subscriptions(),
@@ -328,6 +372,12 @@ class PushConsumerCore:
             {topic: self.stats.status(topic) for topic in self.topics},
             is_with_stacks=is_with_stacks,
         )
+        return info if self.pop_loops is None else replace(info, mq_pop_table=dict(self.pop_loops.infos()))
+
+    @property
+    def queues(self) -> Collection[MessageQueue]:
+        """Those that it pulls, and those that it pops."""
+        return [*self.rebalancer.queues, *(() if self.pop_loops is None else self.pop_loops.queues)]
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """All of RESET_CONSUMER_CLIENT_OFFSET (220): queues are dropped, and taken anew with the offsets given.

@@ -27,6 +27,9 @@ class HandlerTable:
         """`group` is as on the wire, with the namespace."""
         self._retry_topic = retry_topic(group)
         self._namespace, self._batch_max = namespace, batch_max
+        self._waited_in = frozenset({self._retry_topic, self._without_namespace(self._retry_topic)})
+        self._popped_from = tuple(f"{name}_" for name in self._waited_in)
+        """How the names of topics begin where messages wait that were popped and not acknowledged."""
         self._by_topic: dict[str, Handler] = {}
 
     def put(self, topic: str, handler: Handler) -> None:
@@ -36,7 +39,7 @@ class HandlerTable:
         self, queue: MessageQueue, process_queue: Queue, messages: Sequence[ReceivedMessage]
     ) -> list[ConsumeRequest]:
         """The calls to make for these messages, in order. Messages of the retry topic get their own topic back."""
-        if queue.topic != self._retry_topic:
+        if not queue.topic.startswith(self._retry_topic):
             return self._cut(queue, process_queue, messages, self._handler(self._without_namespace(queue.topic)))
         self.restore_topics(messages)
         runs = groupby(messages, lambda message: self._handler(message.topic))
@@ -47,15 +50,18 @@ class HandlerTable:
         return self._handler(message.topic)
 
     def restore_topics(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Give messages that waited in the group's retry topic the topic that they were sent to."""
-        waited_in = self._without_namespace(self._retry_topic)
+        """Give messages that waited in a retry topic of the group the topic that they were sent to."""
         for message in messages:
-            if message.topic in (self._retry_topic, waited_in) and (origin := message.properties.get(RETRY_TOPIC)):
-                message.topic = self._without_namespace(origin)
+            topic = message.topic
+            if topic in self._waited_in and (origin := message.properties.get(RETRY_TOPIC)):
+                message.topic = topic = self._without_namespace(origin)
+            for prefix in self._popped_from:
+                if topic.startswith(prefix):
+                    message.topic = self._without_namespace(topic.removeprefix(prefix))
 
     def batch_max(self, topic: str) -> int:
         """How many messages of a queue go to one call."""
-        is_batch = topic == self._retry_topic or self._handler(self._without_namespace(topic)).is_batch
+        is_batch = topic.startswith(self._retry_topic) or self._handler(self._without_namespace(topic)).is_batch
         return self._batch_max if is_batch else 1
 
     def _cut(

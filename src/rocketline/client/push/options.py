@@ -9,6 +9,7 @@ from rocketline.client.consumer.hooks import ConsumeHook
 from rocketline.client.consumer.pulls import FilterHook
 from rocketline.client.options import option
 from rocketline.client.rebalance.options import ConsumerKeywords, ConsumerOptions, QueueListener
+from rocketline.model.subscription import MessageModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,16 @@ class PushOptions(ConsumerOptions):
     """The same for the size of bodies. Java: pullThresholdSizeForTopic."""
     pulls_with_subscription: bool = False
     """Send the subscription with each pull. Java: postSubscriptionWhenPull."""
+    client_rebalance: bool = True
+    """Members share queues out among themselves. False: they ask a broker, which may have the group pop in place of
+    pulling (`mqadmin setConsumeMode`); not if orderly or broadcasting. Java: clientRebalance."""
+    pop_invisible_s: float = option(60.0, low=5, high=300)
+    """How long a popped message is hidden from others: longer than its handler takes, or it comes again.
+    Java: popInvisibleTime."""
+    pop_batch_max: int = option(32, low=1, high=32)
+    """The most messages that one pop brings. Java: popBatchNums."""
+    pop_count_max: int = option(96, low=1)
+    """With more messages of a queue that are not acknowledged it is not popped. Java: popThresholdForQueue."""
     close_wait_s: float = option(10.0, low=0)
     """How long `close` waits for handlers that run. What they have done by then counts; what they do later does not,
     and the messages are delivered again. Java: awaitTerminationMillisWhenShutdown, which is 0."""
@@ -59,6 +70,11 @@ class PushOptions(ConsumerOptions):
     """See every call of a handler before and after. Java: ConsumeMessageHook."""
     filter_hooks: tuple[FilterHook, ...] = ()
     """See, and may take out, what pulls bring. Java: FilterMessageHook."""
+
+    @property
+    def asks_brokers(self) -> bool:
+        """Brokers decide which queues are this member's, and whether they are popped."""
+        return not (self.client_rebalance or self.orderly or self.message_model is MessageModel.BROADCASTING)
 
     def problems(self) -> Iterator[str]:
         yield from ConsumerOptions.problems(self)
@@ -85,6 +101,10 @@ class PushKeywords(ConsumerKeywords, total=False):
     pull_topic_count_max: int
     pull_topic_size_max_mib: int
     pulls_with_subscription: bool
+    client_rebalance: bool
+    pop_invisible_s: float
+    pop_batch_max: int
+    pop_count_max: int
     close_wait_s: float
     queue_listener: QueueListener | None
     consume_hooks: tuple[ConsumeHook, ...]

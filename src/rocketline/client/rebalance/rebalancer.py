@@ -14,6 +14,7 @@ from rocketline.client.consumer.offset_store import OffsetStore
 from rocketline.client.consumer.process_queue import ProcessQueue
 from rocketline.client.consumer.subscriptions import Subscriptions
 from rocketline.client.rebalance.allocation import AllocationStrategy, in_java_order, queues_in_java_order
+from rocketline.client.rebalance.assignment import Share, query_assignment
 from rocketline.client.rebalance.group_members import find_members
 from rocketline.client.rebalance.queue_locks import QueueLocks
 from rocketline.errors import RouteError, TransportError
@@ -21,6 +22,7 @@ from rocketline.logs import Log, Throttle
 from rocketline.model.names import is_retry_topic
 from rocketline.model.queue import MessageQueue
 from rocketline.model.subscription import MessageModel
+from rocketline.wire.pop_handles import TopicKind
 
 if TYPE_CHECKING:
     from rocketline.client.runtime.runtime import ClientRuntime
@@ -52,6 +54,18 @@ class QueueOwner(Protocol):
 
         Brokers have got a heartbeat with the new version of the subscription already.
         """
+        ...
+
+
+class PopOwner(Protocol):
+    """Who pops, if brokers decide on shares and have their groups pop."""
+
+    def topics(self) -> Collection[str]:
+        """Those that it has queues of."""
+        ...
+
+    def assign(self, topic: str, queues: Collection[MessageQueue]) -> bool:
+        """Pop these queues of the topic from now on, and no others; whether they are others than before."""
         ...
 
 
@@ -109,7 +123,9 @@ class Rebalancer:
         start: Callable[[MessageQueue], Awaitable[int]],
         is_orderly: bool = False,
         is_push: bool = True,
+        pops: PopOwner | None = None,
     ) -> None:
+        """With `pops` brokers are asked for shares, and may have them popped; else members work them out."""
         self.queues: dict[MessageQueue, ProcessQueue[Any]] = {}
         self.locks = QueueLocks(runtime, group, self.queues)
         self._runtime, self._group, self._owner = runtime, group, owner
@@ -117,6 +133,7 @@ class Rebalancer:
         self._strategy, self._subscriptions, self._offsets, self._start = strategy, subscriptions, offsets, start
         self._locks_queues = is_orderly and self._is_clustering
         self._is_push = is_push
+        self._pops = pops
         self._throttle = Throttle(runtime.clock, name=__name__)
         self._turn, self._announcing = asyncio.Lock(), asyncio.Lock()
         self._is_stopped = False
@@ -132,7 +149,10 @@ class Rebalancer:
             topics = list(self._subscriptions)
             rounds = [_Round(self, topic) for topic in topics]
             await asyncio.gather(*(one.run() for one in rounds))
-            lost = {queue.topic for queue in self.queues} - set(topics)
+            popped = self._pops.topics() if self._pops is not None else ()
+            lost = {*popped, *(queue.topic for queue in self.queues)} - set(topics)
+            for topic in lost.intersection(popped):
+                self.pop(topic, ())
             gave_up = await asyncio.gather(*(self.give_up(topic, ()) for topic in lost))
         async with self._announcing:  # not in `_turn`, which a listener that closes its consumer waits for
             await self._announce([one for one in rounds if one.is_changed])
@@ -149,20 +169,38 @@ class Rebalancer:
             except Exception as error:  # noqa: BLE001  # the application's listener may raise anything
                 _log.error("queue listener failed", error=error, group=self._group, topic=one.topic)
 
-    async def find_share(self, topic: str) -> tuple[Collection[MessageQueue], frozenset[MessageQueue]] | None:
-        """All queues of a topic and those that are ours; None if nobody can tell now. Raises what a strategy raises."""
+    def look_after_retries(self, share: Share, topic: str) -> None:
+        """What was popped and not acknowledged waits in a topic of its own: a group that pulls, after it has popped,
+        must pull that as well."""
+        if self._pops is None or is_retry_topic(topic) or bool(share.assigned) is bool(share.popped):
+            return
+        retries = TopicKind.RETRY_V1.store_topic(topic, self._group)
+        if share.popped:
+            self._subscriptions.remove(retries)
+        elif retries not in self._subscriptions:
+            self._subscriptions.put(retries)
+
+    def pop(self, topic: str, queues: Collection[MessageQueue]) -> bool:
+        """Have these queues popped from now on; whether that is a change."""
+        return self._pops is not None and self._pops.assign(topic, queues)
+
+    async def find_share(self, topic: str) -> Share | None:
+        """All queues of a topic and those that are ours; None if nobody can tell now. Raises what a strategy raises,
+        and what a broker says that is asked for the share."""
         if self._runtime.routes.route(topic) is None:
             if not is_retry_topic(topic):  # brokers make that one when they hear of the group
                 _log.warning("topic does not exist yet, it is waited for", group=self._group, topic=topic)
             return None
         queues = queues_in_java_order(self._runtime.routes.queues_to_read(topic))
         if not self._is_clustering:
-            return queues, frozenset(queues)
+            return Share(queues, frozenset(queues))
+        if self._pops is not None:
+            return await query_assignment(self._runtime, self._group, topic, self._strategy.name, queues)
         members = await find_members(self._runtime, topic, self._group)
         if members is None:
             return None
         client_id = self._runtime.client_id
-        return queues, frozenset(self._strategy.allocate(self._group, client_id, queues, in_java_order(members)))
+        return Share(queues, frozenset(self._strategy.allocate(self._group, client_id, queues, in_java_order(members))))
 
     async def give_up(self, topic: str, assigned: Collection[MessageQueue]) -> tuple[int, int]:
         """Let go of what is not assigned; answers how many went, and how many stay until their callback ends."""
@@ -282,16 +320,23 @@ class _Round:
 
     def __init__(self, rebalancer: Rebalancer, topic: str) -> None:
         self._rebalancer, self.topic = rebalancer, topic
-        self.queues: Collection[MessageQueue] = ()
-        self.assigned: frozenset[MessageQueue] = frozenset()
+        self._share = Share((), frozenset())
         self.is_changed = False
         self.is_balanced = True
+
+    @property
+    def queues(self) -> Collection[MessageQueue]:
+        return self._share.queues
+
+    @property
+    def assigned(self) -> frozenset[MessageQueue]:
+        return self._share.assigned | self._share.popped
 
     async def run(self) -> None:
         try:
             share = await self._rebalancer.find_share(self.topic)
             if share is not None:
-                self.queues, self.assigned = share
+                self._share = share
                 await self._change()
         except Exception as error:  # noqa: BLE001  # a strategy may raise anything; other topics go on
             self.is_balanced = is_retry_topic(self.topic)
@@ -300,11 +345,14 @@ class _Round:
 
     async def _change(self) -> None:
         owned = self._rebalancer.queues
-        removed, left = await self._rebalancer.give_up(self.topic, self.assigned)
-        added = await self._rebalancer.add(queue for queue in queues_in_java_order(self.assigned) if queue not in owned)
-        self.is_changed = bool(removed) or added
+        assigned = self._share.assigned
+        removed, left = await self._rebalancer.give_up(self.topic, assigned)
+        added = await self._rebalancer.add(queue for queue in queues_in_java_order(assigned) if queue not in owned)
+        self._rebalancer.look_after_retries(self._share, self.topic)
+        are_others_popped = self._rebalancer.pop(self.topic, self._share.popped)
+        self.is_changed = bool(removed) or added or are_others_popped
         working = {
             queue for queue, process_queue in owned.items()
             if queue.topic == self.topic and not process_queue.is_dropped
         }  # fmt: skip
-        self.is_balanced = not left and working == self.assigned
+        self.is_balanced = not left and working == assigned

@@ -148,7 +148,8 @@ class PushConsumer(BlockingClient[AsyncPushConsumer, PushOptions]):
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
-        """The queues that are this consumer's now, those of the retry topic among them."""
+        """The queues that are this consumer's now, those of the retry topic among them. If it pops, -1 for an id stands
+        for all queues of a broker."""
         return self._on_loop(lambda: self._twin.queues)
 
     offsets = on_loop(AsyncPushConsumer.offsets)

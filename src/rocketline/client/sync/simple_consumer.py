@@ -53,11 +53,11 @@ class Attempt:
 class SimpleConsumer(BlockingClient[AsyncSimpleConsumer, SimpleOptions]):
     """Receives when told, for any number of threads. Use it as `with`, or between `start` and `close`.
 
-        with SimpleConsumer("127.0.0.1:9876", group="workers") as consumer:
-            consumer.subscribe("jobs")
-            for attempt in consumer:
-                with attempt as message:
-                    work(message.body)
+    with SimpleConsumer("127.0.0.1:9876", group="workers") as consumer:
+        consumer.subscribe("jobs")
+        for attempt in consumer:
+            with attempt as message:
+                work(message.body)
     """
 
     def __init__(
