@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketline.model.subscription import MessageRequestMode
 from rocketline.record import record
 from rocketline.settings import setting
 
@@ -9,6 +10,20 @@ from rocketline.settings import setting
 @record(kw_only=True, slots=False)
 class PopConfig:
     """How messages are popped, and when those come again that nobody acknowledged."""
+
+    default_message_request_mode: MessageRequestMode = setting(
+        MessageRequestMode.PULL,
+        key="defaultMessageRequestMode",
+        live=True,
+        help="Whether groups for which nobody said so are told to pull or to pop, if they ask for their assignment.",
+    )
+    default_pop_share_queue_num: int = setting(
+        -1,
+        key="defaultPopShareQueueNum",
+        low=-1,
+        live=True,
+        help="Consumers that pop from a queue besides the one whose it is; -1: all.",
+    )
 
     pop_from_retry_probability: int = setting(
         20,
