@@ -31,7 +31,7 @@ from support.brokers.running import BrokerPeer, broker
 from support.name_servers.running import Peer, name_server
 
 OK = ResponseCode.SUCCESS
-POP = MessageRequestMode.POP
+PULL, POP = MessageRequestMode.PULL, MessageRequestMode.POP
 
 
 class Client(BrokerPeer):
@@ -61,21 +61,26 @@ class Client(BrokerPeer):
         await self.request(heartbeat(self.client_id, consumer("g", topic)), 5)
 
     async def assigned(
-        self, strategy: str = "AVG", *, model: MessageModel = MessageModel.CLUSTERING, topic: str = "T"
+        self,
+        strategy: str = "AVG",
+        *,
+        model: MessageModel = MessageModel.CLUSTERING,
+        topic: str = "T",
+        mode: MessageRequestMode = PULL,
     ) -> set[tuple[str, int]] | None:
-        """Broker and number of the client's queues, all of them to be pulled."""
+        """Broker and number of the client's queues, all of them to be pulled, or popped."""
         body = encode(QueryAssignmentRequestBody(topic, "g", self.client_id, strategy, model))
         answer = await self.ask(RequestCode.QUERY_ASSIGNMENT, body=body)
         assert answer.code == OK, answer.remark
         found = decode(QueryAssignmentResponseBody, answer.body).message_queue_assignments
         if found is None:
             return None
-        assert all(assignment.mode is MessageRequestMode.PULL for assignment in found)
+        assert all(assignment.mode is mode for assignment in found)
         queues = [assignment.message_queue for assignment in found if assignment.message_queue is not None]
         return {(queue.broker_name, queue.queue_id) for queue in queues}
 
-    async def set_mode(self, topic: str, group: str = "g") -> Command:
-        body = encode(SetMessageRequestModeRequestBody(topic, group, POP, -1))
+    async def set_mode(self, topic: str, group: str = "g", share: int = -1) -> Command:
+        body = encode(SetMessageRequestModeRequestBody(topic, group, POP, share))
         return await self.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
 
@@ -221,6 +226,42 @@ async def test_mode_is_kept_and_told_also_after_a_restart(clock: FakeClock) -> N
         answer = await x.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         modes = decode(MessageRequestModeTable, answer.body).message_request_mode_map
         assert modes == {"T": {"g": SetMessageRequestModeRequestBody("T", "g", POP, -1)}}
+        await x.come()
+        assert await x.assigned(mode=POP) == of_broker(-1)
+
+
+async def test_group_that_pops_is_told_the_brokers() -> None:
+    """S186."""
+    async with two_clients() as (_, x, y):
+        await x.come()
+        await y.come()
+        assert (await x.set_mode("T")).code == OK
+        assert await x.assigned(mode=POP) == await y.assigned(mode=POP) == of_broker(-1)
+        assert await x.assigned("UNKNOWN", mode=POP) is None
+        assert await x.assigned(mode=POP, model=MessageModel.BROADCASTING) == of_broker(*range(8))
+
+
+async def test_group_whose_consumers_share_a_queue_is_told_queues() -> None:
+    """S186: a share of one, among three of which each has some of eight queues."""
+    async with two_clients() as (running, x, y), Client(running.address, "Z") as z:
+        for client in (x, y, z):
+            await client.come()
+        assert (await x.set_mode("T", share=1)).code == OK
+        assert await x.assigned(mode=POP) == of_broker(0, 1, 2, 3, 4, 5)
+        assert await y.assigned(mode=POP) == of_broker(3, 4, 5, 6, 7)
+        assert await z.assigned(mode=POP) == of_broker(6, 7, 0, 1, 2)
+        assert (await x.set_mode("T", share=2)).code == OK
+        assert await x.assigned(mode=POP) == of_broker(-1)
+
+
+async def test_groups_pop_by_default_if_that_is_set() -> None:
+    """S186: but not from retry topics, and not where nobody can pop."""
+    async with two_clients(defaultMessageRequestMode="POP") as (running, x, _):
+        await x.come()
+        running.storage.topics.ensure([TopicConfig("%RETRY%g", 1, 1)])
+        assert await x.assigned(mode=POP) == of_broker(-1)
+        assert await x.assigned(topic="%RETRY%g") == of_broker(0)
+    async with two_clients(defaultMessageRequestMode="POP", timerWheelEnable="false") as (_, x, _):
         await x.come()
         assert await x.assigned() == of_broker(*range(8))
 

@@ -2,7 +2,7 @@
 
 `server` is the whole: `storage` (what is on disk), `services` (what works in the background), `routing` (who answers
 what), two ports. Bytes come in by `net.channel` and go first to `hot_path`, then to the handler of their code. Each
-subject that has a hot path has a room with both (`sends`, `pulls`); `retries`, `timers` and `transactions` have their
-handlers inside, and so will `pop`, `access` and `replication`. `handlers` has the requests of administrators and of a
-client's life. `long_work`, `chores`, `request_body` and `filters` are the floor, which every room may import.
+subject that has a hot path has a room with both (`sends`, `pulls`); `retries`, `timers`, `transactions` and `pop`
+have their handlers inside, and so will `access` and `replication`. `handlers` has the requests of administrators and of
+a client's life. `long_work`, `chores`, `request_body` and `filters` are the floor, which every room may import.
 """

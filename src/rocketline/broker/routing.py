@@ -25,6 +25,11 @@ from rocketline.broker.handlers.stats import StatsHandlers
 from rocketline.broker.handlers.subscriptions import SubscriptionHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
 from rocketline.broker.hot_path import BrokerHotPath
+from rocketline.broker.pop.acks import AckHandlers
+from rocketline.broker.pop.checks import PopChecks
+from rocketline.broker.pop.handler import PopHandlers
+from rocketline.broker.pop.notifications import NotificationHandlers
+from rocketline.broker.pop.reading import PopReading
 from rocketline.broker.pulls.checks import PullChecks
 from rocketline.broker.pulls.handler import PullHandlers
 from rocketline.broker.pulls.hot_path import PullPath
@@ -90,7 +95,8 @@ class RequestRouting:
             clock,
             asyncio.get_running_loop().call_soon,
         )
-        self.pulls = self._admission.guarded(self._pulls().by_code())
+        self._pop_checks = PopChecks(storage.topics, storage.groups, settings)
+        self.pulls = self._admission.guarded(_by_code([self._pulls(), *self._pops()]))
         others = services.work.guarded(_by_code([*self._for_clients(), *self._for_administrators()]))
         self.others = self._admission.guarded(others | _by_code(self._for_producers()))
 
@@ -122,6 +128,47 @@ class RequestRouting:
             services.work,
             self._storage.filters.expressions,
         )
+
+    def _pops(self) -> list[Family]:
+        storage, services, settings = self._storage, self._services, self._settings
+        expressions, store = storage.filters.expressions, storage.store
+        reading = PopReading(
+            store,
+            storage.topics,
+            storage.offsets,
+            services.positions,
+            services.revive_topic,
+            storage.stats,
+            services.filter_work,
+            settings,
+            self._clock,
+        )
+        return [
+            PopHandlers(
+                self._pop_checks,
+                reading,
+                services.positions,
+                services.revive_topic,
+                services.held_pops,
+                expressions,
+                settings,
+                store.store_clock,
+                services.chores,
+                self._log,
+            ),
+            NotificationHandlers(
+                self._pop_checks,
+                store,
+                storage.topics,
+                services.positions,
+                services.held_pops,
+                services.held_notifications,
+                expressions,
+                settings,
+                services.chores,
+                self._log,
+            ),
+        ]
 
     def _for_producers(self) -> list[Family]:
         storage, settings, put = self._storage, self._settings, self._put
@@ -177,6 +224,7 @@ class RequestRouting:
             OffsetHandlers(storage.offsets, topics, groups, consumers, storage.store, services.work),
             QueueBoundHandlers(storage.store),
             LockHandlers(services.locks, services.work),
+            AckHandlers(self._pop_checks, storage.store, services.revive_topic, settings, services.work),
             AssignmentHandlers(
                 consumers, topics, groups, storage.request_modes, services.routes.find, settings, services.work
             ),

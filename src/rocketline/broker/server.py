@@ -104,7 +104,7 @@ class Broker:
 
 def wire_up(storage: BrokerStorage, services: Services, routing: RequestRouting) -> None:
     """Who is told of what happens to the store and the tables: all of it, here."""
-    hooks = dataclasses.replace(services.flusher.hooks, settle=routing.settle, on_arrival=services.held.on_arrival)
+    hooks = dataclasses.replace(services.flusher.hooks, settle=routing.settle, on_arrival=services.on_arrival)
     storage.store.connect(hooks)
     services.consumers.on_empty = storage.filters.unregister
     storage.topics.on_change = services.name_servers.register_topics

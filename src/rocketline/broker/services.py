@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 from rocketline.broker.chores import Chores
 from rocketline.broker.clients.client_calls import ClientCalls
@@ -21,6 +22,11 @@ from rocketline.broker.cluster.routes import Routes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork
 from rocketline.broker.metadata.saving import Saving
+from rocketline.broker.pop.long_poll import HeldPops
+from rocketline.broker.pop.positions import PopPositions
+from rocketline.broker.pop.revive import ReviveTools
+from rocketline.broker.pop.revive_topic import ReviveTopic
+from rocketline.broker.pop.service import PopRevival
 from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.pulls.long_poll import HeldPulls
 from rocketline.broker.stats.slow_consumers import SlowConsumers
@@ -37,6 +43,10 @@ from rocketline.net.background import Background, Timer
 from rocketline.net.settings_saves import SettingsSaves
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
+from rocketline.store.store_hooks import Arrivals
+
+_POPS_S: Final = 0.05
+"""After so long pops are looked at whose time may be over."""
 
 
 class Services:
@@ -69,7 +79,13 @@ class Services:
         tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log, self.copies)
         questions = Questions(self.producers, config.broker_name, clock, log)
         self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
-        storage.when_flushed = self.checks.commit_safe
+        self.positions = PopPositions(storage.offsets)
+        self.revive_topic = ReviveTopic(storage.store, self.flusher, storage.timers, settings)
+        call_soon = asyncio.get_running_loop().call_soon
+        self.held_pops = HeldPops(settings, clock, call_soon)
+        self.held_notifications = HeldPops(settings, clock, call_soon, is_last_first=True)
+        self.revival = self._revival()
+        storage.when_flushed = self._commit_safe
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServerLinks(
             settings,
@@ -80,6 +96,30 @@ class Services:
             on_order_topics=storage.topics.mark_ordered,
         )
         self.routes = Routes(self.name_servers.ask, clock=clock, log=log)
+
+    def _revival(self) -> PopRevival | None:
+        """None without timers: then nobody can pop, and what was popped before waits."""
+        storage = self._storage
+        if storage.timers is None:
+            return None
+        tools = ReviveTools(
+            storage.store, storage.topics, storage.groups, self.revive_topic, storage.stats, self._settings, self._log
+        )
+        return PopRevival(tools, storage.offsets, storage.timers, self.flusher, self._clock)
+
+    def _commit_safe(self) -> None:
+        """All of the log is on disk."""
+        self.checks.commit_safe()
+        if self.revival is not None:
+            self.revival.commit_safe()
+
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Messages can be read from now on: see `StoreHooks`."""
+        self.held.on_arrival(arrivals)
+        self.held_pops.on_arrival(arrivals)
+        self.held_notifications.on_arrival(arrivals)
+        if self.revival is not None:
+            self.revival.on_arrival(arrivals)
 
     async def __aenter__(self) -> Services:
         async with AsyncExitStack() as stack:
@@ -93,6 +133,8 @@ class Services:
             background.start(self.checks.run)
             if self._storage.timers is not None:
                 background.start(self._storage.timers.run)
+            if self.revival is not None:
+                background.start(self.revival.run)
             stack.callback(self.work.close)
             stack.callback(self.pushes.close)
             for timer in self._timers():
@@ -127,6 +169,8 @@ class Services:
                 (self._save_timers, 1.0, config.store.timer_flush_interval_ms / 1000),
                 (storage.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),
+                (self._check_pops, _POPS_S, _POPS_S),
+                (self._sweep_pops, 1.0, 1.0),
                 (self._scan_clients, 10.0, 10.0),
                 (lambda: self.chores.begin(self.locks.scan()), 60.0, 60.0),
                 (self.notifications.send_collected, 30.0, 15.0),
@@ -134,6 +178,14 @@ class Services:
                 (self._log.flush_due, 1.0, 1.0),
             )
         ]
+
+    def _check_pops(self) -> None:
+        self.held_pops.check()
+        self.held_notifications.check()
+
+    def _sweep_pops(self) -> None:
+        self.held_pops.sweep()
+        self.held_notifications.sweep()
 
     def _save_timers(self) -> None:
         timers = self._storage.timers

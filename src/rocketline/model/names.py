@@ -42,6 +42,8 @@ SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 """The group of the producer that every consumer has, to send messages back."""
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Its offsets say how far the revive topic was worked through."""
 _PREDEFINED_GROUPS = frozenset({
     "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
     "__MONITOR_CONSUMER", INNER_PRODUCER_GROUP, "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP",
@@ -88,6 +90,11 @@ def dlq_topic(group: str) -> str:
 
 def reply_topic(cluster: str) -> str:
     return cluster + REPLY_TOPIC_SUFFIX
+
+
+def revive_topic(cluster: str) -> str:
+    """Where brokers note which messages were popped, and which of them acknowledged."""
+    return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
 def topic_problem(topic: str) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfig, OffsetsConfig
 from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
+from rocketline.broker.config.pop import PopConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.broker.config.transactions import TransactionsConfig
 from rocketline.broker.config.unused import UnusedBrokerSettings
@@ -37,6 +38,7 @@ class BrokerConfig(
     MessagesConfig,
     TransactionsConfig,
     ConsumptionConfig,
+    PopConfig,
     OffsetsConfig,
     ClientsConfig,
     FlowControlConfig,

@@ -2,8 +2,8 @@
 
 QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401), GET_ALL_MESSAGE_REQUEST_MODE (402).
 
-Differs from Apache: the mode of POP is kept and shown, but clients are always told to pull, until popping is there.
-Without name servers, the queues of a topic are those of this broker.
+Differs from Apache: without name servers, the queues of a topic are those of this broker. A broker that keeps no timers
+cannot be popped from, so it tells all clients to pull.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocketline.broker.clients.consumers import ConsumerRegistry
 from rocketline.broker.clients.memberships import NAME_MAX
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import QUEUES_A_STEP, LongWork, Steps, answered, each_with_pause
-from rocketline.broker.metadata.assignment import share
+from rocketline.broker.metadata.assignment import pop_share, share
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.request_modes import RequestModes
 from rocketline.broker.metadata.topics import TopicTable
@@ -104,8 +104,9 @@ class AssignmentHandlers:
     def _assigned(self, asked: QueryAssignmentRequestBody, queues: Queues | None) -> Steps[Command]:
         if queues is not None and len(queues) > QUEUES_A_STEP:
             yield
-        shared = self._share(asked, queues)
-        assignments = None if shared is None else (yield from _pulled(shared))
+        mode = self._mode(asked)
+        shared = self._share(asked, queues, mode)
+        assignments = None if shared is None else (yield from _assigned(shared, mode.mode))
         return (yield from answered(QueryAssignmentResponseBody(assignments)))
 
     def _own_queues(self, topic: str) -> Queues | None:
@@ -114,7 +115,20 @@ class AssignmentHandlers:
             return None
         return [MessageQueue(topic, broker, queue_id) for queue_id in range(config.read_queue_nums)]
 
-    def _share(self, asked: QueryAssignmentRequestBody, queues: Queues | None) -> Queues | None:
+    def _mode(self, asked: QueryAssignmentRequestBody) -> SetMessageRequestModeRequestBody:
+        """How the group gets the topic's messages."""
+        config, topic, group = self._settings.value, asked.topic or "", asked.consumer_group or ""
+        known = self._modes.mode_of(topic, group)
+        if not config.store.timer_wheel_enable or (known is None and names.is_retry_topic(topic)):
+            return SetMessageRequestModeRequestBody(topic, group, MessageRequestMode.PULL)
+        if known is not None:
+            return known
+        mode, share_queues = config.default_message_request_mode, config.default_pop_share_queue_num
+        return SetMessageRequestModeRequestBody(topic, group, mode, share_queues)
+
+    def _share(
+        self, asked: QueryAssignmentRequestBody, queues: Queues | None, mode: SetMessageRequestModeRequestBody
+    ) -> Queues | None:
         """None tells the client to keep what it has, for we do not know better."""
         if queues is None or asked.message_model is MessageModel.BROADCASTING:
             return queues
@@ -123,7 +137,12 @@ class AssignmentHandlers:
         if not self._settings.value.server_load_balancer_enable:
             return queues
         clients = self._consumers.client_ids(asked.consumer_group or "")
-        return share(asked.strategy_name, asked.client_id, clients, queues) if clients else None
+        if not clients:
+            return None
+        if mode.mode is MessageRequestMode.POP:
+            share_queues = mode.pop_share_queue_num
+            return pop_share(asked.strategy_name, asked.client_id, clients, queues, share_queues)
+        return share(asked.strategy_name, asked.client_id, clients, queues)
 
     def _set_mode(self, channel: Channel, request: Command) -> Command:
         asked = read_body(SetMessageRequestModeRequestBody, request.body)
@@ -143,10 +162,10 @@ class AssignmentHandlers:
         return response(ResponseCode.SUCCESS, body=encode(self._modes.table))
 
 
-def _pulled(queues: Queues) -> Steps[list[MessageQueueAssignment]]:
+def _assigned(queues: Queues, mode: MessageRequestMode) -> Steps[list[MessageQueueAssignment]]:
     assignments = []
     for queue, is_step in each_with_pause(queues, _ASSIGNED_A_STEP):
-        assignments.append(MessageQueueAssignment(queue, MessageRequestMode.PULL))
+        assignments.append(MessageQueueAssignment(queue, mode))
         if is_step:
             yield
     return assignments

@@ -30,6 +30,10 @@ class RequestModes:
         """What the file holds; nothing if there is none. Raises `CorruptStoreError`."""
         return cls(files, path, load_json(files, path, MessageRequestModeTable))
 
+    def mode_of(self, topic: str, group: str) -> SetMessageRequestModeRequestBody | None:
+        """What was set for the group, None if nothing was."""
+        return self.table.message_request_mode_map.get(topic, {}).get(group)
+
     def set(self, topic: str, group: str, mode: SetMessageRequestModeRequestBody) -> None:
         """Keep the mode of a topic and group. Nothing has changed if that raises `OSError`, because it cannot be saved,
         or `RemoteProtocolError`, because there are too many."""

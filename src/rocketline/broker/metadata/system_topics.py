@@ -30,7 +30,7 @@ def system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
     if config.trace_topic_enable:
         yield _topic(config.msg_trace_topic_name)
     yield _topic(names.reply_topic(cluster))
-    yield _topic(f"{names.SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}", config.revive_queue_num)
+    yield _topic(names.revive_topic(cluster), config.revive_queue_num)
     yield _topic(f"{names.SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, INHERIT)
     for topic in (names.HALF_TOPIC, names.OP_HALF_TOPIC, names.ROCKSDB_HALF_TOPIC, names.ROCKSDB_OP_HALF_TOPIC):
         yield _topic(topic)

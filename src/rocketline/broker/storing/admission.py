@@ -112,6 +112,13 @@ class Admission:
 _LIMITS: Mapping[int, Callable[[BrokerConfig], int]] = {
     RequestCode.PULL_MESSAGE: lambda config: config.wait_time_mills_in_pull_queue,
     RequestCode.LITE_PULL_MESSAGE: lambda config: config.wait_time_mills_in_lite_pull_queue,
+    RequestCode.POP_MESSAGE: lambda config: config.wait_time_mills_in_pull_queue,
+    RequestCode.PEEK_MESSAGE: lambda config: config.wait_time_mills_in_pull_queue,
+    RequestCode.NOTIFICATION: lambda config: config.wait_time_mills_in_pull_queue,
+    RequestCode.POLLING_INFO: lambda config: config.wait_time_mills_in_pull_queue,
+    RequestCode.ACK_MESSAGE: lambda config: config.wait_time_mills_in_ack_queue,
+    RequestCode.BATCH_ACK_MESSAGE: lambda config: config.wait_time_mills_in_ack_queue,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: lambda config: config.wait_time_mills_in_ack_queue,
     RequestCode.HEART_BEAT: lambda config: config.wait_time_mills_in_heartbeat_queue,
     RequestCode.END_TRANSACTION: lambda config: config.wait_time_mills_in_transaction_queue,
 }

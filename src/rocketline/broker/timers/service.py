@@ -101,6 +101,16 @@ class TimerService:
         """How many messages wait, by topic."""
         return self._timers.counts.table
 
+    @property
+    def delivered_ms(self) -> int:
+        """Whatever was due before this time, and stored before it, is where it belongs."""
+        now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()
+        if self._parking.behind or self._parking.is_expecting or self._timers.queue_offset < self._parked_first:
+            now_ms = min(now_ms, self._parking.covered_ms)
+        if self._slot is not None:
+            now_ms = min(now_ms, self._timers.read_ms)
+        return self._timers.wheel.rounded(now_ms if first_ms is None else min(now_ms, first_ms))
+
     def figures(self) -> TimerFigures:
         now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()
         late_ms = now_ms - first_ms - self.precision_ms if first_ms is not None else 0

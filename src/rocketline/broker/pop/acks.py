@@ -1,0 +1,215 @@
+"""What consumers say of messages that they popped: ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151) and
+CHANGE_MESSAGE_INVISIBLETIME (200053).
+
+Like Apache: an acknowledgement is answered 0 whether its checkpoint is still there or not, and counts if it is noted
+before the checkpoint is settled; a new invisible time is a checkpoint of its own, and the old one is acknowledged.
+
+Differs: a handle that names a revive queue that there is not, or a time beyond what timers take, is refused with code
+13, so that nothing of it is stored; a batch names queues and offsets of this broker, or they are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.long_work import LongWork, Steps
+from rocketline.broker.pop.checks import MESSAGES_MAX, PopChecks
+from rocketline.broker.pop.revive_topic import ReviveTopic
+from rocketline.broker.request_body import read_body
+from rocketline.errors import RemoteProtocolError
+from rocketline.model.message import StoredMessage
+from rocketline.net.channel import Channel, Outcome
+from rocketline.net.dispatch import Handler
+from rocketline.net.later_answer import LaterAnswer
+from rocketline.settings import Settings
+from rocketline.store.message_store import MessageStore
+from rocketline.wire import headers
+from rocketline.wire.bodies.pop import AckMsg, BatchAck, BatchAckMessageRequestBody, PopCheckPoint, bits_of
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+from rocketline.wire.headers import (
+    AckMessageRequestHeader,
+    ChangeInvisibleTimeRequestHeader,
+    ChangeInvisibleTimeResponseHeader,
+)
+from rocketline.wire.pop_handles import PopHandle, TopicKind
+
+_ACKS_A_STEP: Final = 64
+"""Of a batch: what one turn of the loop notes takes some milliseconds."""
+
+
+class AckHandlers:
+    """Notes what was acknowledged, or put off."""
+
+    def __init__(
+        self,
+        checks: PopChecks,
+        store: MessageStore,
+        revive: ReviveTopic,
+        settings: Settings[BrokerConfig],
+        work: LongWork,
+    ) -> None:
+        self._checks, self._store, self._revive, self._settings = checks, store, revive, settings
+        self._work = work
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.ACK_MESSAGE: self._ack,
+            RequestCode.BATCH_ACK_MESSAGE: self._ack_many,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
+        }
+
+    # --- one message
+
+    def _ack(self, channel: Channel, request: Command) -> Outcome:
+        asked = headers.read(AckMessageRequestHeader, request.ext)
+        handle = self._handle(asked, is_end_known=True)
+        if isinstance(handle, Command):
+            return handle
+        return self._stored(channel, request, [self._note(asked, handle)], response(ResponseCode.SUCCESS))
+
+    def _handle(
+        self, asked: AckMessageRequestHeader | ChangeInvisibleTimeRequestHeader, *, is_end_known: bool
+    ) -> PopHandle | Command:
+        """What the message was handed out with; or what is wrong, in Apache's order. Raises `RemoteProtocolError`."""
+        if (problem := self._checks.queue(asked.topic, asked.queue_id)) is not None:
+            return problem
+        low, high = self._bounds(asked.topic, asked.queue_id)
+        if not low <= asked.offset < high + is_end_known:
+            return response(
+                ResponseCode.NO_MESSAGE,
+                f"queue {asked.queue_id} of {asked.topic} has no message {asked.offset}: it has {low} to {high}",
+            )
+        handle = PopHandle.parse(asked.extra_info)
+        bad = self._problem(handle.revive_queue_id, handle.pop_ms + handle.invisible_ms)
+        return handle if bad is None else response(ResponseCode.MESSAGE_ILLEGAL, bad)
+
+    def _bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        return self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+
+    def _problem(self, revive_queue_id: int, revive_ms: int) -> str | None:
+        """Why no pop of this broker can have given such a handle."""
+        queues = self._settings.value.revive_queue_num
+        if not 0 <= revive_queue_id < queues:
+            return f"the handle names revive queue {revive_queue_id}, of {queues}"
+        if revive_ms - self._store.store_clock.now_ms() > self._revive.delay_ms_max:
+            return f"the handle is for the moment {revive_ms}, later than timerMaxDelaySec allows"
+        return None
+
+    def _note(
+        self, asked: AckMessageRequestHeader | ChangeInvisibleTimeRequestHeader, handle: PopHandle
+    ) -> StoredMessage:
+        ack = AckMsg(
+            asked.topic,
+            asked.consumer_group,
+            asked.queue_id,
+            handle.start_offset,
+            handle.pop_ms,
+            asked.offset,
+            handle.broker_name,
+        )
+        return self._revive.ack(ack, handle.revive_queue_id, handle.pop_ms + handle.invisible_ms)
+
+    def _stored(self, channel: Channel, request: Command, messages: list[StoredMessage], answer: Command) -> Outcome:
+        """The answer, once all is as safe as the settings promise."""
+        problem = self._revive.put(messages) if messages else None
+        if problem is not None:
+            return response(ResponseCode.SYSTEM_ERROR, problem)
+        later = LaterAnswer(channel, request)
+        self._revive.wait(
+            lambda problem: later.give(answer if problem is None else response(ResponseCode.SYSTEM_ERROR, problem))
+        )
+        return later.outcome()
+
+    # --- many
+
+    def _ack_many(self, channel: Channel, request: Command) -> Outcome:
+        asked = read_body(BatchAckMessageRequestBody, request.body) if request.body else None
+        if asked is None or not asked.acks:
+            return response(ResponseCode.NO_MESSAGE, "there is no acknowledgement in this batch")
+        return self._work.begin(channel, request, self._noted(channel, request, asked), is_change=True)
+
+    def _noted(self, channel: Channel, request: Command, asked: BatchAckMessageRequestBody) -> Steps[Outcome]:
+        for begin in range(0, len(asked.acks), _ACKS_A_STEP):
+            if begin:
+                yield
+            notes: list[StoredMessage] = []
+            for batch in asked.acks[begin : begin + _ACKS_A_STEP]:
+                notes += self._notes(batch, asked.broker_name)
+            if notes and (problem := self._revive.put(notes)) is not None:
+                return response(ResponseCode.SYSTEM_ERROR, problem)
+        return self._stored(channel, request, [], response(ResponseCode.SUCCESS))
+
+    def _notes(self, batch: BatchAck, broker_name: str | None) -> list[StoredMessage]:
+        """What is to be noted of messages of one pop and queue; those that there are not are passed over."""
+        if batch.topic is None or batch.consumer_group is None:
+            raise RemoteProtocolError("BatchAck lacks topic or consumerGroup")
+        topic = _kind(batch.retry).store_topic(batch.topic, batch.consumer_group)
+        revive_ms = batch.pop_time + batch.invisible_time
+        if self._checks.queue(topic, batch.queue_id) is not None:
+            return []
+        if self._problem(batch.revive_queue_id, revive_ms) is not None:
+            return []
+        if int.from_bytes(batch.bit_set).bit_count() > MESSAGES_MAX:
+            raise RemoteProtocolError(f"BatchAck of more than {MESSAGES_MAX} messages, which no pop hands out")
+        low, high = self._bounds(topic, batch.queue_id)
+        offsets = [batch.start_offset + bit for bit in bits_of(batch.bit_set)]
+        offsets = [offset for offset in offsets if low <= offset <= high]
+        if not offsets:
+            return []
+        ack = AckMsg(
+            topic,
+            batch.consumer_group,
+            batch.queue_id,
+            batch.start_offset,
+            batch.pop_time,
+            -1,
+            broker_name or self._revive.broker_name,
+            offsets,
+        )
+        return [self._revive.ack(ack, batch.revive_queue_id, revive_ms)]
+
+    # --- another time
+
+    def _change(self, channel: Channel, request: Command) -> Outcome:
+        asked = headers.read(ChangeInvisibleTimeRequestHeader, request.ext)
+        handle = self._handle(asked, is_end_known=False)
+        if isinstance(handle, Command):
+            return handle
+        if asked.invisible_time > self._revive.delay_ms_max:
+            return response(
+                ResponseCode.SYSTEM_ERROR,
+                f"invisibleTime {asked.invisible_time}: timerMaxDelaySec allows {self._revive.delay_ms_max} ms",
+            )
+        pop_ms = self._store.store_clock.now_ms()
+        header = ChangeInvisibleTimeResponseHeader(
+            pop_time=pop_ms, invisible_time=asked.invisible_time, revive_qid=handle.revive_queue_id
+        )
+        answer = response(ResponseCode.SUCCESS, ext=headers.encode(header))
+        point = self._revive.checkpoint(self._renewed(asked, handle, pop_ms), handle.revive_queue_id)
+        return self._stored(channel, request, [point, self._note(asked, handle)], answer)
+
+    def _renewed(self, asked: ChangeInvisibleTimeRequestHeader, handle: PopHandle, pop_ms: int) -> PopCheckPoint:
+        return PopCheckPoint(
+            topic=asked.topic,
+            consumer_group=asked.consumer_group,
+            queue_id=asked.queue_id,
+            start_offset=asked.offset,
+            pop_time=pop_ms,
+            invisible_time=asked.invisible_time,
+            message_count=1,
+            queue_offset_diff=[0],
+            broker_name=handle.broker_name,
+            revive_time=pop_ms + asked.invisible_time,
+            suspend=asked.suspend,
+        )
+
+
+def _kind(retry: str | None) -> TopicKind:
+    """Which topic they were popped from. Raises `RemoteProtocolError`."""
+    if retry in ("1", "2"):
+        return TopicKind(int(retry))
+    if retry not in (None, "", "0"):
+        raise RemoteProtocolError(f"BatchAck: kind of topic {retry[:40]!r}; 0, 1 and 2 are known")
+    return TopicKind.NORMAL

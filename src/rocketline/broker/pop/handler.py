@@ -1,0 +1,192 @@
+"""POP_MESSAGE (200050): messages of any queue, invisible to others of the group until they are acknowledged.
+
+Like Apache: the checks and their order, the codes, the fields of every answer; a pop that finds nothing waits if it
+says so, and once woken it is tried anew.
+
+Differs: a pop whose messages would be invisible for longer than timers take (timerMaxDelaySec) is refused with code 29;
+Apache's broker finds out when it has read them, and answers that there is nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rocketline.broker.chores import Chores
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.filters import SqlFilters, Wanted
+from rocketline.broker.long_work import Steps
+from rocketline.broker.pop.answer import PopAnswer
+from rocketline.broker.pop.checks import PopChecks, wanted_by
+from rocketline.broker.pop.long_poll import ANY_QUEUE, HeldPop, HeldPops, Holding, PopPlace
+from rocketline.broker.pop.positions import PopPositions
+from rocketline.broker.pop.reading import PopFound, PopReading, PopWish
+from rocketline.broker.pop.revive_topic import ReviveTopic
+from rocketline.logs import Throttle
+from rocketline.model.topic_config import TopicConfig
+from rocketline.net.channel import Channel, Outcome
+from rocketline.net.dispatch import Handler, failure
+from rocketline.settings import Settings
+from rocketline.store.reading import ReadStatus
+from rocketline.store.store_clock import StoreClock
+from rocketline.wire import headers
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+from rocketline.wire.headers import PopMessageRequestHeader, PopMessageResponseHeader
+from rocketline.wire.pop_handles import format_message_offsets, format_start_offsets
+
+_LATE_MS: Final = 500
+"""By which a pop may be beyond its time when it is taken up."""
+_NO_WAIT: Final = {
+    Holding.IS_OVER: ResponseCode.POLLING_TIMEOUT,
+    Holding.IS_FULL: ResponseCode.POLLING_FULL,
+}
+
+
+class PopHandlers:
+    """Answers pops at once, after a flush, or later through `HeldPops`."""
+
+    def __init__(
+        self,
+        checks: PopChecks,
+        reading: PopReading,
+        positions: PopPositions,
+        revive: ReviveTopic,
+        held: HeldPops,
+        expressions: SqlFilters,
+        settings: Settings[BrokerConfig],
+        clock: StoreClock,
+        chores: Chores,
+        log: Throttle,
+    ) -> None:
+        self._checks, self._reading, self._positions, self._revive = checks, reading, positions, revive
+        self._held, self._expressions, self._settings, self._clock = held, expressions, settings, clock
+        self._chores, self._log = chores, log
+
+    def by_code(self) -> dict[int, Handler]:
+        return {RequestCode.POP_MESSAGE: self._pop}
+
+    def _pop(self, channel: Channel, request: Command) -> Outcome:
+        answer = PopAnswer(channel, request)
+        self._chores.begin(self._popped(answer))
+        return answer.outcome()
+
+    def _popped(self, answer: PopAnswer) -> Steps[None]:
+        """One try, in steps if the topic has many queues."""
+        try:
+            yield from self._try(answer)
+        except Exception as error:  # noqa: BLE001  # told to the peer, whoever woke the pop
+            answer.give(failure(error, self._log, answer.channel, answer.request))
+
+    def _try(self, answer: PopAnswer) -> Steps[None]:
+        asked = headers.read(PopMessageRequestHeader, answer.request.ext)
+        born_ms = asked.born_time or self._clock.now_ms()
+        admitted = self._admit(asked, born_ms)
+        if isinstance(admitted, Command):
+            answer.give(_refused(admitted))
+            return
+        topic, wanted = admitted
+        wish = PopWish(
+            asked.consumer_group,
+            asked.topic,
+            max(asked.queue_id, ANY_QUEUE),
+            asked.max_msg_nums,
+            asked.invisible_time,
+            asked.init_mode,
+            wanted,
+        )
+        found = self._reading.begin()
+        if not answer.channel.is_congested:
+            yield from self._reading.take(wish, topic, found)
+        if found.count:
+            self._hand_out(answer, asked, found)
+        elif found.problem is not None:
+            answer.give(_refused(response(ResponseCode.SYSTEM_ERROR, found.problem)))
+        else:
+            self._wait(answer, asked, wanted, born_ms, found)
+
+    def _admit(self, asked: PopMessageRequestHeader, born_ms: int) -> tuple[TopicConfig, Wanted] | Command:
+        if self._clock.now_ms() - born_ms - asked.poll_time > _LATE_MS:
+            return response(ResponseCode.POLLING_TIMEOUT, "the time of this pop was over before it came here")
+        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id, asked.max_msg_nums)
+        if isinstance(topic, Command):
+            return topic
+        if asked.invisible_time > self._revive.delay_ms_max:
+            return response(
+                ResponseCode.INVALID_PARAMETER,
+                f"invisibleTime {asked.invisible_time}: timerMaxDelaySec allows {self._revive.delay_ms_max} ms",
+            )
+        if asked.order:
+            return response(ResponseCode.SYSTEM_ERROR, "this broker hands nothing out in order: pop with order=false")
+        wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
+        return wanted if isinstance(wanted, Command) else (topic, wanted)
+
+    def _hand_out(self, answer: PopAnswer, asked: PopMessageRequestHeader, found: PopFound) -> None:
+        """Once the checkpoints are safe, or never: what is not noted must come again."""
+
+        def noted(problem: str | None) -> None:
+            for taken in found.taken:
+                if problem is None:
+                    self._positions.safe(taken)
+                else:
+                    self._positions.lost(taken)
+            if problem is not None:
+                answer.give(_refused(response(ResponseCode.SYSTEM_ERROR, problem)))
+                return
+            if found.rest:
+                self._held.wake(asked.topic, asked.consumer_group, asked.queue_id)
+            answer.give(_found(asked, found))
+
+        self._revive.wait(noted)
+
+    def _wait(
+        self, answer: PopAnswer, asked: PopMessageRequestHeader, wanted: Wanted, born_ms: int, found: PopFound
+    ) -> None:
+        place = PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
+        request = answer.request
+        if not asked.born_time:  # its time counts from when it came first
+            request.ext["bornTime"] = str(born_ms)
+        request.body = b""  # a pop has none; if somebody sends one, it is not kept
+        held = HeldPop(answer.channel, request, place, wanted, 0.0, self._again)
+        outcome = self._held.hold(held, asked.poll_time, born_ms, self._clock.now_ms())
+        if outcome is Holding.WAITS:
+            if found.has_moved and found.rest:
+                self._held.wake(*place)
+        else:
+            answer.give(_nothing(_NO_WAIT[outcome], asked, found))
+
+    def _again(self, held: HeldPop) -> None:
+        """Everything is looked at anew: much may have changed while it waited."""
+        answer = PopAnswer(held.channel, held.request)
+        answer.outcome()
+        self._chores.begin(self._popped(answer))
+
+
+def _found(asked: PopMessageRequestHeader, found: PopFound) -> Command:
+    header = PopMessageResponseHeader(
+        pop_time=found.pop_ms,
+        invisible_time=asked.invisible_time,
+        revive_qid=found.revive_queue_id,
+        rest_num=found.rest,
+        start_offset_info=format_start_offsets(found.starts),
+        msg_offset_info=format_message_offsets(found.offsets),
+    )
+    body = b"".join(found.records)
+    return response(ResponseCode.SUCCESS, ReadStatus.FOUND.name, ext=headers.encode(header), body=body)
+
+
+def _nothing(code: ResponseCode, asked: PopMessageRequestHeader, found: PopFound) -> Command:
+    header = PopMessageResponseHeader(
+        pop_time=found.pop_ms,
+        invisible_time=asked.invisible_time,
+        revive_qid=found.revive_queue_id,
+        rest_num=found.rest,
+        start_offset_info="",
+        msg_offset_info="",
+    )
+    return response(code, ReadStatus.NO_MESSAGE_IN_QUEUE.name, ext=headers.encode(header))
+
+
+def _refused(answer: Command) -> Command:
+    """The fields are there all the same, as Apache's broker has them."""
+    answer.ext |= headers.encode(PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0))
+    return answer

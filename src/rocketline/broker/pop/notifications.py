@@ -1,0 +1,194 @@
+"""Who asks whether there is something to pop: PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055).
+
+None of them takes anything, or makes the group's offsets. Like Apache: the checks of a pop, and a notification waits as
+a pop does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from rocketline.broker.chores import Chores
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.filters import SqlFilters, Wanted
+from rocketline.broker.long_work import Steps
+from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.pop.answer import PopAnswer
+from rocketline.broker.pop.checks import PopChecks, wanted_by
+from rocketline.broker.pop.long_poll import ANY_QUEUE, HeldPop, HeldPops, Holding, PopPlace
+from rocketline.broker.pop.positions import PopPositions
+from rocketline.filter import SqlFilter
+from rocketline.logs import Throttle
+from rocketline.model.topic_config import TopicConfig
+from rocketline.net.channel import Channel, Outcome
+from rocketline.net.dispatch import Handler, failure
+from rocketline.settings import Settings
+from rocketline.store.message_store import MessageStore
+from rocketline.store.reading import ReadStatus
+from rocketline.wire import headers
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command, response
+from rocketline.wire.headers import (
+    NotificationRequestHeader,
+    NotificationResponseHeader,
+    PeekMessageRequestHeader,
+    PollingInfoRequestHeader,
+    PollingInfoResponseHeader,
+    PopMessageResponseHeader,
+)
+from rocketline.wire.pop_handles import TopicKind
+
+_QUEUES_A_STEP: Final = 128
+_ANSWER_BYTES: Final = 512 * 1024
+_FILTER_WORK: Final = 64 * 1024
+
+
+class NotificationHandlers:
+    """Looks at what the next pop would find."""
+
+    def __init__(
+        self,
+        checks: PopChecks,
+        store: MessageStore,
+        topics: TopicTable,
+        positions: PopPositions,
+        pops: HeldPops,
+        held: HeldPops,
+        expressions: SqlFilters,
+        settings: Settings[BrokerConfig],
+        chores: Chores,
+        log: Throttle,
+    ) -> None:
+        self._checks, self._store, self._topics, self._positions = checks, store, topics, positions
+        self._pops, self._held, self._expressions, self._settings = pops, held, expressions, settings
+        self._chores, self._log = chores, log
+        self._random = random.random
+
+    def by_code(self) -> dict[int, Handler]:
+        return {
+            RequestCode.PEEK_MESSAGE: self._peek,
+            RequestCode.NOTIFICATION: self._notify,
+            RequestCode.POLLING_INFO: self._count,
+        }
+
+    def _count(self, channel: Channel, request: Command) -> Command:
+        asked = headers.read(PollingInfoRequestHeader, request.ext)
+        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
+        if isinstance(topic, Command):
+            return topic
+        waiting = self._pops.waiting(PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE)))
+        return response(ResponseCode.SUCCESS, ext=headers.encode(PollingInfoResponseHeader(polling_num=waiting)))
+
+    def _queues(self, group: str, topic: TopicConfig, queue_id: int) -> Iterator[tuple[str, int]]:
+        """Where a pop would look, the retry topics first or last."""
+        queues = range(topic.read_queue_nums) if queue_id < 0 else range(queue_id, queue_id + 1)
+        own = [(topic.topic_name, each) for each in queues]
+        retries = [
+            (name, each)
+            for kind in (TopicKind.RETRY_V1, TopicKind.RETRY_V2)
+            if (found := self._topics.get(name := kind.store_topic(topic.topic_name, group))) is not None
+            for each in range(found.read_queue_nums)
+        ]
+        is_retry_first = self._random() * 100 < self._settings.value.pop_from_retry_probability
+        yield from (*retries, *own) if is_retry_first else (*own, *retries)
+
+    def _offset(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group would go on."""
+        known = self._positions.next_offset(group, topic, queue_id)
+        return known if known >= 0 else self._store.min_offset(topic, queue_id)
+
+    # --- peeks
+
+    def _peek(self, channel: Channel, request: Command) -> Outcome:
+        answer = PopAnswer(channel, request)
+        self._chores.begin(self._guarded(answer, self._peeked(answer)))
+        return answer.outcome()
+
+    def _guarded(self, answer: PopAnswer, steps: Steps[None]) -> Steps[None]:
+        try:
+            yield from steps
+        except Exception as error:  # noqa: BLE001  # told to the peer
+            answer.give(failure(error, self._log, answer.channel, answer.request))
+
+    def _peeked(self, answer: PopAnswer) -> Steps[None]:
+        asked = headers.read(PeekMessageRequestHeader, answer.request.ext)
+        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id, asked.max_msg_nums)
+        if isinstance(topic, Command):
+            answer.give(topic)
+            return
+        records: list[bytes] = []
+        count = rest = size = 0
+        for number, (name, queue_id) in enumerate(self._queues(asked.consumer_group, topic, asked.queue_id), 1):
+            if not number % _QUEUES_A_STEP:
+                yield
+            offset = self._offset(asked.consumer_group, name, queue_id)
+            if count < asked.max_msg_nums and size < _ANSWER_BYTES:
+                result = self._store.read(name, queue_id, offset, asked.max_msg_nums - count, None)
+                records += result.records
+                count, size = count + result.message_count, size + result.byte_count
+            rest += max(self._store.max_offset(name, queue_id) - offset, 0)
+        header = PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, rest_num=rest)
+        if count:
+            code, status = ResponseCode.SUCCESS, ReadStatus.FOUND
+        else:
+            code, status = ResponseCode.PULL_NOT_FOUND, ReadStatus.NO_MESSAGE_IN_QUEUE
+        answer.give(response(code, status.name, ext=headers.encode(header), body=b"".join(records)))
+
+    # --- notifications
+
+    def _notify(self, channel: Channel, request: Command) -> Outcome:
+        answer = PopAnswer(channel, request)
+        self._chores.begin(self._guarded(answer, self._notified(answer)))
+        return answer.outcome()
+
+    def _notified(self, answer: PopAnswer) -> Steps[None]:
+        asked = headers.read(NotificationRequestHeader, answer.request.ext)
+        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
+        if isinstance(topic, Command):
+            answer.give(topic)
+            return
+        wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
+        if isinstance(wanted, Command):
+            answer.give(wanted)
+            return
+        for number, (name, queue_id) in enumerate(self._queues(asked.consumer_group, topic, asked.queue_id), 1):
+            if not number % _QUEUES_A_STEP:
+                yield
+            if self._has_message(asked.consumer_group, name, queue_id, wanted):
+                answer.give(_told(has_msg=True))
+                return
+        self._wait(answer, asked, wanted)
+
+    def _has_message(self, group: str, topic: str, queue_id: int, wanted: Wanted) -> bool:
+        offset = self._offset(group, topic, queue_id)
+        if wanted is None:
+            return offset < self._store.max_offset(topic, queue_id)
+        if isinstance(wanted, SqlFilter):
+            result, _ = self._store.read_matching(topic, queue_id, offset, 1, wanted, _FILTER_WORK)
+        else:
+            result = self._store.read(topic, queue_id, offset, 1, wanted)
+        return bool(result.message_count)
+
+    def _wait(self, answer: PopAnswer, asked: NotificationRequestHeader, wanted: Wanted) -> None:
+        now_ms = self._store.store_clock.now_ms()
+        born_ms = asked.born_time or now_ms
+        if not asked.born_time:  # its time counts from when it came first
+            answer.request.ext["bornTime"] = str(born_ms)
+        answer.request.body = b""
+        place = PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
+        held = HeldPop(answer.channel, answer.request, place, wanted, 0.0, self._again)
+        outcome = self._held.hold(held, asked.poll_time, born_ms, now_ms)
+        if outcome is not Holding.WAITS:
+            answer.give(_told(has_msg=False, polling_full=outcome is Holding.IS_FULL))
+
+    def _again(self, held: HeldPop) -> None:
+        answer = PopAnswer(held.channel, held.request)
+        answer.outcome()
+        self._chores.begin(self._guarded(answer, self._notified(answer)))
+
+
+def _told(*, has_msg: bool, polling_full: bool = False) -> Command:
+    header = NotificationResponseHeader(has_msg=has_msg, polling_full=polling_full)
+    return response(ResponseCode.SUCCESS, ext=headers.encode(header))

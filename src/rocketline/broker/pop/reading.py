@@ -1,0 +1,298 @@
+"""What a pop takes: messages of one queue after the other, with a checkpoint for each. Java: PopMessageProcessor.
+
+Differs: a queue is not locked while it is read, for there is one loop; nothing more is read for one answer once that
+has half a megabyte.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.filters import Wanted
+from rocketline.broker.long_work import Steps
+from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.pop.positions import PopPositions, Taken
+from rocketline.broker.pop.revive_topic import ReviveTopic
+from rocketline.broker.stats.counters import BrokerStats
+from rocketline.clock import Clock
+from rocketline.errors import LocalProtocolError
+from rocketline.filter import SqlFilter
+from rocketline.model import property_names
+from rocketline.model.ids import QueueOffset
+from rocketline.model.topic_config import TopicConfig
+from rocketline.settings import Settings
+from rocketline.store.message_store import MessageStore
+from rocketline.store.reading import ReadResult, ReadStatus
+from rocketline.wire.bodies.pop import PopCheckPoint
+from rocketline.wire.message_codec import decode_record, encode_record, scan_records
+from rocketline.wire.pop_handles import PopHandle, PopQueue, TopicKind
+from rocketline.wire.record_layout import struct_of
+
+INIT_MAX: Final = 1
+"""Where a group that is new begins: with the newest messages. Java: ConsumeInitMode.MAX."""
+_ANSWER_BYTES: Final = 512 * 1024
+"""With which an answer has enough: one more read may bring as much as a frame carries."""
+_QUEUES_A_STEP: Final = 128
+_QUEUE_OFFSET: Final = struct_of("queue_offset")
+_MOVED: Final = (
+    ReadStatus.OFFSET_TOO_SMALL,
+    ReadStatus.OFFSET_OVERFLOW_BADLY,
+    ReadStatus.OFFSET_FOUND_NULL,
+    ReadStatus.MESSAGE_WAS_REMOVING,
+)
+"""The group stood where no message is: it goes on where the store says."""
+
+
+class PopWish(NamedTuple):
+    """What a pop asks for."""
+
+    group: str
+    topic: str
+    queue_id: int
+    """Negative: any."""
+    messages: int
+    invisible_ms: int
+    init_mode: int
+    wanted: Wanted
+
+
+@dataclass(slots=True)
+class PopFound:
+    """What one answer tells, as far as it is known."""
+
+    pop_ms: int
+    revive_queue_id: int
+    records: list[bytes] = field(default_factory=list)
+    starts: dict[PopQueue, QueueOffset] = field(default_factory=dict)
+    offsets: dict[PopQueue, list[QueueOffset]] = field(default_factory=dict)
+    count: int = 0
+    bytes: int = 0
+    rest: int = 0
+    """Messages that are left in the queues that were looked at."""
+    has_moved: bool = False
+    """The group has got on somewhere, so that another look may find more."""
+    taken: list[Taken] = field(default_factory=list)
+    """Which is safe once what is stored by now is."""
+    problem: str | None = None
+    """Why nothing can be noted, and so nothing be handed out."""
+
+
+class FilterBudget(Protocol):
+    """How much work expressions may do in this turn of the loop."""
+
+    @property
+    def left(self) -> int: ...
+
+    def spend(self, work: int, /) -> None: ...
+
+
+class PopReading:
+    """Takes messages for pops."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        positions: PopPositions,
+        revive: ReviveTopic,
+        stats: BrokerStats,
+        filter_work: FilterBudget,
+        settings: Settings[BrokerConfig],
+        clock: Clock,
+    ) -> None:
+        self._store, self._topics, self._offsets, self._positions = store, topics, offsets, positions
+        self._revive, self._stats, self._filter_work, self._settings = revive, stats, filter_work, settings
+        self._now_s = clock.monotonic
+        self._next_revive = 0
+        self._random = random.random
+
+    def begin(self) -> PopFound:
+        """An answer in which nothing is yet. Revive queues take turns."""
+        revive_queue_id = self._next_revive
+        self._next_revive = (revive_queue_id + 1) % self._settings.value.revive_queue_num
+        return PopFound(self._store.store_clock.now_ms(), revive_queue_id)
+
+    def take(self, wish: PopWish, topic: TopicConfig, found: PopFound) -> Steps[None]:
+        """Take what there is, in steps of so many queues: those of the retry topics first or last."""
+        retries = self._retry_topics(wish)
+        is_retry_first = self._random() * 100 < self._settings.value.pop_from_retry_probability
+        if is_retry_first:
+            self._take_retries(wish, retries, found)
+        if wish.queue_id >= 0:
+            self._take_of(wish, wish.topic, wish.queue_id, found)
+        else:
+            begin = int(self._random() * topic.read_queue_nums)
+            for at in range(topic.read_queue_nums):
+                if at and not at % _QUEUES_A_STEP:
+                    yield
+                self._take_of(wish, wish.topic, (begin + at) % topic.read_queue_nums, found)
+        if not is_retry_first:
+            self._take_retries(wish, retries, found)
+
+    def is_full(self, wish: PopWish, found: PopFound) -> bool:
+        """Nothing more is to be read."""
+        return found.count >= wish.messages or found.bytes >= _ANSWER_BYTES or found.problem is not None
+
+    def _retry_topics(self, wish: PopWish) -> list[str]:
+        """Those where messages come again, as far as they are there and this pop looks at them."""
+        config = self._settings.value
+        kinds = [TopicKind.RETRY_V2 if config.enable_retry_topic_v2 else TopicKind.RETRY_V1]
+        reads_both = config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1
+        if reads_both and self._random() * 2 < 1:
+            kinds.insert(0, TopicKind.RETRY_V1)
+        named = (kind.store_topic(wish.topic, wish.group) for kind in kinds)
+        return [name for name in named if self._topics.get(name) is not None]
+
+    def _take_retries(self, wish: PopWish, retries: list[str], found: PopFound) -> None:
+        for name in retries:
+            config = self._topics.get(name)
+            for queue_id in range(config.read_queue_nums if config is not None else 0):
+                self._take_of(wish, name, queue_id, found)
+
+    # --- one queue
+
+    def _take_of(self, wish: PopWish, topic: str, queue_id: int, found: PopFound) -> None:
+        if self.is_full(wish, found):
+            offset = max(self._positions.next_offset(wish.group, topic, queue_id), 0)
+            found.rest += max(self._store.max_offset(topic, queue_id) - offset, 0)
+            return
+        begin = self._begin_offset(wish, topic, queue_id)
+        if begin is None:
+            found.problem = f"the offsets of {wish.group} cannot be kept: there are too many"
+            return
+        offset = begin
+        begin_s = self._now_s()
+        result = self._read(wish, topic, queue_id, offset, wish.messages - found.count)
+        if result.status in _MOVED and not result.message_count:
+            self._move(wish.group, topic, queue_id, result.next_offset, found)
+            offset = result.next_offset
+            result = self._read(wish, topic, queue_id, offset, wish.messages - found.count)
+        found.rest += max(result.max_offset - result.next_offset, 0)
+        if result.message_count:
+            self._note(wish, topic, queue_id, offset, result, found)
+            self._count(wish.group, topic, queue_id, result, begin_s)
+        elif result.next_offset > offset:
+            self._move(wish.group, topic, queue_id, result.next_offset, found)
+
+    def _read(self, wish: PopWish, topic: str, queue_id: int, offset: int, messages: int) -> ReadResult:
+        if isinstance(wish.wanted, SqlFilter):
+            left = self._filter_work.left
+            result, work = self._store.read_matching(topic, queue_id, offset, messages, wish.wanted, left)
+            self._filter_work.spend(work)
+            return result
+        return self._store.read(topic, queue_id, offset, messages, wish.wanted)
+
+    def _move(self, group: str, topic: str, queue_id: int, offset: int, found: PopFound) -> None:
+        self._positions.move(group, topic, queue_id, offset)
+        found.has_moved = True
+
+    def _begin_offset(self, wish: PopWish, topic: str, queue_id: int) -> int | None:
+        """Where the group goes on; None if that cannot be kept."""
+        offsets = self._offsets
+        reset = offsets.take_reset(wish.group, topic, queue_id)
+        if reset is not None:
+            self._positions.forget(wish.group, topic, queue_id)
+            offsets.commit(wish.group, topic, queue_id, reset)
+            return reset
+        known = self._positions.next_offset(wish.group, topic, queue_id)
+        if known >= 0:
+            return known
+        if not offsets.has_room(wish.group, topic, queue_id):
+            return None
+        first = self.first_offset(topic, queue_id, wish.init_mode)
+        offsets.commit(wish.group, topic, queue_id, first)
+        return first
+
+    def first_offset(self, topic: str, queue_id: int, init_mode: int) -> int:
+        """Where a group begins that has never been at the queue. Java: getInitOffset."""
+        low = self._store.min_offset(topic, queue_id)
+        if init_mode != INIT_MAX or TopicKind.of(topic) is not TopicKind.NORMAL:
+            return low
+        is_young = self._settings.value.init_pop_offset_by_check_msg_in_mem
+        if is_young and low <= 0 and self._store.is_in_memory(topic, queue_id, 0):
+            return 0
+        return max(self._store.max_offset(topic, queue_id) - 1, 0)
+
+    def _count(self, group: str, topic: str, queue_id: int, result: ReadResult, begin_s: float) -> None:
+        now_s = self._now_s()
+        self._stats.get(
+            group,
+            topic,
+            queue_id,
+            result.message_count,
+            result.byte_count,
+            took_ms=(now_s - begin_s) * 1000,
+            fall_bytes=self._store.max_log_offset - result.last_log_offset,
+            next_offset=result.next_offset,
+            read_s=now_s,
+        )
+
+    # --- what was found
+
+    def _note(self, wish: PopWish, topic: str, queue_id: int, offset: int, result: ReadResult, found: PopFound) -> None:
+        """Note that these messages were popped; only then they are part of the answer."""
+        records = [data[at : at + size] for data in result.records for at, size in scan_records(data)]
+        offsets = [QueueOffset(_QUEUE_OFFSET.unpack_from(record)[0]) for record in records]
+        point = self._checkpoint(wish, topic, queue_id, offset, offsets, found.pop_ms)
+        problem = self._revive.put([self._revive.checkpoint(point, found.revive_queue_id)])
+        if problem is not None:
+            found.problem = problem
+            return
+        found.taken.append(self._positions.take(wish.group, topic, queue_id, result.next_offset))
+        queue = PopQueue(TopicKind.of(topic), queue_id)
+        found.starts[queue], found.offsets[queue] = QueueOffset(offset), offsets
+        if queue.kind is not TopicKind.NORMAL and not self._settings.value.pop_response_return_actual_retry_topic:
+            shared = self._handle(wish, queue, point, found.revive_queue_id)
+            records = [_under(wish.topic, shared, record) for record in records]
+        found.records += records
+        found.count += len(records)
+        found.bytes += sum(map(len, records))
+        found.has_moved = True
+
+    def _checkpoint(
+        self, wish: PopWish, topic: str, queue_id: int, offset: int, offsets: list[QueueOffset], pop_ms: int
+    ) -> PopCheckPoint:
+        return PopCheckPoint(
+            topic=topic,
+            consumer_group=wish.group,
+            queue_id=queue_id,
+            start_offset=offset,
+            pop_time=pop_ms,
+            invisible_time=wish.invisible_ms,
+            message_count=len(offsets),
+            queue_offset_diff=[each - offset for each in offsets],
+            broker_name=self._revive.broker_name,
+            revive_time=pop_ms + wish.invisible_ms,
+        )
+
+    def _handle(self, wish: PopWish, queue: PopQueue, point: PopCheckPoint, revive_queue_id: int) -> PopHandle:
+        """Of the first message; the others have their own offset in it."""
+        start = QueueOffset(point.start_offset)
+        broker_name, kind, queue_id = self._revive.broker_name, queue.kind, queue.queue_id
+        return PopHandle(start, point.pop_time, wish.invisible_ms, revive_queue_id, kind, broker_name, queue_id, start)
+
+
+def _under(topic: str, shared: PopHandle, record: bytes) -> bytes:
+    """A message of a retry topic as consumers get it: under its own topic, with its handle. One whose properties leave
+    no room for that stays as it is, which a client of Apache's takes as well."""
+    message = decode_record(record)
+    handle = PopHandle(
+        shared.start_offset,
+        shared.pop_ms,
+        shared.invisible_ms,
+        shared.revive_queue_id,
+        shared.kind,
+        shared.broker_name,
+        shared.queue_id,
+        message.queue_offset,
+    )
+    message.topic, message.properties[property_names.POP_CK] = topic, handle.format()
+    try:
+        return encode_record(message)
+    except LocalProtocolError:
+        return record

@@ -1,0 +1,112 @@
+"""Notes in the revive topic what was popped and what was acknowledged, for the moment when it matters.
+
+A checkpoint comes there a second before its messages are to come again, an acknowledgement right then: until that both
+wait in the timer wheel, as messages for a moment do. What is late already is stored there at once.
+
+Java: PopBufferMergeService.putCkToStore, AckMessageProcessor.appendAckNew. The records are Apache's, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.storing.flusher import Flushed, Flusher
+from rocketline.broker.storing.timer_properties import slot_before
+from rocketline.errors import StoreError
+from rocketline.model import names, property_names
+from rocketline.model.ids import LogOffset, QueueOffset
+from rocketline.model.message import StoredMessage
+from rocketline.settings import Settings
+from rocketline.store.filesystem import told
+from rocketline.store.message_store import MessageStore
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.pop import AckMsg, PopCheckPoint
+
+CHECKPOINT_TAG: Final = "ck"
+ACK_TAG: Final = "ack"
+BATCH_ACK_TAG: Final = "bAck"
+_AHEAD_MS: Final = 1000
+"""By which a checkpoint is in the revive topic before the acknowledgements that it waits for."""
+
+Done = Callable[[str | None], None]
+"""Called with what went wrong, None if all is stored as safely as the settings promise."""
+
+
+class RevivalTimers(Protocol):
+    """Who keeps messages until their time."""
+
+    @property
+    def precision_ms(self) -> int: ...
+
+    def expect(self) -> None: ...
+
+
+class ReviveTopic:
+    """The write side of the revive topic."""
+
+    def __init__(
+        self, store: MessageStore, flusher: Flusher, timers: RevivalTimers | None, settings: Settings[BrokerConfig]
+    ) -> None:
+        self._store, self._flusher, self._timers, self._settings = store, flusher, timers, settings
+        self.name = names.revive_topic(settings.value.broker_cluster_name)
+        self.broker_name = settings.value.broker_name
+
+    @property
+    def delay_ms_max(self) -> int:
+        """So far ahead timers take a message, and so long at most a message can be invisible."""
+        return self._settings.value.store.timer_max_delay_sec * 1000
+
+    def checkpoint(self, point: PopCheckPoint, revive_queue_id: int) -> StoredMessage:
+        """What notes that messages were popped."""
+        key = (
+            f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.consumer_group}@{point.pop_time}"
+            f"@{point.broker_name}@ck"
+        )
+        return self._message(revive_queue_id, CHECKPOINT_TAG, encode(point), key, point.revive_ms - _AHEAD_MS)
+
+    def ack(self, ack: AckMsg, revive_queue_id: int, revive_ms: int) -> StoredMessage:
+        """What notes that one or several of them were acknowledged; they would come again at `revive_ms`."""
+        key = f"{ack.topic}@{ack.queue_id}@{ack.ack_offset}@{ack.consumer_group}@{ack.pop_time}@{ack.broker_name}@ack"
+        tag = ACK_TAG if ack.ack_offset_list is None else BATCH_ACK_TAG
+        return self._message(revive_queue_id, tag, encode(ack), key, revive_ms)
+
+    def _message(self, queue_id: int, tag: str, body: bytes, key: str, due_ms: int) -> StoredMessage:
+        now_ms, host = self._store.store_clock.now_ms(), self._store.store_host
+        properties = {
+            property_names.TIMER_DELIVER_MS: str(due_ms),
+            property_names.UNIQ_KEY: key,
+            property_names.TAGS: tag,
+        }
+        topic = self.name
+        if due_ms > now_ms and self._timers is not None:
+            properties[property_names.TIMER_OUT_MS] = str(slot_before(due_ms, self._timers.precision_ms))
+            properties[property_names.REAL_TOPIC], properties[property_names.REAL_QID] = topic, str(queue_id)
+            topic, queue_id = names.WHEEL_TIMER_TOPIC, 0
+        place = (queue_id, QueueOffset(0), LogOffset(0), 0)
+        return StoredMessage(topic, body, properties, 0, *place, now_ms, host, 0, host)
+
+    def put(self, messages: Sequence[StoredMessage]) -> str | None:
+        """Store all of them, next to each other, or none; then what went wrong."""
+        try:
+            problems = self._store.append_each(messages)
+        except StoreError as error:
+            return str(error)
+        except OSError as error:
+            return told(error)
+        if self._timers is not None:
+            self._timers.expect()
+        return next((str(problem) for problem in problems if problem is not None), None)
+
+    def wait(self, done: Done) -> None:
+        """Call `done` once all that was put is as safe as the settings promise: at once, or after a flush."""
+        store = self._store
+        if not store.is_sync:
+            done(None)
+            return
+
+        def flushed(how: Flushed) -> None:
+            done(None if how is not Flushed.FAILED else f"the store is read-only: {store.problem}")
+
+        self._flusher.wait(store.max_log_offset, flushed)

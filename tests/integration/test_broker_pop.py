@@ -1,0 +1,527 @@
+"""Consumption without assigned queues: pops, acknowledgements, and what comes again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rocketline.broker.server import Broker
+from rocketline.clock import Clock
+from rocketline.model.names import REVIVE_GROUP, revive_topic
+from rocketline.store.filesystem import FileSystem
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.codes import RequestCode
+from rocketline.wire.command import Command
+from rocketline.wire.message_codec import decode_records
+from support.brokers.messages import create_topic, send
+from support.brokers.pops import ack, ack_many, bodies, change, handles, pop, popped
+from support.brokers.running import BrokerPeer, broker
+from support.clients.members import until
+
+REVIVE = revive_topic("DefaultCluster")
+
+
+@asynccontextmanager
+async def scene(
+    *, clock: Clock | None = None, files: FileSystem | None = None, queues: int = 1, **settings: str
+) -> AsyncIterator[tuple[Broker, BrokerPeer]]:
+    """The topic T. A look at what is to come again every few milliseconds, for who turns the clock by hand."""
+    given = {"brokerName": "broker-a", "reviveInterval": "5", "popFromRetryProbability": "0", **settings}
+    async with broker(clock=clock, files=files, **given) as running, BrokerPeer(running.address) as peer:
+        await create_topic(peer, "T", queues=queues)
+        yield running, peer
+
+
+async def send_many(peer: BrokerPeer, count: int, *, queue_id: int = 0, **properties: str) -> list[bytes]:
+    sent = [b"%d" % number for number in range(count)]
+    for body in sent:
+        await send(peer, body, queue_id=queue_id, **properties)
+    return sent
+
+
+async def again(peer: BrokerPeer, clock: FakeClock, *, after_s: float, invisible_ms: int = 60_000) -> Command:
+    """What can be popped when so much time has gone by, and all is done that is to be done then."""
+    clock.advance(after_s)
+    return await peer.request(pop(20_000, invisible_ms=invisible_ms), 20)
+
+
+async def nothing_comes(peer: BrokerPeer, running: Broker, clock: FakeClock, *, within_s: float) -> None:
+    """All that was noted is worked off, and no message was left."""
+    clock.advance(within_s)
+    revival = running.services.revival
+    assert revival is not None
+    timers = running.storage.timers
+    assert timers is not None
+    await until(lambda: timers.delivered_ms >= clock.wall_ms() - 1000)
+    await until(lambda: not any(len(queue) or queue.behind for queue in revival.queues))
+    assert (await peer.request(pop(), 5)).code == 210
+
+
+# --- pops
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_popped_messages_are_for_nobody_else_of_the_group(flush: str) -> None:
+    """S189, S192."""
+    async with scene(flushDiskType=flush) as (running, peer):
+        sent = await send_many(peer, 3)
+        answer = await peer.request(pop(messages=2), 5)
+        assert bodies(answer) == sent[:2]
+        assert answer.remark == "FOUND"
+        assert answer.ext["invisibleTime"] == "60000"
+        assert answer.ext["startOffsetInfo"] == "0 0 0"
+        assert answer.ext["msgOffsetInfo"] == "0 0 0,1"
+        assert answer.ext["restNum"] == "1"
+        assert set(answer.ext) == {
+            "popTime", "invisibleTime", "reviveQid", "restNum", "startOffsetInfo", "msgOffsetInfo",
+        }  # fmt: skip
+        assert running.storage.offsets.query("g", "T", 0) == 2
+        assert bodies(await peer.request(pop(), 5)) == sent[2:]
+        assert (await peer.request(pop(), 5)).code == 210
+        assert bodies(await peer.request(pop(consumerGroup="other"), 5)) == sent
+
+
+async def test_pop_of_any_queue_tells_of_each(clock: FakeClock) -> None:
+    """S189."""
+    async with scene(clock=clock, queues=4) as (_, peer):
+        for queue_id in range(4):
+            await send_many(peer, 2, queue_id=queue_id)
+        answer = await peer.request(pop(), 5)
+        assert sorted((m.queue_id, m.queue_offset) for m, _ in popped(answer)) == [
+            (q, o) for q in range(4) for o in (0, 1)
+        ]
+        assert sorted(answer.ext["startOffsetInfo"].split(";")) == [f"0 {queue_id} 0" for queue_id in range(4)]
+        assert (await peer.request(pop(), 5)).code == 210
+
+
+async def test_pop_of_one_queue_leaves_the_others() -> None:
+    async with scene(queues=2) as (_, peer):
+        await send(peer, b"first", queue_id=0)
+        await send(peer, b"second", queue_id=1)
+        assert bodies(await peer.request(pop(queueId="1"), 5)) == [b"second"]
+        assert (await peer.request(pop(queueId="1"), 5)).code == 210
+
+
+async def test_pop_takes_what_it_wants_and_passes_the_rest_by(clock: FakeClock) -> None:
+    """S189: each message has its own offset."""
+    async with scene(clock=clock) as (running, peer):
+        for number, tag in enumerate("ABBA"):
+            await send(peer, b"%d" % number, TAGS=tag)
+        answer = await peer.request(pop(exp="A"), 5)
+        assert bodies(answer) == [b"0", b"3"]
+        assert (answer.ext["startOffsetInfo"], answer.ext["msgOffsetInfo"]) == ("0 0 0", "0 0 0,3")
+        await send(peer, b"4", TAGS="B")
+        assert (await peer.request(pop(exp="A"), 5)).code == 210
+        assert running.storage.offsets.query("g", "T", 0) == 5
+
+
+async def test_pop_by_an_expression_in_sql() -> None:
+    async with scene() as (_, peer):
+        await send(peer, b"red", color="red")
+        await send(peer, b"blue", color="blue")
+        assert bodies(await peer.request(pop(expType="SQL92", exp="color = 'blue'"), 5)) == [b"blue"]
+        assert (await peer.request(pop(expType="SQL92", exp="color ="), 5)).code == 23
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"maxMsgNums": "33"}, 29),
+        ({"topic": "nope"}, 17),
+        ({"queueId": "1"}, 29),
+        ({"exp": "||"}, 23),
+        ({"order": "true"}, 1),
+        ({"bornTime": "1000"}, 210),
+        ({"invisibleTime": str(2**62)}, 29),
+        ({"invisibleTime": "soon"}, 1),
+        ({"maxMsgNums": "0"}, 210),
+        ({"maxMsgNums": "-5"}, 210),
+    ],
+)
+async def test_pop_that_is_wrong_is_refused(fields: dict[str, str], code: int) -> None:
+    """S188, S195."""
+    async with scene() as (_, peer):
+        await send(peer)
+        answer = await peer.request(Command(RequestCode.POP_MESSAGE, pop().ext | fields), 5)
+        assert answer.code == code, answer.remark
+        assert answer.remark
+        if code != 1:
+            assert {"popTime", "invisibleTime", "reviveQid", "restNum"} <= set(answer.ext)
+        assert bodies(await peer.request(pop(), 5)) == [b"x"]
+
+
+async def test_what_may_not_be_read_is_not_popped() -> None:
+    """S188."""
+    async with scene() as (_, peer):
+        await create_topic(peer, "W", perm=2)
+        assert (await peer.request(pop(topic="W"), 5)).code == 16
+    async with scene(brokerPermission="2") as (_, peer):
+        assert (await peer.request(pop(), 5)).code == 16
+    async with scene(autoCreateSubscriptionGroup="false") as (_, peer):
+        assert (await peer.request(pop(), 5)).code == 26
+
+
+async def test_without_timers_nobody_pops() -> None:
+    """S153."""
+    async with scene(timerWheelEnable="false") as (_, peer):
+        answer = await peer.request(pop(), 5)
+        assert answer.code == 1
+        assert "timerWheelEnable" in (answer.remark or "")
+
+
+async def test_batch_queues_cannot_be_popped() -> None:
+    async with scene() as (_, peer):
+        ext = {"topic": "B", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+        ext |= {"topicFilterType": "SINGLE_TAG", "attributes": "+queue.type=BatchCQ"}
+        assert (await peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)).code == 0
+        assert (await peer.request(pop(topic="B"), 5)).code == 29
+
+
+async def test_new_group_begins_where_it_says(clock: FakeClock) -> None:
+    """S197."""
+    async with scene(clock=clock, accessMessageInMemoryMaxRatio="0") as (_, peer):
+        sent = await send_many(peer, 3)
+        assert bodies(await peer.request(pop(initMode="1"), 5)) == sent[2:]
+        assert bodies(await peer.request(pop(consumerGroup="other"), 5)) == sent
+    async with scene(clock=clock) as (_, peer):
+        sent = await send_many(peer, 3)
+        assert bodies(await peer.request(pop(initMode="1"), 5)) == sent
+
+
+async def test_group_that_was_sent_elsewhere_pops_there(clock: FakeClock) -> None:
+    async with scene(clock=clock) as (running, peer):
+        sent = await send_many(peer, 3)
+        assert bodies(await peer.request(pop(), 5)) == sent
+        running.storage.offsets.assign_reset("g", "T", 0, 1)
+        assert bodies(await peer.request(pop(), 5)) == sent[1:]
+        assert (await peer.request(pop(), 5)).code == 210
+
+
+# --- acknowledgements, and what comes again
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_acknowledged_message_does_not_come_again_and_the_others_do(clock: FakeClock, flush: str) -> None:
+    """S190, S191."""
+    async with scene(clock=clock, flushDiskType=flush) as (running, peer):
+        await send_many(peer, 4, TAGS="A", own="value")
+        answer = await peer.request(pop(invisible_ms=10_000), 5)
+        acked = handles(answer)[1:3]
+        assert (await ack(peer, acked[0])).code == 0
+        assert (await ack_many(peer, acked[1:])).code == 0
+        clock.advance(9)
+        assert (await peer.request(pop(), 5)).code == 210
+        found = popped(await again(peer, clock, after_s=5))
+        found += popped(await again(peer, clock, after_s=0)) if len(found) < 2 else []
+        assert [message.body for message, _ in found] == [b"0", b"3"]
+        for message, handle in found:
+            assert (message.topic, message.queue_id, message.reconsume_times, message.tag) == ("T", 0, 1, "A")
+            assert message.properties["1ST_POP_TIME"] == answer.ext["popTime"]
+            assert message.properties["ORIGIN_GROUP"] == "g"
+            assert message.properties["own"] == "value"
+            assert (await ack(peer, handle)).code == 0
+        await nothing_comes(peer, running, clock, within_s=100)
+        assert running.storage.store.max_offset("%RETRY%g_T", 0) == 2
+
+
+async def test_message_comes_again_and_again(clock: FakeClock) -> None:
+    """S203."""
+    async with scene(clock=clock) as (_, peer):
+        await send(peer, b"stubborn")
+        answer = await peer.request(pop(invisible_ms=1000), 5)
+        for times in range(1, 19):
+            answer = await again(peer, clock, after_s=6, invisible_ms=1000)
+            ((message, _),) = popped(answer)
+            assert (message.body, message.topic, message.reconsume_times) == (b"stubborn", "T", times)
+
+
+async def test_new_invisible_time_counts_from_now(clock: FakeClock) -> None:
+    """S200."""
+    async with scene(clock=clock) as (running, peer):
+        await send_many(peer, 2)
+        first, second = handles(await peer.request(pop(invisible_ms=10_000), 5))
+        clock.advance(8)
+        answer = await change(peer, first, 30_000)
+        assert answer.code == 0
+        assert answer.ext == {
+            "popTime": str(clock.wall_ms()), "invisibleTime": "30000", "reviveQid": str(first.revive_queue_id),
+        }  # fmt: skip
+        assert (await ack(peer, second)).code == 0
+        await nothing_comes(peer, running, clock, within_s=20)
+        assert (await ack(peer, first)).code == 0
+        assert bodies(await again(peer, clock, after_s=15)) == [b"0"]
+
+
+async def test_message_that_is_put_off_can_be_acknowledged_by_its_new_handle(clock: FakeClock) -> None:
+    """S200."""
+    async with scene(clock=clock) as (running, peer):
+        await send(peer)
+        (first,) = handles(await peer.request(pop(invisible_ms=10_000), 5))
+        answer = await change(peer, first, 5000)
+        renewed = first.renewed(int(answer.ext["popTime"]), 5000, int(answer.ext["reviveQid"]))
+        assert (await ack(peer, renewed)).code == 0
+        await nothing_comes(peer, running, clock, within_s=60)
+
+
+async def test_message_that_is_given_back_comes_soon(clock: FakeClock) -> None:
+    async with scene(clock=clock) as (_, peer):
+        await send(peer, b"given back")
+        (handle,) = handles(await peer.request(pop(invisible_ms=600_000), 5))
+        assert (await change(peer, handle, 0)).code == 0
+        assert bodies(await again(peer, clock, after_s=4)) == [b"given back"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "nope"}, 17),
+        ({"queueId": "9"}, 13),
+        ({"queueId": "-1"}, 13),
+        ({"offset": "77"}, 208),
+        ({"offset": "-1"}, 208),
+        ({"extraInfo": "nonsense"}, 1),
+        ({"extraInfo": f"0 1 2 3 4 {'9' * 30} 0 0"}, 1),
+        ({"extraInfo": "0 1 2 100 0 broker-a 0 0"}, 13),
+        ({"extraInfo": f"0 {2**62} {2**62} 0 0 broker-a 0 0"}, 13),
+        ({"extraInfo": "0 1700000000000 10000 0 0 broker-a 0 0"}, 0),
+        ({"extraInfo": "5 1600000000000 10000 0 0 other 7 9"}, 0),
+    ],
+)
+async def test_handle_that_is_wrong_changes_nothing(clock: FakeClock, fields: dict[str, str], code: int) -> None:
+    """S198: nobody gave it, another broker gave it, or it is long over."""
+    async with scene(clock=clock) as (running, peer):
+        await send(peer, b"kept")
+        clock.advance(1)
+        (handle,) = handles(await peer.request(pop(invisible_ms=10_000), 5))
+        answer = await ack(peer, handle, **fields)
+        assert answer.code == code, answer.remark
+        assert bodies(await again(peer, clock, after_s=14)) == [b"kept"]
+        assert (await change(peer, handle, 1000, **fields)).code == code
+        assert running.storage.store.problem is None
+
+
+async def test_repeated_acknowledgement_is_answered_well(clock: FakeClock) -> None:
+    """S198."""
+    async with scene(clock=clock) as (running, peer):
+        await send(peer)
+        (handle,) = handles(await peer.request(pop(invisible_ms=5000), 5))
+        assert [(await ack(peer, handle)).code for _ in range(3)] == [0, 0, 0]
+        await nothing_comes(peer, running, clock, within_s=30)
+        assert (await ack(peer, handle)).code == 0
+        await nothing_comes(peer, running, clock, within_s=30)
+
+
+async def test_batch_of_acknowledgements_that_is_empty_or_wrong() -> None:
+    """S199."""
+    async with scene() as (_, peer):
+        await send(peer)
+        assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE)).code == 208
+        assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=b"{}")).code == 208
+        assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=b'{"acks":[]}')).code == 208
+        assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=b"no json")).code == 1
+        assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=b'{"acks":[{}]}')).code == 1
+        many = b'{"acks":[{"c":"g","t":"T","r":"0","b":"%s"}]}' % (b"/" * 4096)
+        assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=many)).code == 1
+        (handle,) = handles(await peer.request(pop(), 5))
+        assert (await ack_many(peer, [handle, handle])).code == 0
+        assert (await ack_many(peer, [handle], topic="nope")).code == 0
+
+
+async def test_new_invisible_time_beyond_the_limit_is_refused() -> None:
+    async with scene() as (_, peer):
+        await send(peer)
+        (handle,) = handles(await peer.request(pop(), 5))
+        assert (await change(peer, handle, 259_200_001)).code == 1
+        assert (await change(peer, handle, 2**62)).code == 1
+
+
+@pytest.mark.parametrize(("v2", "topic"), [("false", "%RETRY%g_T"), ("true", "%RETRY%g+T")])
+async def test_retry_topic_of_either_spelling(clock: FakeClock, v2: str, topic: str) -> None:
+    async with scene(clock=clock, enableRetryTopicV2=v2) as (running, peer):
+        await send(peer, b"late")
+        await peer.request(pop(invisible_ms=1000), 5)
+        answer = await again(peer, clock, after_s=6)
+        assert bodies(answer) == [b"late"]
+        assert answer.ext["startOffsetInfo"] == f"{'2' if v2 == 'true' else '1'} 0 0"
+        assert running.storage.topics.get(topic) is not None
+        assert (await ack(peer, handles(answer)[0])).code == 0
+        await nothing_comes(peer, running, clock, within_s=100)
+
+
+async def test_messages_of_the_other_spelling_are_read_as_well(clock: FakeClock) -> None:
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (running, peer):
+        await send(peer, b"before")
+        await peer.request(pop(invisible_ms=1000), 5)
+        clock.advance(6)
+        await until(lambda: running.storage.store.max_offset("%RETRY%g_T", 0) == 1)
+    async with scene(clock=clock, files=files, enableRetryTopicV2="true") as (_, peer):
+        while (answer := await peer.request(pop(), 5)).code:  # half of the pops look there
+            pass
+        assert bodies(answer) == [b"before"]
+
+
+async def test_retry_topic_shows_if_that_is_wanted(clock: FakeClock) -> None:
+    async with scene(clock=clock, popResponseReturnActualRetryTopic="true") as (_, peer):
+        await send(peer, b"late")
+        await peer.request(pop(invisible_ms=1000), 5)
+        answer = await again(peer, clock, after_s=6)
+        (found,) = decode_records(answer.body)
+        assert (found.topic, "POP_CK" in found.properties) == ("%RETRY%g_T", False)
+
+
+async def test_deleted_group_gets_nothing_again(clock: FakeClock) -> None:
+    async with scene(clock=clock) as (running, peer):
+        await send(peer)
+        await peer.request(pop(invisible_ms=1000), 5)
+        running.storage.groups.delete("g")
+        clock.advance(60)
+        await until(lambda: running.storage.offsets.query(REVIVE_GROUP, REVIVE, 0) == 0)
+        assert running.storage.topics.get("%RETRY%g_T") is None
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str) -> None:
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files, flushDiskType=flush) as (_, peer):
+        await send_many(peer, 2)
+        first, _ = handles(await peer.request(pop(invisible_ms=30_000), 5))
+        assert (await ack(peer, first)).code == 0
+    clock.advance(10)
+    async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
+        assert (await peer.request(pop(), 5)).code == 210
+        answer = await again(peer, clock, after_s=25, invisible_ms=5000)
+        assert bodies(answer) == [b"1"]
+        assert (await ack(peer, handles(answer)[0])).code == 0
+        await nothing_comes(peer, running, clock, within_s=60)
+    async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
+        await nothing_comes(peer, running, clock, within_s=60)
+        assert running.storage.store.max_offset("%RETRY%g_T", 0) == 1
+
+
+# --- waiting
+
+
+async def test_pop_that_finds_nothing_waits_for_its_time(clock: FakeClock) -> None:
+    """S193, S194."""
+    async with scene(clock=clock) as (running, peer), asyncio.TaskGroup() as tasks:
+        assert (await peer.request(pop(), 5)).code == 210
+        waiting = tasks.create_task(peer.request(pop(5000), 20))
+        await until(lambda: len(running.services.held_pops) == 1)
+        clock.advance(4.9)
+        await asyncio.sleep(0.15)
+        assert not waiting.done()
+        clock.advance(0.1)
+        answer = await waiting
+        assert (answer.code, answer.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+        assert (answer.ext["startOffsetInfo"], answer.ext["msgOffsetInfo"]) == ("", "")
+
+
+@pytest.mark.parametrize("queue_id", ["-1", "0"])
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_waiting_pop_gets_the_message_that_comes(queue_id: str, flush: str) -> None:
+    """S193."""
+    async with scene(flushDiskType=flush) as (running, peer), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(peer.request(pop(15_000, queueId=queue_id), 20))
+        await until(lambda: len(running.services.held_pops) == 1)
+        await send(peer, b"here")
+        assert bodies(await waiting) == [b"here"]
+
+
+async def test_one_message_wakes_one_pop_that_wants_it() -> None:
+    async with scene() as (running, peer), asyncio.TaskGroup() as tasks:
+        red = tasks.create_task(peer.request(pop(15_000, exp="red"), 20))
+        blue = tasks.create_task(peer.request(pop(15_000, exp="blue", consumerGroup="other"), 20))
+        await until(lambda: len(running.services.held_pops) == 2)
+        await send(peer, b"sea", TAGS="blue")
+        assert bodies(await blue) == [b"sea"]
+        await send(peer, b"rose", TAGS="red")
+        assert bodies(await red) == [b"rose"]
+
+
+async def test_as_many_wait_as_may(clock: FakeClock) -> None:
+    """S196, S206."""
+    async with scene(clock=clock, popPollingSize="3") as (_, peer), asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(peer.request(pop(15_000), 20)) for _ in range(6)]
+        await until(lambda: sum(task.done() for task in waiting) == 2)
+        assert {task.result().code for task in waiting if task.done()} == {209}
+        ext = {"consumerGroup": "g", "topic": "T", "queueId": "-1"}
+        assert (await peer.ask(RequestCode.POLLING_INFO, ext)).ext == {"pollingNum": "4"}
+        assert (await peer.ask(RequestCode.POLLING_INFO, ext | {"queueId": "0"})).ext == {"pollingNum": "0"}
+        clock.advance(15)
+        assert sorted([answer.code for answer in await asyncio.gather(*waiting)]) == [209, 209, 210, 210, 210, 210]
+
+
+async def test_connection_that_is_gone_takes_no_message() -> None:
+    async with scene() as (running, peer), asyncio.TaskGroup() as tasks:
+        async with BrokerPeer(running.address) as gone:
+            waiting = tasks.create_task(gone.request(pop(15_000), 20))
+            await until(lambda: len(running.services.held_pops) == 1)
+            waiting.cancel()
+        await send(peer, b"mine")
+        assert bodies(await peer.request(pop(5000), 20)) == [b"mine"]
+        await until(lambda: not len(running.services.held_pops))
+
+
+# --- peeks and notifications
+
+
+async def test_peek_shows_what_the_next_pop_gets() -> None:
+    """S204."""
+    async with scene() as (running, peer):
+        ext = {"consumerGroup": "g", "topic": "T", "queueId": "0", "maxMsgNums": "2"}
+        assert (await peer.ask(RequestCode.PEEK_MESSAGE, ext)).code == 19
+        sent = await send_many(peer, 3)
+        answer = await peer.ask(RequestCode.PEEK_MESSAGE, ext)
+        assert (answer.code, answer.remark) == (0, "FOUND")
+        assert [message.body for message in decode_records(answer.body)] == sent[:2]
+        assert answer.ext == {"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": "3"}
+        assert running.storage.offsets.query("g", "T", 0) == -1
+        assert bodies(await peer.request(pop(), 5)) == sent
+        assert (await peer.ask(RequestCode.PEEK_MESSAGE, ext)).code == 19
+        assert (await peer.ask(RequestCode.PEEK_MESSAGE, ext | {"maxMsgNums": "33"})).code == 29
+        assert (await peer.ask(RequestCode.PEEK_MESSAGE, ext | {"topic": "nope"})).code == 17
+
+
+async def test_notification_says_whether_there_is_something(clock: FakeClock) -> None:
+    """S205."""
+    async with scene(clock=clock) as (running, peer), asyncio.TaskGroup() as tasks:
+        asked = {"consumerGroup": "g", "topic": "T", "queueId": "-1", "bornTime": "0"}
+        nothing, something = ({"hasMsg": each, "pollingFull": "false"} for each in ("false", "true"))
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked | {"pollTime": "0"})).ext == nothing
+        waiting = tasks.create_task(peer.ask(RequestCode.NOTIFICATION, asked | {"pollTime": "5000"}))
+        await until(lambda: len(running.services.held_notifications) == 1)
+        clock.advance(5)
+        assert (await waiting).ext == nothing
+        waiting = tasks.create_task(peer.ask(RequestCode.NOTIFICATION, asked | {"pollTime": "5000"}))
+        await until(lambda: len(running.services.held_notifications) == 1)
+        await send(peer)
+        answer = await waiting
+        assert (answer.code, answer.ext) == (0, something)
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked | {"pollTime": "5000"})).ext == something
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked | {"pollTime": "0", "topic": "nope"})).code == 17
+
+
+async def test_notification_by_tag_looks_at_the_tags() -> None:
+    """S205."""
+    async with scene() as (_, peer):
+        asked = {"consumerGroup": "g", "topic": "T", "queueId": "0", "bornTime": "0", "pollTime": "0", "expType": "TAG"}
+        await send(peer, TAGS="blue")
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked | {"exp": "red"})).ext["hasMsg"] == "false"
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked | {"exp": "blue"})).ext["hasMsg"] == "true"
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked | {"exp": "||"})).code == 23
+
+
+async def test_fast_port_takes_acknowledgements_and_no_pops() -> None:
+    """S9."""
+    async with scene() as (running, peer):
+        await send(peer)
+        (handle,) = handles(await peer.request(pop(), 5))
+        async with BrokerPeer(f"127.0.0.1:{running.port - 2}") as fast:
+            assert (await ack(fast, handle)).code == 0
+            for code in (RequestCode.POP_MESSAGE, RequestCode.PEEK_MESSAGE, RequestCode.NOTIFICATION):
+                assert (await fast.ask(code, pop().ext)).code == 3
