@@ -47,11 +47,20 @@ class Attempt:
 class SimpleConsumer(AsyncClient[SimpleOptions]):
     """Receives when told. Use it as `async with`, or between `start` and `close`, on one event loop.
 
-    async with SimpleConsumer("127.0.0.1:9876", group="workers") as consumer:
-        consumer.subscribe("jobs")
-        async for attempt in consumer:
-            async with attempt as message:
-                await work(message.body)
+    >>> async def main(address: str) -> None:
+    ...     async with Producer(address, group="shop") as producer:
+    ...         await producer.send(Message("jobs", b"42"))
+    ...     async with SimpleConsumer(address, group="workers") as consumer:
+    ...         consumer.subscribe("jobs")
+    ...         async for attempt in consumer:
+    ...             async with attempt as message:
+    ...                 print(message.body, message.attempt)
+    ...             break  # here after one; elsewhere until `close`
+    >>> from rocketline.aio import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server:
+    ...     asyncio.run(main(server.address))
+    b'42' 1
     """
 
     def __init__(

@@ -53,11 +53,17 @@ class Attempt:
 class SimpleConsumer(BlockingClient[AsyncSimpleConsumer, SimpleOptions]):
     """Receives when told, for any number of threads. Use it as `with`, or between `start` and `close`.
 
-    with SimpleConsumer("127.0.0.1:9876", group="workers") as consumer:
-        consumer.subscribe("jobs")
-        for attempt in consumer:
-            with attempt as message:
-                work(message.body)
+    >>> from rocketline import Message, Producer
+    >>> from rocketline.testing import Server
+    >>> with Server() as server, SimpleConsumer(server.address, group="workers") as consumer:
+    ...     with Producer(server.address, group="shop") as producer:
+    ...         _ = producer.send(Message("jobs", b"42"))
+    ...     consumer.subscribe("jobs")
+    ...     for attempt in consumer:
+    ...         with attempt as message:
+    ...             print(message.body, message.attempt)
+    ...         break  # here after one; elsewhere until `close`
+    b'42' 1
     """
 
     def __init__(
