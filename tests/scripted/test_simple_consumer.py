@@ -33,7 +33,7 @@ from rocketline.wire.bodies.pop import BatchAckMessageRequestBody, bits_of
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from support.clients.consuming import received as pulled
-from support.clients.members import passes, until
+from support.clients.members import passes, settled, until
 from support.clients.popping import POP_MS, hidden, popped, popped_bodies, record
 
 POP = RequestCode.POP_MESSAGE
@@ -155,6 +155,21 @@ async def test_answer_that_does_not_speak_of_its_messages_is_refused(peer: Scrip
     says(peer, popped([record(b"a", 3)], "0 9 3", "0 9 3"))
     with pytest.raises(RemoteProtocolError):
         await consumer.receive()
+
+
+async def test_broker_with_too_many_pops_is_left_alone_for_a_second(peer: ScriptedPeer, clock: FakeClock) -> None:
+    async with consuming(peer, clock=clock) as consumer:
+        says(peer, response(ResponseCode.POLLING_FULL), popped_bodies(b"a"))
+        assert await consumer.receive(wait_s=0) == []
+        peer.on(POP).reply(code=ResponseCode.POLLING_FULL).call(lambda received: popped_bodies(b"a"))
+        receiving = asyncio.ensure_future(consumer.receive(wait_s=10))  # noqa: TID251
+        await peer.wait_for(POP, 2)
+        await settled()
+        clock.advance(0.9)
+        await settled()
+        assert len(peer.requests(POP)) == 2
+        await passes(clock, receiving.done, within_s=1, step_s=0.1)
+        assert [message.body for message in await receiving] == [b"a"]
 
 
 async def test_nothing_in_time_is_an_empty_list(peer: ScriptedPeer, consumer: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final
 
 from rocketline.client.consumer.filter_check import check_filters
@@ -34,6 +34,7 @@ from rocketline.client.push.pop_loop import PopContext, PopLoops
 from rocketline.client.push.pull_loop import PullContext, PullLimits, PullLoop
 from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
+from rocketline.client.push.told_properties import told_properties
 from rocketline.client.rebalance.listeners import is_inside_listener, tell_listener
 from rocketline.client.rebalance.options import make_offset_store, start_timestamp_ms
 from rocketline.client.rebalance.queue_locks import LOCK_PERIOD_S
@@ -50,8 +51,6 @@ from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, Message
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
 _log = Log(__name__)
-_VERSION: Final = "V5_5_0"  # the name of wire.codes.CURRENT_VERSION
-_SECRET: Final = frozenset({"credentials", "rpc_hooks", "tls"})
 RESET_WAIT_S: Final = 10.0
 """How long handlers may go on whose queue gets another offset. Java: MQClientInstance.resetOffset."""
 _STATS_PERIOD_S: Final = 10.0
@@ -360,7 +359,7 @@ class PushConsumerCore:
 
     def running_info(self, is_with_stacks: bool) -> ConsumerRunningInfo:
         """For GET_CONSUMER_RUNNING_INFO (307)."""
-        properties = _told_properties(
+        properties = told_properties(
             self.options, self._runtime, group=self.group, threads=self.threads, started_ms=self._started_ms
         )
         info = running_info(
@@ -409,20 +408,3 @@ class PushConsumerCore:
     async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
         """For CONSUME_MESSAGE_DIRECTLY (309)."""
         return await self._direct.consume(message)
-
-
-def _told_properties(
-    options: PushOptions, runtime: ClientRuntime, *, group: str, threads: int, started_ms: int
-) -> dict[str, str]:
-    """The options as text, and what Java's consumers tell beside theirs. Secrets are left out."""
-    told = {field.name: str(getattr(options, field.name)) for field in fields(options) if field.name not in _SECRET}
-    return told | {
-        "consumerGroup": group,
-        "messageModel": options.message_model.name,
-        "PROP_CONSUMEORDERLY": str(options.orderly).lower(),
-        "PROP_THREADPOOL_CORE_SIZE": str(threads),
-        "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
-        "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in runtime.name_servers),
-        "PROP_CONSUME_TYPE": ConsumeType.CONSUME_PASSIVELY.name,
-        "PROP_CLIENT_VERSION": _VERSION,
-    }

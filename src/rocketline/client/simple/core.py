@@ -12,7 +12,7 @@ from rocketline.client.pop.pops import COUNT_MAX, PopPlan, Pops
 from rocketline.client.pop.settling import Failures, Settling, each_of, retry_delay_s
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.scheduling import Stoppable
-from rocketline.client.simple.holding import Holding
+from rocketline.client.simple.held_messages import HeldMessages
 from rocketline.client.simple.options import INVISIBLE_MAX_S, INVISIBLE_MIN_S, SimpleOptions
 from rocketline.client.simple.receiving import Receiving, Wish
 from rocketline.client.simple.sources import POLL_S, Watches
@@ -62,7 +62,7 @@ class SimpleCore:
             max_attempts=options.max_attempts,
             throttle=self._throttle,
         )
-        self._holding = Holding(
+        self._holding = HeldMessages(
             runtime, self._settling, self._throttle, invisible_s=options.invisible_s, max_s=options.extend_max_s
         )
         self._from_first = options.consume_from is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

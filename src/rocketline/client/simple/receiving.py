@@ -49,6 +49,8 @@ class Receiving:
         self._watches, self._max_attempts, self._throttle = watches, max_attempts, throttle
         self._sources = PopSources(runtime, subscriptions)
         self._backoff = PullBackoff()
+        self._full_until_s = 0.0
+        """A broker holds back as many pops as it can, and is left alone until then."""
         self._closed: asyncio.Future[None] | None = None
 
     def open(self) -> None:
@@ -74,7 +76,7 @@ class Receiving:
             now_s = monotonic()
             if messages or now_s >= due_s:
                 return messages
-            pause_s = self._backoff.after(0, False, now_s - begun_s, now_s)
+            pause_s = max(self._backoff.after(0, False, now_s - begun_s, now_s), self._full_until_s - now_s)
             await self._runtime.sleep(min(pause_s, due_s - now_s))
 
     async def _look(self, wish: Wish, due_s: float) -> list[PoppedMessage]:
@@ -156,7 +158,7 @@ class Receiving:
         except RocketlineError as error:
             return error
         if result.status is PopStatus.POLLING_FULL:
-            await self._runtime.sleep(self._runtime.options.pull_pause_s)
+            self._full_until_s = self._runtime.clock.monotonic() + self._runtime.options.pull_pause_s
         return await self._sorted_out(result)
 
     async def _sorted_out(self, result: PopResult) -> list[PoppedMessage]:

@@ -171,6 +171,7 @@ def _push_consumer(arguments: Sequence[str], take: Callable[[ReceivedMessage], b
         reconsume_times_max=1,
         orderly=mode == "orderly",
         message_model=MessageModel.BROADCASTING if mode == "broadcast" else MessageModel.CLUSTERING,
+        client_rebalance=mode != "pop",
         instance_name=f"pid{os.getpid()}",
     )
     retry = ConsumeResult.SUSPEND if mode == "orderly" else ConsumeResult.RETRY_LATER

@@ -74,7 +74,8 @@ class ClientProgram:
     kinds: frozenset[str]
     """The ways it can send: `sync`, `async`, `oneway`, `batch`, `ordered`, `delayed`, and compressed: `lz4`, `zstd`."""
     modes: frozenset[str]
-    """The ways it can consume: `concurrent`, `orderly`, `broadcast`, `pull`."""
+    """The ways it can consume: `concurrent`, `orderly`, `broadcast`, `pull`; Java's client and ours also by `pop`, if
+    brokers have the group do so."""
     fails_in_batches: bool = False
     """A message that fails takes those along that were pulled with it."""
 

@@ -67,6 +67,7 @@ final class Consume {
         } else {
             boolean toAll = arguments[3].equals("broadcast");
             consumer.setMessageModel(toAll ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
+            consumer.setClientRebalance(!arguments[3].equals("pop"));
             // Otherwise two that broadcast share the file with their offsets.
             consumer.setInstanceName("pid" + ProcessHandle.current().pid());
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->

@@ -39,7 +39,7 @@ class _Hold:
             self.alarm.cancel()
 
 
-class Holding:
+class HeldMessages:
     """All of one consumer's. For the loop's thread."""
 
     def __init__(
@@ -52,6 +52,7 @@ class Holding:
 
     def hold(self, message: PoppedMessage, owner: object) -> None:
         """Keep it from others until `stop`, or for the longest time allowed. `owner` is who works on it."""
+        self.let_go(message)
         hold = _Hold(self._invisible_s, self._runtime.clock.monotonic() + self._max_s, owner)
         self._holds[message] = hold
         self._set_alarm(message, hold, (message.expires_s - self._runtime.clock.monotonic()) / 2)
