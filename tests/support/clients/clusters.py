@@ -15,9 +15,15 @@ from typing import Final
 
 import pytest
 
+from rocketline.model.subscription import MessageRequestMode
 from rocketline.testing import Server, setting_up
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release, fetch, running
+from rocketline.testing.exchange import ask
 from rocketline.testing.server_process import ServerProcess
+from rocketline.wire import bodies
+from rocketline.wire.bodies.pop import SetMessageRequestModeRequestBody
+from rocketline.wire.codes import RequestCode, ResponseCode
+from rocketline.wire.command import Command
 
 DELAYS_S: Final = (1, 2, 1, 1, 3, *[1] * 13)
 """Seconds of the delay levels 1 to 18. A message that failed for the n-th time waits for level n + 2."""
@@ -61,6 +67,21 @@ class ClientCluster:
         group = f"{name}-{next(_numbers)}"
         setting_up.create_group(self.name_server, self.brokers, group, retry_max_times=retry_max_times)
         return group
+
+    def popping_group(self, topic: str, name: str = "group") -> str:
+        """Make one whose members pop the topic, if they leave that to brokers."""
+        group = self.group(name)
+        self.let_pop(topic, group)
+        return group
+
+    def let_pop(self, topic: str, group: str) -> None:
+        """Have the group's members pop the topic from now on, where it is."""
+        body = bodies.encode(
+            SetMessageRequestModeRequestBody(topic, group, MessageRequestMode.POP, pop_share_queue_num=-1)
+        )
+        for broker in self.brokers:
+            answer = ask(broker, Command(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body))
+            assert answer.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST), answer.remark
 
 
 def wait_until(condition: Callable[[], object], patience_s: float = 30) -> None:
