@@ -230,7 +230,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=_CLIENTS, help="this client; may be given again")
     parser.add_argument("--bare", action="store_true", help="also ours without any extra package")
     parser.add_argument(
-        "--before", type=Path, metavar="CHECKOUT", help="ours beside the code in another checkout of it"
+        "--before",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="CHECKOUT",
+        help="ours beside the code in another checkout of it; may be given again",
     )
     parser.add_argument("--row", action="append", choices=names, help="this load only; may be given again")
     parser.add_argument("--rounds", type=int, default=Plan().rounds, help="that the medians are taken of")
@@ -254,7 +259,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder:
         try:
             generator, release = loadgen.build(CACHE), apache.fetch()
-            before = [_before(asked.before)] if asked.before else []
+            before = [_before(checkout) for checkout in asked.before]
             clients = before + [_client(name, release) for name in _CLIENTS if name in wanted]
             contest = Contest(plan, loads, clients, console)
             for name in names:
@@ -267,7 +272,7 @@ def main() -> None:
     if problem:
         sys.exit(f"The benchmark could not be finished. {problem}")
     is_compared = bool(asked.before or "java" in wanted) and len(clients) > 1
-    measure = asked.before.name if asked.before else "the Java client"
+    measure = asked.before[0].name if asked.before else "the Java client"
     title = f"Clients: medians, and as a multiple of those of {measure}"
     console.print(tables.table(title, lines, [client.label for client in clients], is_compared=is_compared))
     if not (asked.quick or asked.row or asked.only or asked.broker or asked.before):
