@@ -163,6 +163,7 @@ class Services:
                 (partial(save, "topics", storage.topics.table), 5.0, 5.0),
                 (partial(save, "groups", storage.groups.table), 5.0, 5.0),
                 (partial(save, "offsets", storage.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
+                (partial(save, "pops in order", storage.orders), 10.0, config.flush_consumer_offset_interval / 1000),
                 (partial(save, "filters", storage.filters), 10.0, 10.0),
                 (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
                 (partial(save, "half messages", storage.half_messages), half_s, half_s),
@@ -180,8 +181,15 @@ class Services:
         ]
 
     def _check_pops(self) -> None:
+        for topic, group, queue_id in self._storage.orders.opened():
+            self.wake_pops(topic, group, queue_id)
         self.held_pops.check()
         self.held_notifications.check()
+
+    def wake_pops(self, topic: str, group: str, queue_id: int) -> None:
+        """There may be something for this group in this queue: who waits is to look."""
+        self.held_pops.wake(topic, group, queue_id)
+        self.held_notifications.wake(topic, group, queue_id)
 
     def _sweep_pops(self) -> None:
         self.held_pops.sweep()

@@ -15,6 +15,7 @@ from typing import Final
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork, Steps
 from rocketline.broker.pop.checks import MESSAGES_MAX, PopChecks
+from rocketline.broker.pop.orderly_acks import OrderlyAcks
 from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.broker.request_body import read_body
 from rocketline.errors import RemoteProtocolError
@@ -33,7 +34,7 @@ from rocketline.wire.headers import (
     ChangeInvisibleTimeRequestHeader,
     ChangeInvisibleTimeResponseHeader,
 )
-from rocketline.wire.pop_handles import PopHandle, TopicKind
+from rocketline.wire.pop_handles import ORDER_REVIVE_QUEUE_ID, PopHandle, TopicKind
 
 _ACKS_A_STEP: Final = 64
 """Of a batch: what one turn of the loop notes takes some milliseconds."""
@@ -47,11 +48,12 @@ class AckHandlers:
         checks: PopChecks,
         store: MessageStore,
         revive: ReviveTopic,
+        in_order: OrderlyAcks,
         settings: Settings[BrokerConfig],
         work: LongWork,
     ) -> None:
         self._checks, self._store, self._revive, self._settings = checks, store, revive, settings
-        self._work = work
+        self._in_order, self._work = in_order, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -67,6 +69,9 @@ class AckHandlers:
         handle = self._handle(asked, is_end_known=True)
         if isinstance(handle, Command):
             return handle
+        if handle.is_order:
+            queue = asked.topic, asked.consumer_group, asked.queue_id
+            return self._in_order.ack(queue, asked.offset, handle.pop_ms)
         return self._stored(channel, request, [self._note(asked, handle)], response(ResponseCode.SUCCESS))
 
     def _handle(
@@ -90,6 +95,8 @@ class AckHandlers:
 
     def _problem(self, revive_queue_id: int, revive_ms: int) -> str | None:
         """Why no pop of this broker can have given such a handle."""
+        if revive_queue_id == ORDER_REVIVE_QUEUE_ID:
+            return None
         queues = self._settings.value.revive_queue_num
         if not 0 <= revive_queue_id < queues:
             return f"the handle names revive queue {revive_queue_id}, of {queues}"
@@ -158,6 +165,10 @@ class AckHandlers:
         offsets = [offset for offset in offsets if low <= offset <= high]
         if not offsets:
             return []
+        if batch.revive_queue_id == ORDER_REVIVE_QUEUE_ID:
+            for offset in offsets:
+                self._in_order.ack((topic, batch.consumer_group, batch.queue_id), offset, batch.pop_time)
+            return []
         ack = AckMsg(
             topic,
             batch.consumer_group,
@@ -182,6 +193,9 @@ class AckHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"invisibleTime {asked.invisible_time}: timerMaxDelaySec allows {self._revive.delay_ms_max} ms",
             )
+        if handle.is_order:
+            queue = asked.topic, asked.consumer_group, asked.queue_id
+            return self._in_order.put_off(queue, asked.offset, handle.pop_ms, asked.invisible_time)
         pop_ms = self._store.store_clock.now_ms()
         header = ChangeInvisibleTimeResponseHeader(
             pop_time=pop_ms, invisible_time=asked.invisible_time, revive_qid=handle.revive_queue_id
