@@ -11,7 +11,7 @@ import pytest
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
 from rocketline.model.ids import QueueOffset
-from rocketline.model.names import REVIVE_GROUP, revive_topic
+from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC, revive_topic
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
@@ -206,10 +206,13 @@ async def test_group_that_was_sent_elsewhere_pops_there(clock: FakeClock) -> Non
 # --- acknowledgements, and what comes again
 
 
+@pytest.mark.parametrize("merge", ["false", "true"])
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-async def test_acknowledged_message_does_not_come_again_and_the_others_do(clock: FakeClock, flush: str) -> None:
+async def test_acknowledged_message_does_not_come_again_and_the_others_do(
+    clock: FakeClock, flush: str, merge: str
+) -> None:
     """S190, S191."""
-    async with scene(clock=clock, flushDiskType=flush) as (running, peer):
+    async with scene(clock=clock, flushDiskType=flush, enablePopBufferMerge=merge) as (running, peer):
         await send_many(peer, 4, TAGS="A", own="value")
         answer = await peer.request(pop(invisible_ms=10_000), 5)
         acked = handles(answer)[1:3]
@@ -386,10 +389,11 @@ async def test_deleted_group_gets_nothing_again(clock: FakeClock) -> None:
         assert running.storage.topics.get("%RETRY%g_T") is None
 
 
+@pytest.mark.parametrize("merge", ["false", "true"])
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str) -> None:
+async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str, merge: str) -> None:
     files = MemoryFileSystem(clock, capacity=2**30)
-    async with scene(clock=clock, files=files, flushDiskType=flush) as (_, peer):
+    async with scene(clock=clock, files=files, flushDiskType=flush, enablePopBufferMerge=merge) as (_, peer):
         await send_many(peer, 2)
         first, _ = handles(await peer.request(pop(invisible_ms=30_000), 5))
         assert (await ack(peer, first)).code == 0
@@ -403,6 +407,81 @@ async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str) -
     async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
         await nothing_comes(peer, running, clock, within_s=60)
         assert running.storage.store.max_offset("%RETRY%g_T", 0) == 1
+
+
+# --- the merge in memory
+
+
+async def test_what_is_acknowledged_while_its_checkpoint_is_young_is_never_stored(clock: FakeClock) -> None:
+    """S190."""
+    async with scene(clock=clock, enablePopBufferMerge="true") as (running, peer):
+        sent = await send_many(peer, 4)
+        first = handles(await peer.request(pop(messages=2), 5))
+        second = handles(await peer.request(pop(messages=2), 5))
+        assert (await peer.request(pop(), 5)).code == 210
+        assert running.storage.offsets.query("g", "T", 0) == 0
+        assert (await ack_many(peer, second)).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 0
+        for handle in first:
+            assert (await ack(peer, handle)).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == len(sent)
+        await nothing_comes(peer, running, clock, within_s=100)
+        for topic in (WHEEL_TIMER_TOPIC, REVIVE):
+            assert running.storage.store.max_offset(topic, 0) == 0
+
+
+@pytest.mark.parametrize(("batch", "tags"), [("false", ["ck", "ack", "ack"]), ("true", ["ck", "bAck"])])
+async def test_checkpoint_that_has_stayed_long_enough_is_stored_with_its_acknowledgements(
+    clock: FakeClock, batch: str, tags: list[str]
+) -> None:
+    """S190, S191, S192."""
+    async with scene(clock=clock, enablePopBufferMerge="true", enablePopBatchAck=batch) as (running, peer):
+        await send_many(peer, 3)
+        held = handles(await peer.request(pop(), 5))
+        for handle in held[:2]:
+            assert (await ack(peer, handle)).code == 0
+        clock.advance(10)
+        await until(lambda: running.storage.offsets.query("g", "T", 0) == 3)
+        stored = decode_records(b"".join(running.storage.store.read(WHEEL_TIMER_TOPIC, 0, 0, 32, None).records))
+        assert [message.tag for message in stored] == tags
+        assert bodies(await again(peer, clock, after_s=55)) == [b"2"]
+
+
+async def test_checkpoint_without_room_or_time_is_stored_at_once(clock: FakeClock) -> None:
+    async with scene(clock=clock, enablePopBufferMerge="true", popCkMaxBufferSize="1") as (running, peer):
+        await send_many(peer, 3)
+        merge, store = running.services.merge, running.storage.store
+        await peer.request(pop(messages=1, invisible_ms=4000), 5)
+        assert (len(merge), store.max_offset(WHEEL_TIMER_TOPIC, 0)) == (0, 1)
+        await peer.request(pop(messages=1), 5)
+        assert (len(merge), store.max_offset(WHEEL_TIMER_TOPIC, 0)) == (1, 1)
+        await peer.request(pop(messages=1), 5)
+        assert (len(merge), store.max_offset(WHEEL_TIMER_TOPIC, 0)) == (1, 2)
+
+
+async def test_message_in_memory_can_be_put_off(clock: FakeClock) -> None:
+    """S200."""
+    async with scene(clock=clock, enablePopBufferMerge="true") as (running, peer):
+        await send(peer, b"later")
+        (first,) = handles(await peer.request(pop(), 5))
+        answer = await change(peer, first, 5000)
+        renewed = first.renewed(int(answer.ext["popTime"]), 5000, int(answer.ext["reviveQid"]))
+        assert len(running.services.merge) == 0
+        assert running.storage.offsets.query("g", "T", 0) == 1
+        assert bodies(await again(peer, clock, after_s=9)) == [b"later"]
+        assert (await ack(peer, renewed)).code == 0
+
+
+async def test_what_a_kill_takes_from_memory_is_popped_anew(clock: FakeClock) -> None:
+    """Nothing is lost; that it comes at once is what Apache's broker promises as well."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files, enablePopBufferMerge="true") as (running, peer):
+        sent = await send_many(peer, 2)
+        first, _ = handles(await peer.request(pop(), 5))
+        assert (await ack(peer, first)).code == 0
+        running.services.merge._buffered.clear()
+    async with scene(clock=clock, files=files, enablePopBufferMerge="true") as (_, peer):
+        assert bodies(await peer.request(pop(), 5)) == sent
 
 
 # --- in order

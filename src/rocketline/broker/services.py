@@ -23,6 +23,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork
 from rocketline.broker.metadata.saving import Saving
 from rocketline.broker.pop.long_poll import HeldPops
+from rocketline.broker.pop.merge import MergeBuffer
 from rocketline.broker.pop.positions import PopPositions
 from rocketline.broker.pop.revive import ReviveTools
 from rocketline.broker.pop.revive_topic import ReviveTopic
@@ -82,6 +83,8 @@ class Services:
         self.positions = PopPositions(storage.offsets)
         self.revive_topic = ReviveTopic(storage.store, self.flusher, storage.timers, settings)
         call_soon = asyncio.get_running_loop().call_soon
+        now_ms = storage.store.store_clock.now_ms
+        self.merge = MergeBuffer(self.revive_topic, self.positions, settings, now_ms, log)
         self.held_pops = HeldPops(settings, clock, call_soon)
         self.held_notifications = HeldPops(settings, clock, call_soon, is_last_first=True)
         self.revival = self._revival()
@@ -128,6 +131,7 @@ class Services:
                 await stack.enter_async_context(service)
             stack.callback(self.ops.close)
             stack.push_async_callback(self.flusher.drain)  # before that: commits wait for it that nobody is told of
+            stack.callback(self.merge.store_all)
             background = await stack.enter_async_context(Background())
             background.start(self._storage.schedule.run)
             background.start(self.checks.run)
@@ -181,10 +185,15 @@ class Services:
         ]
 
     def _check_pops(self) -> None:
+        self._store_checkpoints()
         for topic, group, queue_id in self._storage.orders.opened():
             self.wake_pops(topic, group, queue_id)
         self.held_pops.check()
         self.held_notifications.check()
+
+    def _store_checkpoints(self) -> None:
+        if self.merge.store_due():
+            asyncio.get_running_loop().call_soon(self._store_checkpoints)
 
     def wake_pops(self, topic: str, group: str, queue_id: int) -> None:
         """There may be something for this group in this queue: who waits is to look."""

@@ -141,7 +141,7 @@ class PopHandlers:
 
         if found.taken:
             self._revive.wait(noted)
-        else:  # popped in order: there is no checkpoint
+        else:  # popped in order, or kept in memory
             noted(None)
 
     def _wait(

@@ -15,6 +15,7 @@ from rocketline.broker.filters import Wanted
 from rocketline.broker.long_work import Steps
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.pop.merge import MergeBuffer
 from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.broker.pop.positions import PopPositions, Taken
 from rocketline.broker.pop.revive_topic import ReviveTopic
@@ -81,7 +82,7 @@ class PopFound:
     has_moved: bool = False
     """The group has got on somewhere, so that another look may find more."""
     taken: list[Taken] = field(default_factory=list)
-    """Which is safe once what is stored by now is."""
+    """Which is safe once what is stored by now is; without what is kept in memory."""
     problem: str | None = None
     """Why nothing can be noted, and so nothing be handed out."""
 
@@ -105,6 +106,7 @@ class PopReading:
         offsets: ConsumerOffsets,
         positions: PopPositions,
         orders: OrderInfos,
+        merge: MergeBuffer,
         revive: ReviveTopic,
         stats: BrokerStats,
         filter_work: FilterBudget,
@@ -112,7 +114,7 @@ class PopReading:
         clock: Clock,
     ) -> None:
         self._store, self._topics, self._offsets, self._positions = store, topics, offsets, positions
-        self._orders = orders
+        self._orders, self._merge = orders, merge
         self._revive, self._stats, self._filter_work, self._settings = revive, stats, filter_work, settings
         self._now_s = clock.monotonic
         self._next_revive = 0
@@ -263,11 +265,8 @@ class PopReading:
             self._note_order(wish, queue, offset, offsets, found)
         else:
             point = self._checkpoint(wish, topic, queue_id, offset, offsets, found.pop_ms)
-            problem = self._revive.put([self._revive.checkpoint(point, found.revive_queue_id)])
-            if problem is not None:
-                found.problem = problem
+            if not self._keep(point, result.next_offset, found):
                 return
-            found.taken.append(self._positions.take(wish.group, topic, queue_id, result.next_offset))
             if queue.kind is not TopicKind.NORMAL and not self._settings.value.pop_response_return_actual_retry_topic:
                 shared = self._handle(wish, queue, point, found.revive_queue_id)
                 records = [_under(wish.topic, shared, record) for record in records]
@@ -276,6 +275,17 @@ class PopReading:
         found.count += len(records)
         found.bytes += sum(map(len, records))
         found.has_moved = True
+
+    def _keep(self, point: PopCheckPoint, next_offset: int, found: PopFound) -> bool:
+        """Keep the checkpoint in memory or in the store; False if there is no room for it."""
+        place = point.consumer_group or "", point.topic or "", point.queue_id
+        if self._merge.takes(point):
+            self._merge.add(point, found.revive_queue_id, self._positions.take(*place, next_offset))
+            return True
+        found.problem = self._revive.put([self._revive.checkpoint(point, found.revive_queue_id)])
+        if found.problem is None:
+            found.taken.append(self._positions.take(*place, next_offset))
+        return found.problem is None
 
     def _note_order(
         self, wish: PopWish, queue: PopQueue, offset: int, offsets: list[QueueOffset], found: PopFound

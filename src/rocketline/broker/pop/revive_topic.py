@@ -9,7 +9,7 @@ Java: PopBufferMergeService.putCkToStore, AckMessageProcessor.appendAckNew. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.storing.flusher import Flushed, Flusher
@@ -32,6 +32,17 @@ _AHEAD_MS: Final = 1000
 
 Done = Callable[[str | None], None]
 """Called with what went wrong, None if all is stored as safely as the settings promise."""
+
+
+class CheckpointKey(NamedTuple):
+    """By what acknowledgements name their checkpoint."""
+
+    topic: str
+    group: str
+    queue_id: int
+    start_offset: int
+    pop_ms: int
+    broker_name: str
 
 
 class RevivalTimers(Protocol):
@@ -57,6 +68,17 @@ class ReviveTopic:
     def delay_ms_max(self) -> int:
         """So far ahead timers take a message, and so long at most a message can be invisible."""
         return self._settings.value.store.timer_max_delay_sec * 1000
+
+    def key(self, named: PopCheckPoint | AckMsg) -> CheckpointKey:
+        """Of a checkpoint, or of the one that is acknowledged. One that names no broker means this one."""
+        return CheckpointKey(
+            named.topic or "",
+            named.consumer_group or "",
+            named.queue_id,
+            named.start_offset,
+            named.pop_time,
+            named.broker_name or self.broker_name,
+        )
 
     def checkpoint(self, point: PopCheckPoint, revive_queue_id: int) -> StoredMessage:
         """What notes that messages were popped."""
