@@ -73,9 +73,9 @@ class ReviveQueue:
     """What is under way in one queue of the revive topic."""
 
     def __init__(self, tools: ReviveTools, queue_id: int, done_to: int) -> None:
-        """`done_to`: the last record that nobody needs any more; -1 if there is none."""
+        """`done_to`: the last record that nobody needs any more; -1 if there is none. Raises `OSError`."""
         self._tools, self.queue_id = tools, queue_id
-        self._next = done_to + 1
+        self._next = min(done_to + 1, tools.store.max_offset(tools.topic.name, queue_id))
         self._open: dict[CheckpointKey, _Open] = {}
         """In the order of the queue."""
         self._due: list[tuple[int, int, CheckpointKey]] = []
@@ -114,8 +114,7 @@ class ReviveQueue:
         queue = store.queue(topic, self.queue_id)
         if queue is None:
             return False
-        if not queue.min_offset <= self._next <= queue.max_offset:
-            self._next = min(max(self._next, queue.min_offset), queue.max_offset)
+        self._next = max(self._next, queue.min_offset)
         units = store.units(topic, self.queue_id, self._next, _RECORDS_A_STEP)
         for log_offset, _, _ in units:
             self._take(store.message_at(log_offset))
