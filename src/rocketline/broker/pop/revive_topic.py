@@ -63,6 +63,7 @@ class ReviveTopic:
         self._store, self._flusher, self._timers, self._settings = store, flusher, timers, settings
         self.name = names.revive_topic(settings.value.broker_cluster_name)
         self.broker_name = settings.value.broker_name
+        self._is_unflushed = False
 
     @property
     def delay_ms_max(self) -> int:
@@ -117,9 +118,15 @@ class ReviveTopic:
             return str(error)
         except OSError as error:
             return told(error)
+        self._is_unflushed = True
         if self._timers is not None:
             self._timers.expect()
         return next((str(problem) for problem in problems if problem is not None), None)
+
+    def take_unflushed(self) -> bool:
+        """Whether anything was put since this was last asked."""
+        was_put, self._is_unflushed = self._is_unflushed, False
+        return was_put
 
     def wait(self, done: Done) -> None:
         """Call `done` once all that was put is as safe as the settings promise: at once, or after a flush."""
