@@ -10,13 +10,15 @@ import pytest
 
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
-from rocketline.model.names import REVIVE_GROUP, revive_topic
+from rocketline.model.ids import QueueOffset
+from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC, revive_topic
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
+from rocketline.wire.pop_handles import PopMessage, PopQueue, TopicKind, parse_order_counts
 from support.brokers.messages import create_topic, send
 from support.brokers.pops import ack, ack_many, bodies, change, handles, pop, popped
 from support.brokers.running import BrokerPeer, broker
@@ -134,7 +136,7 @@ async def test_pop_by_an_expression_in_sql() -> None:
         ({"topic": "nope"}, 17),
         ({"queueId": "1"}, 29),
         ({"exp": "||"}, 23),
-        ({"order": "true"}, 1),
+        ({"attemptId": "a" * 256}, 29),
         ({"bornTime": "1000"}, 210),
         ({"invisibleTime": str(2**62)}, 29),
         ({"invisibleTime": "soon"}, 1),
@@ -204,10 +206,13 @@ async def test_group_that_was_sent_elsewhere_pops_there(clock: FakeClock) -> Non
 # --- acknowledgements, and what comes again
 
 
+@pytest.mark.parametrize("merge", ["false", "true"])
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-async def test_acknowledged_message_does_not_come_again_and_the_others_do(clock: FakeClock, flush: str) -> None:
+async def test_acknowledged_message_does_not_come_again_and_the_others_do(
+    clock: FakeClock, flush: str, merge: str
+) -> None:
     """S190, S191."""
-    async with scene(clock=clock, flushDiskType=flush) as (running, peer):
+    async with scene(clock=clock, flushDiskType=flush, enablePopBufferMerge=merge) as (running, peer):
         await send_many(peer, 4, TAGS="A", own="value")
         answer = await peer.request(pop(invisible_ms=10_000), 5)
         acked = handles(answer)[1:3]
@@ -384,10 +389,11 @@ async def test_deleted_group_gets_nothing_again(clock: FakeClock) -> None:
         assert running.storage.topics.get("%RETRY%g_T") is None
 
 
+@pytest.mark.parametrize("merge", ["false", "true"])
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str) -> None:
+async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str, merge: str) -> None:
     files = MemoryFileSystem(clock, capacity=2**30)
-    async with scene(clock=clock, files=files, flushDiskType=flush) as (_, peer):
+    async with scene(clock=clock, files=files, flushDiskType=flush, enablePopBufferMerge=merge) as (_, peer):
         await send_many(peer, 2)
         first, _ = handles(await peer.request(pop(invisible_ms=30_000), 5))
         assert (await ack(peer, first)).code == 0
@@ -401,6 +407,201 @@ async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str) -
     async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
         await nothing_comes(peer, running, clock, within_s=60)
         assert running.storage.store.max_offset("%RETRY%g_T", 0) == 1
+
+
+# --- the merge in memory
+
+
+async def test_what_is_acknowledged_while_its_checkpoint_is_young_is_never_stored(clock: FakeClock) -> None:
+    """S190."""
+    async with scene(clock=clock, enablePopBufferMerge="true") as (running, peer):
+        sent = await send_many(peer, 4)
+        first = handles(await peer.request(pop(messages=2), 5))
+        second = handles(await peer.request(pop(messages=2), 5))
+        assert (await peer.request(pop(), 5)).code == 210
+        assert running.storage.offsets.query("g", "T", 0) == 0
+        assert (await ack_many(peer, second)).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 0
+        for handle in first:
+            assert (await ack(peer, handle)).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == len(sent)
+        await nothing_comes(peer, running, clock, within_s=100)
+        for topic in (WHEEL_TIMER_TOPIC, REVIVE):
+            assert running.storage.store.max_offset(topic, 0) == 0
+
+
+@pytest.mark.parametrize(("batch", "tags"), [("false", ["ck", "ack", "ack"]), ("true", ["ck", "bAck"])])
+async def test_checkpoint_that_has_stayed_long_enough_is_stored_with_its_acknowledgements(
+    clock: FakeClock, batch: str, tags: list[str]
+) -> None:
+    """S190, S191, S192."""
+    async with scene(clock=clock, enablePopBufferMerge="true", enablePopBatchAck=batch) as (running, peer):
+        await send_many(peer, 3)
+        held = handles(await peer.request(pop(), 5))
+        for handle in held[:2]:
+            assert (await ack(peer, handle)).code == 0
+        clock.advance(10)
+        await until(lambda: running.storage.offsets.query("g", "T", 0) == 3)
+        stored = decode_records(b"".join(running.storage.store.read(WHEEL_TIMER_TOPIC, 0, 0, 32, None).records))
+        assert [message.tag for message in stored] == tags
+        assert bodies(await again(peer, clock, after_s=55)) == [b"2"]
+
+
+async def test_checkpoint_without_room_or_time_is_stored_at_once(clock: FakeClock) -> None:
+    async with scene(clock=clock, enablePopBufferMerge="true", popCkMaxBufferSize="1") as (running, peer):
+        await send_many(peer, 3)
+        merge, store = running.services.merge, running.storage.store
+        await peer.request(pop(messages=1, invisible_ms=4000), 5)
+        assert (len(merge), store.max_offset(WHEEL_TIMER_TOPIC, 0)) == (0, 1)
+        await peer.request(pop(messages=1), 5)
+        assert (len(merge), store.max_offset(WHEEL_TIMER_TOPIC, 0)) == (1, 1)
+        await peer.request(pop(messages=1), 5)
+        assert (len(merge), store.max_offset(WHEEL_TIMER_TOPIC, 0)) == (1, 2)
+
+
+async def test_message_in_memory_can_be_put_off(clock: FakeClock) -> None:
+    """S200."""
+    async with scene(clock=clock, enablePopBufferMerge="true") as (running, peer):
+        await send(peer, b"later")
+        (first,) = handles(await peer.request(pop(), 5))
+        answer = await change(peer, first, 5000)
+        renewed = first.renewed(int(answer.ext["popTime"]), 5000, int(answer.ext["reviveQid"]))
+        assert len(running.services.merge) == 0
+        assert running.storage.offsets.query("g", "T", 0) == 1
+        assert bodies(await again(peer, clock, after_s=9)) == [b"later"]
+        assert (await ack(peer, renewed)).code == 0
+
+
+async def test_what_a_kill_takes_from_memory_is_popped_anew(clock: FakeClock) -> None:
+    """Nothing is lost; that it comes at once is what Apache's broker promises as well."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files, enablePopBufferMerge="true") as (running, peer):
+        sent = await send_many(peer, 2)
+        first, _ = handles(await peer.request(pop(), 5))
+        assert (await ack(peer, first)).code == 0
+        running.services.merge._buffered.clear()
+    async with scene(clock=clock, files=files, enablePopBufferMerge="true") as (_, peer):
+        assert bodies(await peer.request(pop(), 5)) == sent
+
+
+# --- in order
+
+
+async def test_queue_is_closed_until_its_messages_are_acknowledged(clock: FakeClock) -> None:
+    """S201, S192."""
+    async with scene(clock=clock) as (running, peer):
+        sent = await send_many(peer, 6)
+        orderly = pop(messages=4, invisible_ms=30_000, order="true", attemptId="first")
+        answer = await peer.request(orderly, 5)
+        assert bodies(answer) == sent[:4]
+        assert (answer.ext["reviveQid"], answer.ext["orderCountInfo"]) == ("999", "0 0 0")
+        assert running.storage.offsets.query("g", "T", 0) == 0
+        held = handles(answer)
+        assert (await ack(peer, held[0])).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 1
+        assert (await peer.request(pop(order="true", attemptId="second"), 5)).code == 210
+        assert (await peer.request(pop(order="true"), 5)).code == 210
+        for handle in held[2:]:
+            assert (await ack(peer, handle)).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 1
+        assert (await ack_many(peer, held[1:2])).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 4
+        assert bodies(await peer.request(pop(order="true", attemptId="third"), 5)) == sent[4:]
+
+
+async def test_same_attempt_gets_its_messages_again(clock: FakeClock) -> None:
+    """S201: nothing counts as popped twice."""
+    async with scene(clock=clock) as (_, peer):
+        sent = await send_many(peer, 2)
+        orderly = pop(order="true", attemptId="first")
+        assert bodies(await peer.request(orderly, 5)) == sent
+        answer = await peer.request(orderly, 5)
+        assert (bodies(answer), answer.ext["orderCountInfo"]) == (sent, "0 0 0")
+
+
+async def test_message_that_is_visible_again_tells_how_often_it_was_popped(clock: FakeClock) -> None:
+    """S202."""
+    async with scene(clock=clock) as (_, peer):
+        sent = await send_many(peer, 2)
+        for times in range(4):
+            answer = await peer.request(pop(messages=1 + times % 2, invisible_ms=10_000, order="true"), 5)
+            assert bodies(answer)[0] == sent[0]
+            counts = parse_order_counts(answer.ext["orderCountInfo"])
+            assert counts.get(PopMessage(TopicKind.NORMAL, 0, QueueOffset(0)), 0) == times
+            assert counts[PopQueue(TopicKind.NORMAL, 0)] == (times if times in (0, 2) else 0)
+            clock.advance(10)
+
+
+async def test_message_that_is_put_off_keeps_its_queue_closed(clock: FakeClock) -> None:
+    """S200, S201: in order, only the time changes."""
+    async with scene(clock=clock) as (_, peer):
+        await send_many(peer, 2)
+        first, second = handles(await peer.request(pop(invisible_ms=10_000, order="true"), 5))
+        clock.advance(5)
+        answer = await change(peer, first, 20_000)
+        assert answer.ext == {"popTime": str(first.pop_ms), "invisibleTime": "25000", "reviveQid": "999"}
+        assert (await ack(peer, second)).code == 0
+        clock.advance(19)
+        assert (await peer.request(pop(order="true"), 5)).code == 210
+        clock.advance(1)
+        assert bodies(await peer.request(pop(order="true"), 5)) == [b"0", b"1"]
+
+
+async def test_acknowledgement_that_does_not_fit_the_last_orderly_pop(clock: FakeClock) -> None:
+    """S198: one of an older pop changes nothing, one of no pop at all is refused."""
+    async with scene(clock=clock) as (running, peer):
+        await send_many(peer, 4)
+        (old,) = handles(await peer.request(pop(messages=1, invisible_ms=1000, order="true"), 5))
+        clock.advance(1)
+        (fresh,) = handles(await peer.request(pop(messages=1, order="true"), 5))
+        assert (await ack(peer, old)).code == 0
+        assert (await peer.request(pop(order="true"), 5)).code == 210
+        assert (await ack(peer, fresh, offset="2")).code == 13
+        assert (await ack(peer, fresh)).code == 0
+        assert (await ack(peer, fresh)).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 1
+        assert running.storage.store.max_offset(REVIVE, 0) == 0
+
+
+async def test_orderly_pop_that_waits_is_answered_when_its_queue_opens(clock: FakeClock) -> None:
+    """S201: by an acknowledgement, or because the invisible time is over."""
+    async with scene(clock=clock) as (running, peer), asyncio.TaskGroup() as tasks:
+        await send_many(peer, 3)
+        (first,) = handles(await peer.request(pop(messages=1, invisible_ms=10_000, order="true"), 5))
+        waiting = tasks.create_task(peer.request(pop(60_000, messages=1, invisible_ms=10_000, order="true"), 20))
+        await until(lambda: len(running.services.held_pops) == 1)
+        assert (await ack(peer, first)).code == 0
+        assert bodies(await waiting) == [b"1"]
+        waiting = tasks.create_task(peer.request(pop(60_000, order="true"), 20))
+        await until(lambda: len(running.services.held_pops) == 1)
+        clock.advance(10)
+        assert bodies(await waiting) == [b"1", b"2"]
+
+
+async def test_notification_in_order_tells_of_open_queues_only(clock: FakeClock) -> None:
+    """S205."""
+    async with scene(clock=clock) as (_, peer):
+        await send_many(peer, 2)
+        asked = {"consumerGroup": "g", "topic": "T", "queueId": "-1", "bornTime": "0", "pollTime": "0", "order": "true"}
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked)).ext["hasMsg"] == "true"
+        await peer.request(pop(messages=1, invisible_ms=10_000, order="true"), 5)
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked)).ext["hasMsg"] == "false"
+        clock.advance(10)
+        assert (await peer.ask(RequestCode.NOTIFICATION, asked)).ext["hasMsg"] == "true"
+
+
+async def test_order_outlasts_a_restart(clock: FakeClock) -> None:
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (_, peer):
+        await send_many(peer, 3)
+        held = handles(await peer.request(pop(messages=2, invisible_ms=30_000, order="true"), 5))
+        assert (await ack(peer, held[0])).code == 0
+    async with scene(clock=clock, files=files) as (running, peer):
+        assert (await peer.request(pop(order="true"), 5)).code == 210
+        assert (await ack(peer, held[1])).code == 0
+        assert bodies(await peer.request(pop(order="true"), 5)) == [b"2"]
+        running.storage.offsets.assign_reset("g", "T", 0, 0)
+        assert bodies(await peer.request(pop(order="true"), 5)) == [b"0", b"1", b"2"]
 
 
 # --- waiting

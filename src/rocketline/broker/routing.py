@@ -29,6 +29,7 @@ from rocketline.broker.pop.acks import AckHandlers
 from rocketline.broker.pop.checks import PopChecks
 from rocketline.broker.pop.handler import PopHandlers
 from rocketline.broker.pop.notifications import NotificationHandlers
+from rocketline.broker.pop.orderly_acks import OrderlyAcks
 from rocketline.broker.pop.reading import PopReading
 from rocketline.broker.pulls.checks import PullChecks
 from rocketline.broker.pulls.handler import PullHandlers
@@ -137,6 +138,8 @@ class RequestRouting:
             storage.topics,
             storage.offsets,
             services.positions,
+            storage.orders,
+            services.merge,
             services.revive_topic,
             storage.stats,
             services.filter_work,
@@ -161,6 +164,7 @@ class RequestRouting:
                 store,
                 storage.topics,
                 services.positions,
+                storage.orders,
                 services.held_pops,
                 services.held_notifications,
                 expressions,
@@ -224,7 +228,15 @@ class RequestRouting:
             OffsetHandlers(storage.offsets, topics, groups, consumers, storage.store, services.work),
             QueueBoundHandlers(storage.store),
             LockHandlers(services.locks, services.work),
-            AckHandlers(self._pop_checks, storage.store, services.revive_topic, settings, services.work),
+            AckHandlers(
+                self._pop_checks,
+                storage.store,
+                services.revive_topic,
+                services.merge,
+                OrderlyAcks(storage.orders, storage.offsets, storage.store.store_clock.now_ms, services.wake_pops),
+                settings,
+                services.work,
+            ),
             AssignmentHandlers(
                 consumers, topics, groups, storage.request_modes, services.routes.find, settings, services.work
             ),

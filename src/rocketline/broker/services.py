@@ -23,6 +23,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork
 from rocketline.broker.metadata.saving import Saving
 from rocketline.broker.pop.long_poll import HeldPops
+from rocketline.broker.pop.merge import MergeBuffer
 from rocketline.broker.pop.positions import PopPositions
 from rocketline.broker.pop.revive import ReviveTools
 from rocketline.broker.pop.revive_topic import ReviveTopic
@@ -82,6 +83,8 @@ class Services:
         self.positions = PopPositions(storage.offsets)
         self.revive_topic = ReviveTopic(storage.store, self.flusher, storage.timers, settings)
         call_soon = asyncio.get_running_loop().call_soon
+        now_ms = storage.store.store_clock.now_ms
+        self.merge = MergeBuffer(self.revive_topic, self.positions, settings, now_ms, log)
         self.held_pops = HeldPops(settings, clock, call_soon)
         self.held_notifications = HeldPops(settings, clock, call_soon, is_last_first=True)
         self.revival = self._revival()
@@ -128,6 +131,7 @@ class Services:
                 await stack.enter_async_context(service)
             stack.callback(self.ops.close)
             stack.push_async_callback(self.flusher.drain)  # before that: commits wait for it that nobody is told of
+            stack.callback(self.merge.store_all)
             background = await stack.enter_async_context(Background())
             background.start(self._storage.schedule.run)
             background.start(self.checks.run)
@@ -162,7 +166,8 @@ class Services:
                 (self.routes.refresh, 1.0, config.load_balance_poll_name_server_interval / 1000),
                 (partial(save, "topics", storage.topics.table), 5.0, 5.0),
                 (partial(save, "groups", storage.groups.table), 5.0, 5.0),
-                (partial(save, "offsets", storage.offsets), 10.0, config.flush_consumer_offset_interval / 1000),
+                (self._save_offsets, 10.0, config.flush_consumer_offset_interval / 1000),
+                (partial(save, "pops in order", storage.orders), 10.0, config.flush_consumer_offset_interval / 1000),
                 (partial(save, "filters", storage.filters), 10.0, 10.0),
                 (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
                 (partial(save, "half messages", storage.half_messages), half_s, half_s),
@@ -180,12 +185,34 @@ class Services:
         ]
 
     def _check_pops(self) -> None:
+        self._store_checkpoints()
+        for topic, group, queue_id in self._storage.orders.opened():
+            self.wake_pops(topic, group, queue_id)
         self.held_pops.check()
         self.held_notifications.check()
+
+    def _store_checkpoints(self) -> None:
+        if self.merge.store_due():
+            asyncio.get_running_loop().call_soon(self._store_checkpoints)
+
+    def wake_pops(self, topic: str, group: str, queue_id: int) -> None:
+        """There may be something for this group in this queue: who waits is to look."""
+        self.held_pops.wake(topic, group, queue_id)
+        self.held_notifications.wake(topic, group, queue_id)
 
     def _sweep_pops(self) -> None:
         self.held_pops.sweep()
         self.held_notifications.sweep()
+
+    def _save_offsets(self) -> None:
+        """After the checkpoints of what was popped: an offset that is ahead of them on disk, where a machine loses its
+        power, would pass by messages that nobody got."""
+        save = partial(self.saving.save, "offsets", self._storage.offsets)
+        if self.revive_topic.take_unflushed():
+            self.flusher.wait(self._storage.store.max_log_offset, lambda _: save(), messages=0)
+            self.flusher.flush()
+        else:
+            save()
 
     def _save_timers(self) -> None:
         timers = self._storage.timers

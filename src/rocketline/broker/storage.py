@@ -11,6 +11,7 @@ from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.request_modes import RequestModes
 from rocketline.broker.metadata.topics import TopicTable, is_batched
+from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.broker.retries.delay_levels import DelayedDelivery
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.broker.timers.service import TimerService
@@ -64,11 +65,18 @@ class BrokerStorage:
                 if settings.value.store.timer_wheel_enable
                 else None
             )
+            self.orders = OrderInfos.load(
+                files, folder / "consumerOrderInfo.json", self.store.store_clock.now_ms, self._has_queue
+            )
             if self.timers is not None:
                 self.store.is_needed = self.timers.has_late
         except BaseException:
             self.store.close()
             raise
+
+    def _has_queue(self, topic: str, group: str, queue_id: int) -> bool:
+        config = self.topics.get(topic)
+        return config is not None and queue_id < config.read_queue_nums and self.groups.get(group) is not None
 
     def _make_way(self, topics: Sequence[TopicConfig]) -> None:
         for topic in topics:
@@ -90,6 +98,7 @@ class BrokerStorage:
             (self.offsets.save, "offsets"),
             (self.half_messages.save, "number of half messages"),
             (self.filters.save, "filters"),
+            (self.orders.save, "pops in order"),
         ):
             self._try(save, what)
         self.topics.table.close()

@@ -88,3 +88,30 @@ class PopConfig:
         live=True,
         help="Whether messages are left behind that could not come again 17 times, for want of a topic.",
     )
+    enable_pop_buffer_merge: bool = setting(
+        False,
+        key="enablePopBufferMerge",
+        live=True,
+        help="Whether checkpoints of pops stay in memory for a while: what is acknowledged meanwhile is never stored.",
+    )
+    pop_ck_stay_buffer_time: int = setting(
+        10_000, key="popCkStayBufferTime", live=True, help="Milliseconds that they stay there at most."
+    )
+    pop_ck_stay_buffer_time_out: int = setting(
+        3000,
+        key="popCkStayBufferTimeOut",
+        live=True,
+        help="Milliseconds before their messages come again, when they are stored at the latest.",
+    )
+    pop_ck_max_buffer_size: int = setting(
+        200_000, key="popCkMaxBufferSize", live=True, help="So many stay there; others are stored at once."
+    )
+    pop_ck_offset_max_queue_size: int = setting(
+        20_000, key="popCkOffsetMaxQueueSize", live=True, help="So many of one queue and group."
+    )
+    enable_pop_batch_ack: bool = setting(
+        False,
+        key="enablePopBatchAck",
+        live=True,
+        help="Whether what was acknowledged of one that is stored is noted in one message, and not in one for each.",
+    )

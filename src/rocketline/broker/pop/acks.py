@@ -15,6 +15,8 @@ from typing import Final
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork, Steps
 from rocketline.broker.pop.checks import MESSAGES_MAX, PopChecks
+from rocketline.broker.pop.merge import MergeBuffer
+from rocketline.broker.pop.orderly_acks import OrderlyAcks
 from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.broker.request_body import read_body
 from rocketline.errors import RemoteProtocolError
@@ -33,7 +35,7 @@ from rocketline.wire.headers import (
     ChangeInvisibleTimeRequestHeader,
     ChangeInvisibleTimeResponseHeader,
 )
-from rocketline.wire.pop_handles import PopHandle, TopicKind
+from rocketline.wire.pop_handles import ORDER_REVIVE_QUEUE_ID, PopHandle, TopicKind
 
 _ACKS_A_STEP: Final = 64
 """Of a batch: what one turn of the loop notes takes some milliseconds."""
@@ -47,11 +49,13 @@ class AckHandlers:
         checks: PopChecks,
         store: MessageStore,
         revive: ReviveTopic,
+        merge: MergeBuffer,
+        in_order: OrderlyAcks,
         settings: Settings[BrokerConfig],
         work: LongWork,
     ) -> None:
         self._checks, self._store, self._revive, self._settings = checks, store, revive, settings
-        self._work = work
+        self._merge, self._in_order, self._work = merge, in_order, work
 
     def by_code(self) -> dict[int, Handler]:
         return {
@@ -67,7 +71,13 @@ class AckHandlers:
         handle = self._handle(asked, is_end_known=True)
         if isinstance(handle, Command):
             return handle
-        return self._stored(channel, request, [self._note(asked, handle)], response(ResponseCode.SUCCESS))
+        if handle.is_order:
+            queue = asked.topic, asked.consumer_group, asked.queue_id
+            return self._in_order.ack(queue, asked.offset, handle.pop_ms)
+        ack, answer = _ack_of(asked, handle), response(ResponseCode.SUCCESS)
+        if self._merge.ack(ack):
+            return answer
+        return self._stored(channel, request, [self._note(ack, handle)], answer)
 
     def _handle(
         self, asked: AckMessageRequestHeader | ChangeInvisibleTimeRequestHeader, *, is_end_known: bool
@@ -90,6 +100,8 @@ class AckHandlers:
 
     def _problem(self, revive_queue_id: int, revive_ms: int) -> str | None:
         """Why no pop of this broker can have given such a handle."""
+        if revive_queue_id == ORDER_REVIVE_QUEUE_ID:
+            return None
         queues = self._settings.value.revive_queue_num
         if not 0 <= revive_queue_id < queues:
             return f"the handle names revive queue {revive_queue_id}, of {queues}"
@@ -97,25 +109,18 @@ class AckHandlers:
             return f"the handle is for the moment {revive_ms}, later than timerMaxDelaySec allows"
         return None
 
-    def _note(
-        self, asked: AckMessageRequestHeader | ChangeInvisibleTimeRequestHeader, handle: PopHandle
-    ) -> StoredMessage:
-        ack = AckMsg(
-            asked.topic,
-            asked.consumer_group,
-            asked.queue_id,
-            handle.start_offset,
-            handle.pop_ms,
-            asked.offset,
-            handle.broker_name,
-        )
+    def _note(self, ack: AckMsg, handle: PopHandle) -> StoredMessage:
         return self._revive.ack(ack, handle.revive_queue_id, handle.pop_ms + handle.invisible_ms)
 
     def _stored(self, channel: Channel, request: Command, messages: list[StoredMessage], answer: Command) -> Outcome:
         """The answer, once all is as safe as the settings promise."""
-        problem = self._revive.put(messages) if messages else None
+        problem = self._revive.put(messages)
         if problem is not None:
             return response(ResponseCode.SYSTEM_ERROR, problem)
+        return self._safe(channel, request, answer)
+
+    def _safe(self, channel: Channel, request: Command, answer: Command) -> Outcome:
+        """The answer, once all that was put is as safe as the settings promise."""
         later = LaterAnswer(channel, request)
         self._revive.wait(
             lambda problem: later.give(answer if problem is None else response(ResponseCode.SYSTEM_ERROR, problem))
@@ -139,7 +144,7 @@ class AckHandlers:
                 notes += self._notes(batch, asked.broker_name)
             if notes and (problem := self._revive.put(notes)) is not None:
                 return response(ResponseCode.SYSTEM_ERROR, problem)
-        return self._stored(channel, request, [], response(ResponseCode.SUCCESS))
+        return self._safe(channel, request, response(ResponseCode.SUCCESS))
 
     def _notes(self, batch: BatchAck, broker_name: str | None) -> list[StoredMessage]:
         """What is to be noted of messages of one pop and queue; those that there are not are passed over."""
@@ -158,6 +163,10 @@ class AckHandlers:
         offsets = [offset for offset in offsets if low <= offset <= high]
         if not offsets:
             return []
+        if batch.revive_queue_id == ORDER_REVIVE_QUEUE_ID:
+            for offset in offsets:
+                self._in_order.ack((topic, batch.consumer_group, batch.queue_id), offset, batch.pop_time)
+            return []
         ack = AckMsg(
             topic,
             batch.consumer_group,
@@ -168,7 +177,7 @@ class AckHandlers:
             broker_name or self._revive.broker_name,
             offsets,
         )
-        return [self._revive.ack(ack, batch.revive_queue_id, revive_ms)]
+        return [] if self._merge.ack(ack) else [self._revive.ack(ack, batch.revive_queue_id, revive_ms)]
 
     # --- another time
 
@@ -182,13 +191,23 @@ class AckHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"invisibleTime {asked.invisible_time}: timerMaxDelaySec allows {self._revive.delay_ms_max} ms",
             )
+        if handle.is_order:
+            queue = asked.topic, asked.consumer_group, asked.queue_id
+            return self._in_order.put_off(queue, asked.offset, handle.pop_ms, asked.invisible_time)
         pop_ms = self._store.store_clock.now_ms()
         header = ChangeInvisibleTimeResponseHeader(
             pop_time=pop_ms, invisible_time=asked.invisible_time, revive_qid=handle.revive_queue_id
         )
         answer = response(ResponseCode.SUCCESS, ext=headers.encode(header))
         point = self._revive.checkpoint(self._renewed(asked, handle, pop_ms), handle.revive_queue_id)
-        return self._stored(channel, request, [point, self._note(asked, handle)], answer)
+        ack = _ack_of(asked, handle)
+        if not self._merge.has(ack):
+            return self._stored(channel, request, [point, self._note(ack, handle)], answer)
+        problem = self._revive.put([point])  # the old one stays until the new one is there
+        if problem is not None:
+            return response(ResponseCode.SYSTEM_ERROR, problem)
+        self._merge.ack(ack)
+        return self._safe(channel, request, answer)
 
     def _renewed(self, asked: ChangeInvisibleTimeRequestHeader, handle: PopHandle, pop_ms: int) -> PopCheckPoint:
         return PopCheckPoint(
@@ -204,6 +223,18 @@ class AckHandlers:
             revive_time=pop_ms + asked.invisible_time,
             suspend=asked.suspend,
         )
+
+
+def _ack_of(asked: AckMessageRequestHeader | ChangeInvisibleTimeRequestHeader, handle: PopHandle) -> AckMsg:
+    return AckMsg(
+        asked.topic,
+        asked.consumer_group,
+        asked.queue_id,
+        handle.start_offset,
+        handle.pop_ms,
+        asked.offset,
+        handle.broker_name,
+    )
 
 
 def _kind(retry: str | None) -> TopicKind:

@@ -18,6 +18,7 @@ from rocketline.broker.long_work import Steps
 from rocketline.broker.pop.answer import PopAnswer
 from rocketline.broker.pop.checks import PopChecks, wanted_by
 from rocketline.broker.pop.long_poll import ANY_QUEUE, HeldPop, HeldPops, Holding, PopPlace
+from rocketline.broker.pop.order_infos import ATTEMPT_ID_MAX
 from rocketline.broker.pop.positions import PopPositions
 from rocketline.broker.pop.reading import PopFound, PopReading, PopWish
 from rocketline.broker.pop.revive_topic import ReviveTopic
@@ -32,7 +33,7 @@ from rocketline.wire import headers
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import PopMessageRequestHeader, PopMessageResponseHeader
-from rocketline.wire.pop_handles import format_message_offsets, format_start_offsets
+from rocketline.wire.pop_handles import format_message_offsets, format_order_counts, format_start_offsets
 
 _LATE_MS: Final = 500
 """By which a pop may be beyond its time when it is taken up."""
@@ -93,8 +94,10 @@ class PopHandlers:
             asked.invisible_time,
             asked.init_mode,
             wanted,
+            asked.order,
+            asked.attempt_id,
         )
-        found = self._reading.begin()
+        found = self._reading.begin(is_order=asked.order)
         if not answer.channel.is_congested:
             yield from self._reading.take(wish, topic, found)
         if found.count:
@@ -115,8 +118,8 @@ class PopHandlers:
                 ResponseCode.INVALID_PARAMETER,
                 f"invisibleTime {asked.invisible_time}: timerMaxDelaySec allows {self._revive.delay_ms_max} ms",
             )
-        if asked.order:
-            return response(ResponseCode.SYSTEM_ERROR, "this broker hands nothing out in order: pop with order=false")
+        if len(asked.attempt_id or "") > ATTEMPT_ID_MAX:
+            return response(ResponseCode.INVALID_PARAMETER, f"attemptId has more than {ATTEMPT_ID_MAX} characters")
         wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
         return wanted if isinstance(wanted, Command) else (topic, wanted)
 
@@ -136,7 +139,10 @@ class PopHandlers:
                 self._held.wake(asked.topic, asked.consumer_group, asked.queue_id)
             answer.give(_found(asked, found))
 
-        self._revive.wait(noted)
+        if found.taken:
+            self._revive.wait(noted)
+        else:  # popped in order, or kept in memory
+            noted(None)
 
     def _wait(
         self, answer: PopAnswer, asked: PopMessageRequestHeader, wanted: Wanted, born_ms: int, found: PopFound
@@ -169,6 +175,7 @@ def _found(asked: PopMessageRequestHeader, found: PopFound) -> Command:
         rest_num=found.rest,
         start_offset_info=format_start_offsets(found.starts),
         msg_offset_info=format_message_offsets(found.offsets),
+        order_count_info=format_order_counts(found.counts) if asked.order else None,
     )
     body = b"".join(found.records)
     return response(ResponseCode.SUCCESS, ReadStatus.FOUND.name, ext=headers.encode(header), body=body)

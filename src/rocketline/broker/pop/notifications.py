@@ -18,6 +18,7 @@ from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.pop.answer import PopAnswer
 from rocketline.broker.pop.checks import PopChecks, wanted_by
 from rocketline.broker.pop.long_poll import ANY_QUEUE, HeldPop, HeldPops, Holding, PopPlace
+from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.broker.pop.positions import PopPositions
 from rocketline.filter import SqlFilter
 from rocketline.logs import Throttle
@@ -54,6 +55,7 @@ class NotificationHandlers:
         store: MessageStore,
         topics: TopicTable,
         positions: PopPositions,
+        orders: OrderInfos,
         pops: HeldPops,
         held: HeldPops,
         expressions: SqlFilters,
@@ -62,6 +64,7 @@ class NotificationHandlers:
         log: Throttle,
     ) -> None:
         self._checks, self._store, self._topics, self._positions = checks, store, topics, positions
+        self._orders = orders
         self._pops, self._held, self._expressions, self._settings = pops, held, expressions, settings
         self._chores, self._log = chores, log
         self._random = random.random
@@ -156,6 +159,10 @@ class NotificationHandlers:
         for number, (name, queue_id) in enumerate(self._queues(asked.consumer_group, topic, asked.queue_id), 1):
             if not number % _QUEUES_A_STEP:
                 yield
+            if asked.order and (
+                name != asked.topic or self._orders.is_closed(name, asked.consumer_group, queue_id, asked.attempt_id)
+            ):
+                continue
             if self._has_message(asked.consumer_group, name, queue_id, wanted):
                 answer.give(_told(has_msg=True))
                 return

@@ -15,6 +15,8 @@ from rocketline.broker.filters import Wanted
 from rocketline.broker.long_work import Steps
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.topics import TopicTable
+from rocketline.broker.pop.merge import MergeBuffer
+from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.broker.pop.positions import PopPositions, Taken
 from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.broker.stats.counters import BrokerStats
@@ -29,7 +31,7 @@ from rocketline.store.message_store import MessageStore
 from rocketline.store.reading import ReadResult, ReadStatus
 from rocketline.wire.bodies.pop import PopCheckPoint
 from rocketline.wire.message_codec import decode_record, encode_record, scan_records
-from rocketline.wire.pop_handles import PopHandle, PopQueue, TopicKind
+from rocketline.wire.pop_handles import ORDER_REVIVE_QUEUE_ID, PopHandle, PopMessage, PopQueue, TopicKind
 from rocketline.wire.record_layout import struct_of
 
 INIT_MAX: Final = 1
@@ -58,6 +60,8 @@ class PopWish(NamedTuple):
     invisible_ms: int
     init_mode: int
     wanted: Wanted
+    is_order: bool = False
+    attempt_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -71,12 +75,14 @@ class PopFound:
     offsets: dict[PopQueue, list[QueueOffset]] = field(default_factory=dict)
     count: int = 0
     bytes: int = 0
+    counts: dict[PopQueue | PopMessage, int] = field(default_factory=dict)
+    """For pops in order: how often queues, or messages, were popped before."""
     rest: int = 0
     """Messages that are left in the queues that were looked at."""
     has_moved: bool = False
     """The group has got on somewhere, so that another look may find more."""
     taken: list[Taken] = field(default_factory=list)
-    """Which is safe once what is stored by now is."""
+    """Which is safe once what is stored by now is; without what is kept in memory."""
     problem: str | None = None
     """Why nothing can be noted, and so nothing be handed out."""
 
@@ -99,6 +105,8 @@ class PopReading:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         positions: PopPositions,
+        orders: OrderInfos,
+        merge: MergeBuffer,
         revive: ReviveTopic,
         stats: BrokerStats,
         filter_work: FilterBudget,
@@ -106,13 +114,16 @@ class PopReading:
         clock: Clock,
     ) -> None:
         self._store, self._topics, self._offsets, self._positions = store, topics, offsets, positions
+        self._orders, self._merge = orders, merge
         self._revive, self._stats, self._filter_work, self._settings = revive, stats, filter_work, settings
         self._now_s = clock.monotonic
         self._next_revive = 0
         self._random = random.random
 
-    def begin(self) -> PopFound:
+    def begin(self, *, is_order: bool) -> PopFound:
         """An answer in which nothing is yet. Revive queues take turns."""
+        if is_order:
+            return PopFound(self._store.store_clock.now_ms(), ORDER_REVIVE_QUEUE_ID)
         revive_queue_id = self._next_revive
         self._next_revive = (revive_queue_id + 1) % self._settings.value.revive_queue_num
         return PopFound(self._store.store_clock.now_ms(), revive_queue_id)
@@ -140,6 +151,8 @@ class PopReading:
 
     def _retry_topics(self, wish: PopWish) -> list[str]:
         """Those where messages come again, as far as they are there and this pop looks at them."""
+        if wish.is_order:
+            return []
         config = self._settings.value
         kinds = [TopicKind.RETRY_V2 if config.enable_retry_topic_v2 else TopicKind.RETRY_V1]
         reads_both = config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1
@@ -161,8 +174,10 @@ class PopReading:
             offset = max(self._positions.next_offset(wish.group, topic, queue_id), 0)
             found.rest += max(self._store.max_offset(topic, queue_id) - offset, 0)
             return
+        if self._is_closed(wish, topic, queue_id):
+            return
         begin = self._begin_offset(wish, topic, queue_id)
-        if begin is None:
+        if begin is None or (wish.is_order and not self._orders.has_room(topic, wish.group, queue_id)):
             found.problem = f"the offsets of {wish.group} cannot be kept: there are too many"
             return
         offset = begin
@@ -178,6 +193,12 @@ class PopReading:
             self._count(wish.group, topic, queue_id, result, begin_s)
         elif result.next_offset > offset:
             self._move(wish.group, topic, queue_id, result.next_offset, found)
+
+    def _is_closed(self, wish: PopWish, topic: str, queue_id: int) -> bool:
+        """Others of the group work at what they popped in order; unless it was sent elsewhere since."""
+        if not wish.is_order or self._offsets.pending_reset(wish.group, topic, queue_id) is not None:
+            return False
+        return self._orders.is_closed(topic, wish.group, queue_id, wish.attempt_id)
 
     def _read(self, wish: PopWish, topic: str, queue_id: int, offset: int, messages: int) -> ReadResult:
         if isinstance(wish.wanted, SqlFilter):
@@ -197,6 +218,7 @@ class PopReading:
         reset = offsets.take_reset(wish.group, topic, queue_id)
         if reset is not None:
             self._positions.forget(wish.group, topic, queue_id)
+            self._orders.forget(topic, wish.group, queue_id)
             offsets.commit(wish.group, topic, queue_id, reset)
             return reset
         known = self._positions.next_offset(wish.group, topic, queue_id)
@@ -238,21 +260,43 @@ class PopReading:
         """Note that these messages were popped; only then they are part of the answer."""
         records = [data[at : at + size] for data in result.records for at, size in scan_records(data)]
         offsets = [QueueOffset(_QUEUE_OFFSET.unpack_from(record)[0]) for record in records]
-        point = self._checkpoint(wish, topic, queue_id, offset, offsets, found.pop_ms)
-        problem = self._revive.put([self._revive.checkpoint(point, found.revive_queue_id)])
-        if problem is not None:
-            found.problem = problem
-            return
-        found.taken.append(self._positions.take(wish.group, topic, queue_id, result.next_offset))
         queue = PopQueue(TopicKind.of(topic), queue_id)
+        if wish.is_order:
+            self._note_order(wish, queue, offset, offsets, found)
+        else:
+            point = self._checkpoint(wish, topic, queue_id, offset, offsets, found.pop_ms)
+            if not self._keep(point, result.next_offset, found):
+                return
+            if queue.kind is not TopicKind.NORMAL and not self._settings.value.pop_response_return_actual_retry_topic:
+                shared = self._handle(wish, queue, point, found.revive_queue_id)
+                records = [_under(wish.topic, shared, record) for record in records]
         found.starts[queue], found.offsets[queue] = QueueOffset(offset), offsets
-        if queue.kind is not TopicKind.NORMAL and not self._settings.value.pop_response_return_actual_retry_topic:
-            shared = self._handle(wish, queue, point, found.revive_queue_id)
-            records = [_under(wish.topic, shared, record) for record in records]
         found.records += records
         found.count += len(records)
         found.bytes += sum(map(len, records))
         found.has_moved = True
+
+    def _keep(self, point: PopCheckPoint, next_offset: int, found: PopFound) -> bool:
+        """Keep the checkpoint in memory or in the store; False if there is no room for it."""
+        place = point.consumer_group or "", point.topic or "", point.queue_id
+        if self._merge.takes(point):
+            self._merge.add(point, found.revive_queue_id, self._positions.take(*place, next_offset))
+            return True
+        found.problem = self._revive.put([self._revive.checkpoint(point, found.revive_queue_id)])
+        if found.problem is None:
+            found.taken.append(self._positions.take(*place, next_offset))
+        return found.problem is None
+
+    def _note_order(
+        self, wish: PopWish, queue: PopQueue, offset: int, offsets: list[QueueOffset], found: PopFound
+    ) -> None:
+        """The queue is closed from now on. Messages count by themselves, and the queue as its least."""
+        place = wish.topic, wish.group, queue.queue_id
+        counts = self._orders.popped(place, offsets, found.pop_ms, wish.invisible_ms, wish.attempt_id)
+        for each, count in counts.items():
+            found.counts[PopMessage(*queue, QueueOffset(each))] = count
+        found.counts[queue] = min(counts.values()) if len(counts) == len(offsets) else 0
+        self._offsets.commit(wish.group, wish.topic, queue.queue_id, offset)
 
     def _checkpoint(
         self, wish: PopWish, topic: str, queue_id: int, offset: int, offsets: list[QueueOffset], pop_ms: int

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable, no_room
 from rocketline.broker.pop.checks import MESSAGES_MAX
-from rocketline.broker.pop.revive_topic import ACK_TAG, BATCH_ACK_TAG, CHECKPOINT_TAG, ReviveTopic
+from rocketline.broker.pop.revive_topic import ACK_TAG, BATCH_ACK_TAG, CHECKPOINT_TAG, CheckpointKey, ReviveTopic
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.errors import IllegalMessageError, RemoteProtocolError, StoreError
 from rocketline.logs import Throttle
@@ -43,17 +43,6 @@ _EARLY_MS: Final = 60_000
 _TIMES_MAX: Final = 2**31 - 1
 _AGAIN_S: Final = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """After which a message is tried anew that cannot come again now."""
-
-
-class _Key(NamedTuple):
-    """By what acknowledgements name their checkpoint."""
-
-    topic: str
-    group: str
-    queue_id: int
-    start_offset: int
-    pop_ms: int
-    broker_name: str
 
 
 @dataclass(slots=True, eq=False)
@@ -84,12 +73,12 @@ class ReviveQueue:
     """What is under way in one queue of the revive topic."""
 
     def __init__(self, tools: ReviveTools, queue_id: int, done_to: int) -> None:
-        """`done_to`: the last record that nobody needs any more; -1 if there is none."""
+        """`done_to`: the last record that nobody needs any more; -1 if there is none. Raises `OSError`."""
         self._tools, self.queue_id = tools, queue_id
-        self._next = done_to + 1
-        self._open: dict[_Key, _Open] = {}
+        self._next = min(done_to + 1, tools.store.max_offset(tools.topic.name, queue_id))
+        self._open: dict[CheckpointKey, _Open] = {}
         """In the order of the queue."""
-        self._due: list[tuple[int, int, _Key]] = []
+        self._due: list[tuple[int, int, CheckpointKey]] = []
         """A heap: by when they come again."""
         self._seen_ms = 0
         """Whatever is due before this time and came by a timer lies before what is to be read next."""
@@ -125,8 +114,7 @@ class ReviveQueue:
         queue = store.queue(topic, self.queue_id)
         if queue is None:
             return False
-        if not queue.min_offset <= self._next <= queue.max_offset:
-            self._next = min(max(self._next, queue.min_offset), queue.max_offset)
+        self._next = max(self._next, queue.min_offset)
         units = store.units(topic, self.queue_id, self._next, _RECORDS_A_STEP)
         for log_offset, _, _ in units:
             self._take(store.message_at(log_offset))
@@ -164,29 +152,19 @@ class ReviveQueue:
         now_ms = self._tools.store.store_clock.now_ms()
         if point.revive_ms > now_ms + _EARLY_MS:
             raise RemoteProtocolError(f"a checkpoint for {point.revive_ms}, which timers have not let go")
-        key = self._key(point)
+        key = self._tools.topic.key(point)
         if key in self._open:  # timers deliver some messages twice after a crash
             return
         self._open[key] = _Open(point, self._next, point.offsets(), (1 << count) - 1)
         heapq.heappush(self._due, (point.revive_ms, self._next, key))
 
     def _take_ack(self, ack: AckMsg) -> None:
-        opened = self._open.get(self._key(ack))
+        opened = self._open.get(self._tools.topic.key(ack))
         if opened is not None:
             acked = set(ack.offsets())
             for index, offset in enumerate(opened.offsets):
                 if offset in acked:
                     opened.left &= ~(1 << index)
-
-    def _key(self, named: PopCheckPoint | AckMsg) -> _Key:
-        return _Key(
-            named.topic or "",
-            named.consumer_group or "",
-            named.queue_id,
-            named.start_offset,
-            named.pop_time,
-            named.broker_name or self._tools.topic.broker_name,
-        )
 
     # --- settling
 

@@ -9,7 +9,7 @@ Java: PopBufferMergeService.putCkToStore, AckMessageProcessor.appendAckNew. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.storing.flusher import Flushed, Flusher
@@ -34,6 +34,17 @@ Done = Callable[[str | None], None]
 """Called with what went wrong, None if all is stored as safely as the settings promise."""
 
 
+class CheckpointKey(NamedTuple):
+    """By what acknowledgements name their checkpoint."""
+
+    topic: str
+    group: str
+    queue_id: int
+    start_offset: int
+    pop_ms: int
+    broker_name: str
+
+
 class RevivalTimers(Protocol):
     """Who keeps messages until their time."""
 
@@ -52,11 +63,23 @@ class ReviveTopic:
         self._store, self._flusher, self._timers, self._settings = store, flusher, timers, settings
         self.name = names.revive_topic(settings.value.broker_cluster_name)
         self.broker_name = settings.value.broker_name
+        self._is_unflushed = False
 
     @property
     def delay_ms_max(self) -> int:
         """So far ahead timers take a message, and so long at most a message can be invisible."""
         return self._settings.value.store.timer_max_delay_sec * 1000
+
+    def key(self, named: PopCheckPoint | AckMsg) -> CheckpointKey:
+        """Of a checkpoint, or of the one that is acknowledged. One that names no broker means this one."""
+        return CheckpointKey(
+            named.topic or "",
+            named.consumer_group or "",
+            named.queue_id,
+            named.start_offset,
+            named.pop_time,
+            named.broker_name or self.broker_name,
+        )
 
     def checkpoint(self, point: PopCheckPoint, revive_queue_id: int) -> StoredMessage:
         """What notes that messages were popped."""
@@ -95,9 +118,15 @@ class ReviveTopic:
             return str(error)
         except OSError as error:
             return told(error)
+        self._is_unflushed = True
         if self._timers is not None:
             self._timers.expect()
         return next((str(problem) for problem in problems if problem is not None), None)
+
+    def take_unflushed(self) -> bool:
+        """Whether anything was put since this was last asked."""
+        was_put, self._is_unflushed = self._is_unflushed, False
+        return was_put
 
     def wait(self, done: Done) -> None:
         """Call `done` once all that was put is as safe as the settings promise: at once, or after a flush."""

@@ -72,6 +72,39 @@ class AckMsg:
         return [self.ack_offset] if self.ack_offset_list is None else self.ack_offset_list
 
 
+@dataclass(slots=True)
+class OrderInfo:
+    """The last pop in order of one queue. Java: ConsumerOrderInfoManager.OrderInfo.
+
+    Not frozen: it changes with every acknowledgement.
+    """
+
+    pop_time: int = 0
+    invisible_time: int = field(default=60_000, metadata={"java": "i"})
+    offset_list: list[int] = field(default_factory=list, metadata={"java": "o"})
+    """The first offset, and by how much the others are behind it."""
+    next_visible_time: dict[int, int] = field(default_factory=dict, metadata={"java": "ot"})
+    """By offset, for messages that were put off."""
+    consumed_count: dict[int, int] = field(default_factory=dict, metadata={"java": "oc"})
+    """By offset, for messages that were popped before: how often."""
+    last_consume_timestamp: int = field(default=0, metadata={"java": "l"})
+    commit_offset_bit: int = field(default=0, metadata={"java": "cm"})
+    """Bit i: the message i was acknowledged."""
+    attempt_id: str | None = field(default=None, metadata={"java": "a"})
+
+    def offsets(self) -> list[int]:
+        """Where the messages are in their queue."""
+        first = self.offset_list[0]
+        return [first, *(first + behind for behind in self.offset_list[1:])]
+
+
+@record
+class ConsumerOrderInfoTable:
+    """The content of `consumerOrderInfo.json`, by `topic@group` and queue. Java: ConsumerOrderInfoManager."""
+
+    table: dict[str, dict[int, OrderInfo]] = field(default_factory=dict)
+
+
 # --- what consumers ask
 
 
