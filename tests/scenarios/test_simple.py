@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -90,6 +92,39 @@ def test_message_that_nobody_acknowledged_comes_again_and_an_extended_one_does_n
             consumer.ack(again)
 
 
+DYING = """
+import sys
+from rocketline import ConsumeFromWhere, SimpleConsumer
+consumer = SimpleConsumer(
+    sys.argv[1], group=sys.argv[2], invisible_s=2, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+)
+consumer.subscribe(sys.argv[3])
+consumer.start()
+with next(consumer) as message:
+    print(message.body.decode(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_message_of_a_worker_that_was_killed_comes_again(cluster: ClientCluster) -> None:
+    """Though it was extended before."""
+    topic, group = cluster.topic(queues=1), cluster.group()
+    send(cluster, topic, numbered(1))
+    command = [sys.executable, "-c", DYING, cluster.name_server, group, topic]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as dying,
+        worker(cluster, group, topic) as consumer,
+    ):
+        assert dying.stdout is not None
+        assert dying.stdout.readline() == b"0\n"
+        assert consumer.receive(wait_s=4) == []
+        dying.kill()
+        (message,) = take(consumer, 1)
+        assert (message.body, message.attempt) == (b"0", 2)
+        consumer.ack(message)
+
+
+@pytest.mark.thorough_with(cluster="apache")
 def test_message_that_is_given_back_comes_again_soon(cluster: ClientCluster) -> None:
     topic, group = cluster.topic(queues=1), cluster.group()
     send(cluster, topic, numbered(1))
@@ -145,6 +180,7 @@ def test_workers_share_the_work_and_nothing_is_done_twice(cluster: ClientCluster
     assert done == Counter(numbered(200))
 
 
+@pytest.mark.thorough_with(cluster="apache")
 async def test_block_keeps_its_message_and_gives_it_back_if_it_fails(cluster: ClientCluster) -> None:
     topic, group = cluster.topic(queues=1), cluster.group()
     send(cluster, topic, [b"0"])

@@ -22,7 +22,12 @@ from rocketline.model.subscription import ConsumeFromWhere, MessageModel, Messag
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_peer import ScriptedPeer
 from rocketline.wire import bodies
-from rocketline.wire.bodies.pop import MessageQueueAssignment, QueryAssignmentRequestBody, QueryAssignmentResponseBody
+from rocketline.wire.bodies.pop import (
+    BatchAckMessageRequestBody,
+    MessageQueueAssignment,
+    QueryAssignmentRequestBody,
+    QueryAssignmentResponseBody,
+)
 from rocketline.wire.bodies.running import ConsumerRunningInfo
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -323,6 +328,76 @@ async def test_queue_that_is_taken_away_is_popped_no_more_and_its_messages_go_ba
         await settled()
         assert len(peer.requests(POP)) == 1
     assert not seen
+
+
+async def test_topic_that_is_unsubscribed_is_popped_no_more(peer: ScriptedPeer, clock: FakeClock) -> None:
+    script = peer.on(POP).hold(lambda received: response(ResponseCode.POLLING_TIMEOUT))
+    async with consuming(peer, clock) as consumer:
+        consumer.unsubscribe("T")
+        await passes(clock, lambda: not consumer.queues, within_s=30)
+        script.release()
+        await settled()
+        clock.advance(2)
+        await settled()
+        assert len(peer.requests(POP)) == 1
+
+
+async def test_listener_is_told_of_queues_that_are_popped(peer: ScriptedPeer, clock: FakeClock) -> None:
+    told: list[tuple[str, set[MessageQueue]]] = []
+    says(peer)
+    listener = lambda topic, queues, assigned: told.append((topic, set(assigned)))  # noqa: E731
+    async with consuming(peer, clock, queue_listener=listener):
+        await until(lambda: ("T", {ALL}) in told)
+
+
+async def test_rebalance_that_ends_after_the_consumer_begins_nothing(peer: ScriptedPeer, clock: FakeClock) -> None:
+    says(peer)
+    async with ClientRuntime.at(peer.address) as runtime:
+        async with consuming(peer, clock, runtime=runtime) as consumer:
+            answer = bodies.encode(
+                QueryAssignmentResponseBody(
+                    [MessageQueueAssignment(MessageQueue("T", "broker-a", 0), MessageRequestMode.POP)]
+                )
+            )
+            script = peer.on(ASSIGNMENT).hold(lambda received: response(0, body=answer))
+            peer.forget()
+            runtime.wake_rebalance()
+            await peer.wait_for(ASSIGNMENT)
+            closing = asyncio.ensure_future(consumer.close())  # noqa: TID251
+            await settled()
+            script.release()
+            await closing
+        assert not consumer.queues
+
+
+async def test_names_have_their_namespace_on_the_wire_alone(peer: ScriptedPeer, clock: FakeClock) -> None:
+    everywhere = MessageQueue("N%T", "broker-a", -1)
+    seen: list[str] = []
+    peer.route("N%T", queues=1)
+    takes_all(peer)
+    assign(peer, everywhere)
+    retry = f"0 {POP_MS} 60000 3 1 broker-a 0 0"
+    records = [record(b"a", 0, topic="N%T", properties={"POP_CK": retry}), record(b"b", 0, topic="N%T")]
+    says(peer, popped(records, "0 0 0;1 0 0", "0 0 0;1 0 0"))
+    consumer = PushConsumer(peer.address, group="g", namespace="N", clock=clock, client_rebalance=False)
+    consumer.subscribe("T", "*", lambda message: seen.append(message.topic))
+    async with consumer:
+        await until(lambda: bool(consumer.queues))
+        clock.advance(0.5)
+        await until(lambda: len(seen) == 2)
+        assert consumer.queues == (ALL,)
+        header = peer.requests(POP)[0].header
+        assert (header.consumer_group, header.topic) == ("N%g", "N%T")
+        await until(lambda: len(peer.requests(ACK)) + 2 * len(peer.requests(BATCH_ACK)) == 2)
+    assert seen == ["T", "T"]
+    for ack in peer.requests(ACK):
+        assert ack.header.topic in ("N%T", "%RETRY%N%g_N%T")
+    for batch in peer.requests(BATCH_ACK):
+        told = batch.decoded(BatchAckMessageRequestBody).acks
+        assert {(one.topic, one.consumer_group, one.retry) for one in told} == {
+            ("N%T", "N%g", "0"),
+            ("N%T", "N%g", "1"),
+        }
 
 
 async def test_closing_waits_for_handlers_and_tells_what_they_did(peer: ScriptedPeer, clock: FakeClock) -> None:

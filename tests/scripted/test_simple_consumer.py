@@ -253,6 +253,22 @@ async def test_worker_is_no_member_of_its_group(peer: ScriptedPeer, consumer: An
     assert not peer.broker.members
 
 
+async def test_names_have_their_namespace_on_the_wire_alone(peer: ScriptedPeer) -> None:
+    peer.route("N%T")
+    async with consuming(peer, namespace="N", max_attempts=1) as consumer:
+        peer.on(BACK).reply()
+        retry = f"0 {POP_MS} 60000 3 1 broker-a 0 0"
+        again = record(b"a", 0, topic="N%T", reconsume_times=1, properties={"POP_CK": retry})
+        says(peer, popped([again, record(b"b", 0, topic="N%T")], "0 0 0;1 0 0", "0 0 0;1 0 0"))
+        (message,) = await consumer.receive()
+        assert (message.topic, message.body) == ("T", b"b")
+        await consumer.ack(message)
+        pop, back, (dead, done) = peer.requests(POP)[0], peer.requests(BACK)[0], peer.requests(ACK)
+        assert (pop.header.consumer_group, pop.header.topic) == ("N%g", "N%T")
+        assert (back.header.group, back.header.origin_topic) == ("N%g", "%RETRY%N%g_N%T")
+        assert (dead.header.topic, done.header.topic) == ("%RETRY%N%g_N%T", "N%T")
+
+
 # --- several brokers
 
 

@@ -157,6 +157,7 @@ class PopLoops:
         self._shared = shared
         self.consumption = shared.consumption
         self._loops: dict[MessageQueue, PopLoop] = {}
+        self._is_closed = False
 
     @property
     def queues(self) -> Collection[MessageQueue]:
@@ -166,6 +167,8 @@ class PopLoops:
         return {queue.topic for queue in self._loops}
 
     def assign(self, topic: str, queues: Collection[MessageQueue]) -> bool:
+        if self._is_closed:  # while a rebalance was under way
+            return False
         known = {queue for queue in self._loops if queue.topic == topic}
         for queue in known.difference(queues):
             self._loops.pop(queue).process_queue.is_dropped = True
@@ -192,6 +195,7 @@ class PopLoops:
 
     def close(self) -> None:
         """Begin no pop any more. Those under way end by themselves, and what they bring is given back."""
+        self._is_closed = True
         for loop in self._loops.values():
             loop.process_queue.is_dropped = True
             loop.wake()
