@@ -65,6 +65,8 @@ class Settling:
 
     async def ack_all(self, messages: Sequence[PoppedMessage]) -> Failures:
         """The same for many, by one request to each broker; those for which it failed."""
+        if len(messages) < 2:
+            return await each_of(messages, self.ack)
         by_broker: dict[str, list[PoppedMessage]] = {}
         for message in messages:
             by_broker.setdefault(message.handle.broker_name, []).append(message)
@@ -172,7 +174,10 @@ async def each_of(messages: Sequence[PoppedMessage], work: Callable[[PoppedMessa
             except RocketlineError as error:
                 failures.append((message, error))
 
-    await asyncio.gather(*map(one, messages))
+    if len(messages) == 1:
+        await one(messages[0])
+    elif messages:
+        await asyncio.gather(*map(one, messages))
     return failures
 
 
