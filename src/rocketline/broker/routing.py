@@ -157,6 +157,7 @@ class RequestRouting:
                 settings,
                 store.store_clock,
                 services.chores,
+                services.work,
                 self._log,
             ),
             NotificationHandlers(
@@ -170,6 +171,7 @@ class RequestRouting:
                 expressions,
                 settings,
                 services.chores,
+                services.work,
                 self._log,
             ),
         ]

@@ -4,8 +4,9 @@ CHANGE_MESSAGE_INVISIBLETIME (200053).
 Like Apache: an acknowledgement is answered 0 whether its checkpoint is still there or not, and counts if it is noted
 before the checkpoint is settled; a new invisible time is a checkpoint of its own, and the old one is acknowledged.
 
-Differs: a handle that names a revive queue that there is not, or a time beyond what timers take, is refused with code
-13, so that nothing of it is stored; a batch names queues and offsets of this broker, or they are passed over.
+Differs: a handle that names a revive queue that there is not, or a time beyond what timers take, is no handle of this
+broker: of its acknowledgement nothing is stored, though it is answered 0 as by Apache's; another invisible time is
+refused with code 13, where Apache's loses the message.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class AckHandlers:
         handle = self._handle(asked, is_end_known=True)
         if isinstance(handle, Command):
             return handle
+        if self._problem(handle.revive_queue_id, handle.pop_ms + handle.invisible_ms) is not None:
+            return response(ResponseCode.SUCCESS)
         if handle.is_order:
             queue = asked.topic, asked.consumer_group, asked.queue_id
             return self._in_order.ack(queue, asked.offset, handle.pop_ms)
@@ -91,9 +94,7 @@ class AckHandlers:
                 ResponseCode.NO_MESSAGE,
                 f"queue {asked.queue_id} of {asked.topic} has no message {asked.offset}: it has {low} to {high}",
             )
-        handle = PopHandle.parse(asked.extra_info)
-        bad = self._problem(handle.revive_queue_id, handle.pop_ms + handle.invisible_ms)
-        return handle if bad is None else response(ResponseCode.MESSAGE_ILLEGAL, bad)
+        return PopHandle.parse(asked.extra_info)
 
     def _bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         return self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
@@ -183,17 +184,33 @@ class AckHandlers:
 
     def _change(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(ChangeInvisibleTimeRequestHeader, request.ext)
+        handle = self._changeable(asked)
+        if isinstance(handle, Command):
+            nothing = ChangeInvisibleTimeResponseHeader(pop_time=0, invisible_time=0, revive_qid=0)
+            handle.ext |= headers.encode(nothing)
+            return handle
+        if handle.is_order:
+            queue = asked.topic, asked.consumer_group, asked.queue_id
+            return self._in_order.put_off(queue, asked.offset, handle.pop_ms, asked.invisible_time)
+        return self._change_noted(channel, request, asked, handle)
+
+    def _changeable(self, asked: ChangeInvisibleTimeRequestHeader) -> PopHandle | Command:
         handle = self._handle(asked, is_end_known=False)
         if isinstance(handle, Command):
             return handle
+        bad = self._problem(handle.revive_queue_id, handle.pop_ms + handle.invisible_ms)
+        if bad is not None:
+            return response(ResponseCode.MESSAGE_ILLEGAL, bad)
         if asked.invisible_time > self._revive.delay_ms_max:
             return response(
                 ResponseCode.SYSTEM_ERROR,
                 f"invisibleTime {asked.invisible_time}: timerMaxDelaySec allows {self._revive.delay_ms_max} ms",
             )
-        if handle.is_order:
-            queue = asked.topic, asked.consumer_group, asked.queue_id
-            return self._in_order.put_off(queue, asked.offset, handle.pop_ms, asked.invisible_time)
+        return handle
+
+    def _change_noted(
+        self, channel: Channel, request: Command, asked: ChangeInvisibleTimeRequestHeader, handle: PopHandle
+    ) -> Outcome:
         pop_ms = self._store.store_clock.now_ms()
         header = ChangeInvisibleTimeResponseHeader(
             pop_time=pop_ms, invisible_time=asked.invisible_time, revive_qid=handle.revive_queue_id

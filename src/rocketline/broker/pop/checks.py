@@ -15,6 +15,8 @@ from rocketline.settings import Settings
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.command import Command, response
 
+_LONG_TEXT: Final = 8 * 1024
+"""An expression as long as this takes a millisecond to read."""
 MESSAGES_MAX: Final = 32
 """That one pop may ask for: a checkpoint has a bit for each."""
 
@@ -32,6 +34,8 @@ class PopChecks:
             return _forbidden(f"broker {config.broker_name} may not be read: brokerPermission")
         if messages > MESSAGES_MAX:
             return _invalid(f"{messages} messages: a pop may ask for {MESSAGES_MAX}")
+        if messages < 0:
+            return response(ResponseCode.SYSTEM_ERROR, f"{messages} messages: a pop asks for some, or for none")
         if not config.store.timer_wheel_enable:
             return response(ResponseCode.SYSTEM_ERROR, "nobody can pop here: timerWheelEnable=false")
         found = self._topics.get(topic)
@@ -63,6 +67,13 @@ class PopChecks:
                 f"queue {queue_id} of {topic} does not exist: {found.read_queue_nums} can be read, from 0",
             )
         return None
+
+
+def is_quick(expression_type: str | None, expression: str | None, filters: SqlFilters) -> bool:
+    """It takes no time to find out which messages are wanted."""
+    if is_tag_type(expression_type):
+        return len(expression or "") < _LONG_TEXT
+    return filters.has(expression or "")
 
 
 def wanted_by(expression_type: str | None, expression: str | None, filters: SqlFilters) -> Wanted | Command:

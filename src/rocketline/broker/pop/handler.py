@@ -4,7 +4,7 @@ Like Apache: the checks and their order, the codes, the fields of every answer; 
 says so, and once woken it is tried anew.
 
 Differs: a pop whose messages would be invisible for longer than timers take (timerMaxDelaySec) is refused with code 29;
-Apache's broker finds out when it has read them, and answers that there is nothing.
+Apache's broker hands them out, and they never come again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 from rocketline.broker.chores import Chores
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import SqlFilters, Wanted
-from rocketline.broker.long_work import Steps
+from rocketline.broker.long_work import LongWork, Steps, put_off
 from rocketline.broker.pop.answer import PopAnswer
-from rocketline.broker.pop.checks import PopChecks, wanted_by
+from rocketline.broker.pop.checks import PopChecks, is_quick, wanted_by
 from rocketline.broker.pop.long_poll import ANY_QUEUE, HeldPop, HeldPops, Holding, PopPlace
 from rocketline.broker.pop.order_infos import ATTEMPT_ID_MAX
 from rocketline.broker.pop.positions import PopPositions
@@ -57,31 +57,38 @@ class PopHandlers:
         settings: Settings[BrokerConfig],
         clock: StoreClock,
         chores: Chores,
+        work: LongWork,
         log: Throttle,
     ) -> None:
         self._checks, self._reading, self._positions, self._revive = checks, reading, positions, revive
         self._held, self._expressions, self._settings, self._clock = held, expressions, settings, clock
-        self._chores, self._log = chores, log
+        self._chores, self._work, self._log = chores, work, log
 
     def by_code(self) -> dict[int, Handler]:
         return {RequestCode.POP_MESSAGE: self._pop}
 
     def _pop(self, channel: Channel, request: Command) -> Outcome:
+        """An expression that takes long to read has a turn of the loop for itself."""
+        if is_quick(request.ext.get("expType"), request.ext.get("exp"), self._expressions):
+            return self._pop_now(channel, request)
+        return self._work.begin(channel, request, put_off(self._pop_now, channel, request))
+
+    def _pop_now(self, channel: Channel, request: Command) -> Outcome:
         answer = PopAnswer(channel, request)
-        self._chores.begin(self._popped(answer))
+        self._chores.begin(self._popped(answer, None))
         return answer.outcome()
 
-    def _popped(self, answer: PopAnswer) -> Steps[None]:
+    def _popped(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
         """One try, in steps if the topic has many queues."""
         try:
-            yield from self._try(answer)
+            yield from self._try(answer, held)
         except Exception as error:  # noqa: BLE001  # told to the peer, whoever woke the pop
             answer.give(failure(error, self._log, answer.channel, answer.request))
 
-    def _try(self, answer: PopAnswer) -> Steps[None]:
+    def _try(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
         asked = headers.read(PopMessageRequestHeader, answer.request.ext)
         born_ms = asked.born_time or self._clock.now_ms()
-        admitted = self._admit(asked, born_ms)
+        admitted = self._admit(asked, born_ms, held)
         if isinstance(admitted, Command):
             answer.give(_refused(admitted))
             return
@@ -107,7 +114,9 @@ class PopHandlers:
         else:
             self._wait(answer, asked, wanted, born_ms, found)
 
-    def _admit(self, asked: PopMessageRequestHeader, born_ms: int) -> tuple[TopicConfig, Wanted] | Command:
+    def _admit(
+        self, asked: PopMessageRequestHeader, born_ms: int, held: HeldPop | None
+    ) -> tuple[TopicConfig, Wanted] | Command:
         if self._clock.now_ms() - born_ms - asked.poll_time > _LATE_MS:
             return response(ResponseCode.POLLING_TIMEOUT, "the time of this pop was over before it came here")
         topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id, asked.max_msg_nums)
@@ -120,6 +129,8 @@ class PopHandlers:
             )
         if len(asked.attempt_id or "") > ATTEMPT_ID_MAX:
             return response(ResponseCode.INVALID_PARAMETER, f"attemptId has more than {ATTEMPT_ID_MAX} characters")
+        if held is not None:  # what it wants was read when it came
+            return topic, held.wanted
         wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
         return wanted if isinstance(wanted, Command) else (topic, wanted)
 
@@ -164,7 +175,7 @@ class PopHandlers:
         """Everything is looked at anew: much may have changed while it waited."""
         answer = PopAnswer(held.channel, held.request)
         answer.outcome()
-        self._chores.begin(self._popped(answer))
+        self._chores.begin(self._popped(answer, held))
 
 
 def _found(asked: PopMessageRequestHeader, found: PopFound) -> Command:
@@ -189,6 +200,7 @@ def _nothing(code: ResponseCode, asked: PopMessageRequestHeader, found: PopFound
         rest_num=found.rest,
         start_offset_info="",
         msg_offset_info="",
+        order_count_info="" if asked.order else None,
     )
     return response(code, ReadStatus.NO_MESSAGE_IN_QUEUE.name, ext=headers.encode(header))
 

@@ -13,10 +13,10 @@ from typing import Final
 from rocketline.broker.chores import Chores
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import SqlFilters, Wanted
-from rocketline.broker.long_work import Steps
+from rocketline.broker.long_work import LongWork, Steps, put_off
 from rocketline.broker.metadata.topics import TopicTable
 from rocketline.broker.pop.answer import PopAnswer
-from rocketline.broker.pop.checks import PopChecks, wanted_by
+from rocketline.broker.pop.checks import PopChecks, is_quick, wanted_by
 from rocketline.broker.pop.long_poll import ANY_QUEUE, HeldPop, HeldPops, Holding, PopPlace
 from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.broker.pop.positions import PopPositions
@@ -61,12 +61,13 @@ class NotificationHandlers:
         expressions: SqlFilters,
         settings: Settings[BrokerConfig],
         chores: Chores,
+        work: LongWork,
         log: Throttle,
     ) -> None:
         self._checks, self._store, self._topics, self._positions = checks, store, topics, positions
         self._orders = orders
         self._pops, self._held, self._expressions, self._settings = pops, held, expressions, settings
-        self._chores, self._log = chores, log
+        self._chores, self._work, self._log = chores, work, log
         self._random = random.random
 
     def by_code(self) -> dict[int, Handler]:
@@ -80,6 +81,7 @@ class NotificationHandlers:
         asked = headers.read(PollingInfoRequestHeader, request.ext)
         topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
         if isinstance(topic, Command):
+            topic.ext |= headers.encode(PollingInfoResponseHeader(polling_num=0))
             return topic
         waiting = self._pops.waiting(PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE)))
         return response(ResponseCode.SUCCESS, ext=headers.encode(PollingInfoResponseHeader(polling_num=waiting)))
@@ -117,7 +119,7 @@ class NotificationHandlers:
 
     def _peeked(self, answer: PopAnswer) -> Steps[None]:
         asked = headers.read(PeekMessageRequestHeader, answer.request.ext)
-        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id, asked.max_msg_nums)
+        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
         if isinstance(topic, Command):
             answer.give(topic)
             return
@@ -142,19 +144,28 @@ class NotificationHandlers:
     # --- notifications
 
     def _notify(self, channel: Channel, request: Command) -> Outcome:
+        """An expression that takes long to read has a turn of the loop for itself."""
+        if is_quick(request.ext.get("expType"), request.ext.get("exp"), self._expressions):
+            return self._notify_now(channel, request)
+        return self._work.begin(channel, request, put_off(self._notify_now, channel, request))
+
+    def _notify_now(self, channel: Channel, request: Command) -> Outcome:
         answer = PopAnswer(channel, request)
-        self._chores.begin(self._guarded(answer, self._notified(answer)))
+        self._chores.begin(self._guarded(answer, self._notified(answer, None)))
         return answer.outcome()
 
-    def _notified(self, answer: PopAnswer) -> Steps[None]:
+    def _notified(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
         asked = headers.read(NotificationRequestHeader, answer.request.ext)
         topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
+        if held is not None:  # what it wants was read when it came
+            wanted: Wanted | Command = held.wanted
+        else:
+            wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
         if isinstance(topic, Command):
-            answer.give(topic)
+            answer.give(_refused(topic))
             return
-        wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
         if isinstance(wanted, Command):
-            answer.give(wanted)
+            answer.give(_refused(wanted))
             return
         for number, (name, queue_id) in enumerate(self._queues(asked.consumer_group, topic, asked.queue_id), 1):
             if not number % _QUEUES_A_STEP:
@@ -193,7 +204,13 @@ class NotificationHandlers:
     def _again(self, held: HeldPop) -> None:
         answer = PopAnswer(held.channel, held.request)
         answer.outcome()
-        self._chores.begin(self._guarded(answer, self._notified(answer)))
+        self._chores.begin(self._guarded(answer, self._notified(answer, held)))
+
+
+def _refused(answer: Command) -> Command:
+    """The fields are there all the same, as Apache's broker has them."""
+    answer.ext |= headers.encode(NotificationResponseHeader(has_msg=False))
+    return answer
 
 
 def _told(*, has_msg: bool, polling_full: bool = False) -> Command:

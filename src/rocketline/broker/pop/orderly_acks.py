@@ -39,12 +39,15 @@ class OrderlyAcks:
         return response(ResponseCode.SUCCESS)
 
     def put_off(self, queue: tuple[str, str, int], offset: int, pop_ms: int, invisible_ms: int) -> Command:
-        """Let it be invisible for so long from now on. Its handle stays as it is, but for the time."""
+        """Let it be invisible for so long from now on. Its handle stays as it is, but for the time; one that
+        lies before the group's offset has none any more."""
         topic, group, queue_id = queue
-        visible_ms = self._now_ms() + invisible_ms
-        if offset >= self._offsets.query(group, topic, queue_id):
+        if offset < self._offsets.query(group, topic, queue_id):
+            header = ChangeInvisibleTimeResponseHeader(pop_time=0, invisible_time=0, revive_qid=0)
+        else:
+            visible_ms = self._now_ms() + invisible_ms
             self._orders.put_off(*queue, offset, pop_ms, visible_ms)
-        header = ChangeInvisibleTimeResponseHeader(
-            pop_time=pop_ms, invisible_time=visible_ms - pop_ms, revive_qid=ORDER_REVIVE_QUEUE_ID
-        )
+            header = ChangeInvisibleTimeResponseHeader(
+                pop_time=pop_ms, invisible_time=visible_ms - pop_ms, revive_qid=ORDER_REVIVE_QUEUE_ID
+            )
         return response(ResponseCode.SUCCESS, ext=headers.encode(header))
