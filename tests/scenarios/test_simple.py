@@ -242,6 +242,7 @@ def test_broker_that_refuses_is_quoted(cluster: ClientCluster) -> None:
     send(cluster, topic, [b"0"])
     with worker(cluster, group, topic) as consumer:
         (message,) = take(consumer, 1)
+        consumer.extend(message, 12 * 3600)
         message.handle = replace(message.handle, queue_offset=QueueOffset(1000))
         with pytest.raises(ResponseError) as caught:
             consumer.ack(message)
