@@ -70,6 +70,7 @@ class Worker:
                 time.sleep(0.01)
 
 
+@pytest.mark.thorough_with(servers="apache")
 def test_members_of_both_languages_and_a_worker_share_every_message(
     servers: ClientCluster, release: Release, tmp_path: Path
 ) -> None:
