@@ -55,7 +55,8 @@ async def test_bad_request_is_answered_with_a_reason_and_harms_nobody(
         binary.serialize_type = SerializeType.ROCKETMQ
         await assert_serves(peer)
         for number, request in enumerate(bad_requests(code)):
-            answer = await (binary if number % 5 == 4 else peer).request(request, 20)
+            is_binary = number % 5 == 4 and code < 2**15  # a binary header has no room for the codes of POP
+            answer = await (binary if is_binary else peer).request(request, 20)
             shown = f"{request} → {answer.code} {answer.remark}"
             assert answer.code in KNOWN_CODES, shown
             assert answer.code == 0 or answer.remark, shown

@@ -288,6 +288,7 @@ async def test_message_that_is_given_back_comes_soon(clock: FakeClock) -> None:
         ({"queueId": "-1"}, 13),
         ({"offset": "77"}, 208),
         ({"offset": "-1"}, 208),
+        ({"liteTopic": "lite"}, 29),
         ({"extraInfo": "nonsense"}, 1),
         ({"extraInfo": f"0 1 2 3 4 {'9' * 30} 0 0"}, 1),
         ({"extraInfo": "0 1 2 100 0 broker-a 0 0"}, 0),

@@ -18,8 +18,7 @@ from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.exchange import Exchange
 from rocketline.testing.server_process import ServerProcess
 from rocketline.wire.command import Command
-from rocketline.wire.headers import REQUEST_HEADERS
-from support.brokers.bad_requests import SERVED, USUAL, bad_requests
+from support.brokers.bad_requests import SERVED, bad_requests, usual_fields
 from support.brokers.questions import BrokerQuestions
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
@@ -73,6 +72,35 @@ EXPECTED = {
     Case(36, "bad delayLevel", 1, 0): 2,
     Case(36, "bad maxReconsumeTimes", 1, 0): 2,
     Case(345, "no topic", 1, 0): 1,
+    # A pop would be of no message, or of one that comes again at once; none of the others would say what it does.
+    Case(200050, "bad initMode", 210, 1): 8,
+    Case(200050, "bad invisibleTime", 210, 1): 6,
+    Case(200050, "bad maxMsgNums", 210, 1): 8,
+    Case(200050, "bad queueId", 210, 1): 8,
+    Case(200050, "no initMode", 210, 1): 1,
+    Case(200050, "no invisibleTime", 210, 1): 1,
+    Case(200050, "no maxMsgNums", 210, 1): 1,
+    Case(200050, "no pollTime", 210, 1): 1,
+    Case(200050, "no queueId", 210, 1): 1,
+    Case(200051, "no consumerGroup", 0, 1): 1,
+    Case(200052, "bad maxMsgNums", 19, 1): 8,
+    Case(200052, "bad queueId", 0, 1): 8,
+    Case(200052, "no maxMsgNums", 19, 1): 1,
+    Case(200052, "no queueId", 0, 1): 1,
+    Case(200053, "no consumerGroup", 0, 1): 1,
+    Case(200054, "bad queueId", 0, 1): 8,
+    Case(200054, "no queueId", 0, 1): 1,
+    Case(200055, "bad queueId", 0, 1): 8,
+    Case(200055, "no queueId", 0, 1): 1,
+    Case(200151, "body", 208, 1): 2,
+    # Messages that would never come again, and memory.
+    Case(200050, "bad attemptId", 210, 29): 1,
+    Case(200050, "bad invisibleTime", 210, 29): 3,
+    Case(200052, "bad maxMsgNums", 1, 0): 1,
+    Case(200053, "bad invisibleTime", 0, 1): 1,
+    # No record can note what became of messages of such a group.
+    Case(200051, "bad consumerGroup", 0, 1): 3,
+    Case(200053, "bad consumerGroup", 0, 1): 3,
     # A required field that is missing is told as such; for replies alone it counts as a topic without characters.
     Case(324, "no topic", 29, 1): 1,
     Case(325, "no b", 29, 1): 1,
@@ -80,8 +108,7 @@ EXPECTED = {
 
 
 def what_is_bad(request: Command) -> str:
-    header = REQUEST_HEADERS.get(request.code)
-    usual = {field.name: USUAL[field.name] for field in header.reading if field.name in USUAL} if header else {}
+    usual = usual_fields(request.code)
     missing = [name for name in usual if name not in request.ext]
     odd = [name for name, text in request.ext.items() if usual.get(name) != text]
     return f"no {', '.join(missing)}" if missing else f"bad {', '.join(odd)}" if odd else "body"

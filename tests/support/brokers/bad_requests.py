@@ -36,18 +36,29 @@ USUAL = {
     "index": "0", "count": "9", "srcGroup": "g", "destGroup": "h", "compareGroup": "g", "clientID": "c",
     "groupName": "h",
     "isOrder": "false", "delayLevel": "0",
+    "extraInfo": "0 1700000000000 10000 0 0 broker-a 0 0", "invisibleTime": "1000", "pollTime": "0", "bornTime": "0",
+    "initMode": "0",
     "a": "p", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
 }  # fmt: skip
+
+
+def usual_fields(code: int) -> dict[str, str]:
+    """Fields of a request that nothing is wrong with. A pop is of no message: else the next one would find another."""
+    cls = REQUEST_HEADERS.get(code)
+    usual = USUAL | {"maxMsgNums": "0"} if code == RequestCode.POP_MESSAGE else USUAL
+    return {field.name: usual[field.name] for field in cls.reading if field.name in usual} if cls is not None else {}
 
 
 def bad_requests(code: int) -> Iterator[Command]:
     """One field missing or wrong at a time; no field at all; the usual fields with a body that means nothing."""
     cls = REQUEST_HEADERS.get(code)
     fields = {field.name: field.expected for field in cls.reading} if cls is not None else {}
-    usual = {name: USUAL[name] for name in fields if name in USUAL}
+    usual = usual_fields(code)
     yield Command(code, body=b"x")
     for name, expected in fields.items():
         yield Command(code, {key: text for key, text in usual.items() if key != name}, b"x")
+        if (code, name) == (RequestCode.POP_MESSAGE, "pollTime"):  # it would wait for as long
+            continue
         for text in NUMBERS if "number" in expected else TEXTS:
             yield Command(code, {**usual, name: text}, b"x" if code in (*SENDS, *REPLIES) else b"")
     for body in BODIES:
@@ -62,4 +73,5 @@ SERVED = (
     10, 11, 12, 14, 15, 17, 18, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46, 60, 61, 200,
     201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306, 307, 308, 309, 310, 314, 315, 316, 317, 320,
     321, 323, 324, 325, 328, 329, 343, 345, 351, 352, 353, 361, 370, 400, 401, 402,
+    200050, 200051, 200052, 200053, 200054, 200055, 200151,
 )  # fmt: skip

@@ -73,7 +73,8 @@ def handles(answer: Command) -> list[PopHandle]:
     return [handle for _, handle in popped(answer)]
 
 
-def _about(handle: PopHandle, topic: str, group: str) -> dict[str, str]:
+def about(handle: PopHandle, topic: str, group: str) -> dict[str, str]:
+    """How requests name a message."""
     return {
         "consumerGroup": group,
         "topic": handle.kind.store_topic(topic, group),
@@ -84,18 +85,22 @@ def _about(handle: PopHandle, topic: str, group: str) -> dict[str, str]:
 
 
 async def ack(peer: BrokerPeer, handle: PopHandle, *, topic: str = "T", group: str = "g", **fields: str) -> Command:
-    return await peer.ask(RequestCode.ACK_MESSAGE, _about(handle, topic, group) | fields)
+    return await peer.ask(RequestCode.ACK_MESSAGE, about(handle, topic, group) | fields)
 
 
 async def change(
     peer: BrokerPeer, handle: PopHandle, invisible_ms: int, *, topic: str = "T", group: str = "g", **fields: str
 ) -> Command:
-    ext = _about(handle, topic, group) | {"invisibleTime": str(invisible_ms)} | fields
+    ext = about(handle, topic, group) | {"invisibleTime": str(invisible_ms)} | fields
     return await peer.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
 
 
 async def ack_many(peer: BrokerPeer, acked: Iterable[PopHandle], *, topic: str = "T", group: str = "g") -> Command:
-    """One entry for each message."""
+    return await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=batch(acked, topic=topic, group=group))
+
+
+def batch(acked: Iterable[PopHandle], *, topic: str = "T", group: str = "g") -> bytes:
+    """Acknowledgements, an entry for each message."""
     acks = [
         {
             "c": group,
@@ -110,8 +115,7 @@ async def ack_many(peer: BrokerPeer, acked: Iterable[PopHandle], *, topic: str =
         }
         for handle in acked
     ]
-    body = json.dumps({"brokerName": BROKER, "acks": acks}).encode()
-    return await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=body)
+    return json.dumps({"brokerName": BROKER, "acks": acks}).encode()
 
 
 def _bits(position: int) -> str:

@@ -69,6 +69,8 @@ class AckHandlers:
 
     def _ack(self, channel: Channel, request: Command) -> Outcome:
         asked = headers.read(AckMessageRequestHeader, request.ext)
+        if asked.lite_topic:
+            return response(ResponseCode.INVALID_PARAMETER, "there are no lite topics here")
         handle = self._handle(asked, is_end_known=True)
         if isinstance(handle, Command):
             return handle

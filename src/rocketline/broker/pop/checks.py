@@ -71,17 +71,17 @@ class PopChecks:
 
 def is_quick(expression_type: str | None, expression: str | None, filters: SqlFilters) -> bool:
     """It takes no time to find out which messages are wanted."""
-    if is_tag_type(expression_type):
+    if not expression or is_tag_type(expression_type):
         return len(expression or "") < _LONG_TEXT
-    return filters.has(expression or "")
+    return filters.has(expression)
 
 
 def wanted_by(expression_type: str | None, expression: str | None, filters: SqlFilters) -> Wanted | Command:
     """Which messages are wanted; or the answer to an expression that cannot be read."""
+    if not expression:  # whatever its type
+        return None
     try:
-        if is_tag_type(expression_type):
-            return wanted_tags(expression)
-        return filters.find(expression or "")
+        return wanted_tags(expression) if is_tag_type(expression_type) else filters.find(expression)
     except (ValueError, ExpressionError) as error:
         return response(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the subscription cannot be read: {error}")
 

@@ -43,6 +43,10 @@ _ENDS_MS: Final = 50
 """So much before its time a pop is given up: its consumer does not wait for the answer any longer than that."""
 
 
+_TIME_MS_MAX: Final = 2**63 - 1
+"""Beyond that Apache's broker counts on with a time that is long over, and so its answer is that."""
+
+
 class Holding(Enum):
     """What became of a pop that was to wait."""
 
@@ -142,7 +146,7 @@ class HeldPops:
         """Keep a pop until there is something for it, or its time is over."""
         config = self._settings.value
         left_ms = born_ms + poll_ms - _ENDS_MS - now_ms
-        if poll_ms <= 0 or left_ms < 0:
+        if poll_ms <= 0 or left_ms < 0 or born_ms + poll_ms > _TIME_MS_MAX:
             return Holding.IS_OVER
         if len(self) >= config.max_pop_polling_size or self.waiting(held.place) > config.pop_polling_size:
             return Holding.IS_FULL

@@ -119,7 +119,8 @@ class NotificationHandlers:
 
     def _peeked(self, answer: PopAnswer) -> Steps[None]:
         asked = headers.read(PeekMessageRequestHeader, answer.request.ext)
-        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
+        none_or_less = min(asked.max_msg_nums, 0)  # a peek may ask for as many as it likes
+        topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id, none_or_less)
         if isinstance(topic, Command):
             answer.give(topic)
             return
