@@ -489,6 +489,19 @@ async def test_message_that_is_extended_by_hand_is_extended_further_by_itself(
         assert len(peer.requests(ACK)) == 1
 
 
+async def test_message_whose_ack_failed_is_extended_further(peer: ScriptedPeer, clock: FakeClock) -> None:
+    async with consuming(peer, clock=clock) as consumer:
+        peer.on(ACK).reply(code=1).reply()
+        says(peer, popped_bodies(b"a"))
+        async with await anext(consumer) as message:
+            with pytest.raises(ResponseError):
+                await consumer.ack(message)
+            clock.advance(31)
+            await peer.wait_for(HIDE)
+        assert message.is_settled
+        assert len(peer.requests(ACK)) == 2
+
+
 async def test_extension_that_fails_is_tried_again(peer: ScriptedPeer, clock: FakeClock) -> None:
     async with consuming(peer, clock=clock) as consumer:
         peer.on(HIDE).reply(code=1).call(hidden)

@@ -62,7 +62,7 @@ class SimpleCore:
             max_attempts=options.max_attempts,
             throttle=self._throttle,
         )
-        self._holding = HeldMessages(
+        self._held = HeldMessages(
             runtime, self._settling, self._throttle, invisible_s=options.invisible_s, max_s=options.extend_max_s
         )
         self._from_first = options.consume_from is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -88,10 +88,10 @@ class SimpleCore:
         self._receiving.close()
         if self._routes is not None:
             self._routes.cancel()
-        if not await self._holding.settled(owner, self._options.close_wait_s):
+        if not await self._held.settled(owner, self._options.close_wait_s):
             told = "what they do counts no more, and their messages come again"
             self._throttle.warning("consumer closed while others work", told, group=self.group)
-        self._holding.close()
+        self._held.close()
         self._throttle.flush()
 
     async def _update_routes(self) -> None:
@@ -109,9 +109,9 @@ class SimpleCore:
         on_wire = self._runtime.with_namespace(topic)
         self._subscriptions.put(on_wire, selector)
         if self._is_running:
-            self._runtime.spawn(self._check_filter(on_wire), name=f"subscribe to {topic}")
+            self._runtime.spawn(self._look_up(on_wire), name=f"subscribe to {topic}")
 
-    async def _check_filter(self, topic: str) -> None:
+    async def _look_up(self, topic: str) -> None:
         try:
             await self._runtime.update_route(topic)
             await check_filters(self._runtime, self.group, [self._subscriptions[topic]])
@@ -175,30 +175,17 @@ class SimpleCore:
     async def extend(self, given: ReceivedMessage | Sequence[ReceivedMessage], invisible_s: float | None) -> None:
         """The same, and `ValueError`."""
         seconds = self._invisible_s(invisible_s, INVISIBLE_MIN_S)
-
-        async def hide(message: PoppedMessage) -> None:
-            try:
-                await self._settling.hide(message, seconds)
-            finally:
-                self._holding.go_on(message)
-
-        await self._settle(given, "extended", self._each(hide))
+        await self._settle(given, "extended", _each(lambda message: self._settling.hide(message, seconds)))
 
     async def nack(self, given: ReceivedMessage | Sequence[ReceivedMessage], delay_s: float | None) -> None:
         """The same."""
         if delay_s is not None:
             self._invisible_s(delay_s, 0.0)
 
-        async def give_back(message: PoppedMessage) -> None:
-            await self._settling.give_back(message, retry_delay_s(message) if delay_s is None else delay_s)
+        def give_back(message: PoppedMessage) -> Awaitable[None]:
+            return self._settling.give_back(message, retry_delay_s(message) if delay_s is None else delay_s)
 
-        await self._settle(given, "given back", self._each(give_back))
-
-    @staticmethod
-    def _each(
-        work: Callable[[PoppedMessage], Awaitable[None]],
-    ) -> Callable[[Sequence[PoppedMessage]], Awaitable[Failures]]:
-        return lambda messages: each_of(messages, work)
+        await self._settle(given, "given back", _each(give_back))
 
     async def _settle(
         self,
@@ -206,7 +193,8 @@ class SimpleCore:
         what: str,
         work: Callable[[Sequence[PoppedMessage]], Awaitable[Failures]],
     ) -> None:
-        """Do the work on those that are ours, and raise what was wrong with the others."""
+        """Do the work on those that are ours, and raise what was wrong with the others. Those that are ours still, and
+        that somebody works on, are extended further by themselves."""
         messages = [given] if isinstance(given, ReceivedMessage) else list(given)
         failures: list[tuple[ReceivedMessage, RocketlineError]] = []
         ours: list[PoppedMessage] = []
@@ -216,8 +204,11 @@ class SimpleCore:
             except HandleError as error:
                 failures.append((message, error))
         for message in ours:
-            await self._holding.stop(message)
+            await self._held.stop(message)
         failures += await work(ours)
+        for message in ours:
+            if not message.is_settled:
+                self._held.go_on(message)
         if failures:
             first = failures[0][1]
             if len(messages) == 1:
@@ -235,13 +226,13 @@ class SimpleCore:
 
     def hold(self, message: PoppedMessage, owner: object) -> None:
         """Somebody begins to work on it."""
-        self._holding.hold(message, owner)
+        self._held.hold(message, owner)
 
     async def end_work(self, message: PoppedMessage, error: BaseException | None) -> None:
         """Somebody has ended: well, so it is acknowledged; or not, and it is given back, at once if it was not the
         work that failed. Unless he has said himself what became of it. Raises nothing but the end of the runtime."""
         try:
-            await self._holding.stop(message)
+            await self._held.stop(message)
             if message.is_settled:
                 return
             if error is None:
@@ -252,7 +243,7 @@ class SimpleCore:
             what = "acknowledged" if error is None else "given back"
             self._throttle.error(f"message not {what}", "it comes again", popped=message, problem=problem)
         finally:
-            self._holding.let_go(message)
+            self._held.let_go(message)
 
     async def _ack_for_sure(self, message: PoppedMessage) -> None:
         """Try while it is ours: the work is done, and would be done again."""
@@ -264,3 +255,10 @@ class SimpleCore:
                 await self._runtime.sleep(_ACK_PAUSE_S)
             else:
                 return
+
+
+def _each(
+    work: Callable[[PoppedMessage], Awaitable[None]],
+) -> Callable[[Sequence[PoppedMessage]], Awaitable[Failures]]:
+    """The work on several messages that does this to each."""
+    return lambda messages: each_of(messages, work)
