@@ -160,9 +160,8 @@ class HandlerCaller:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            request.error = (
-                error  # whatever it is, also the end of something that it waited for: the messages come again
-            )
+            # Whatever it is, also the end of something that the handler waited for: the messages come again.
+            request.error = error
         else:
             _take_result(request, returned)
         request.ended_s = self._now_s()
