@@ -161,21 +161,26 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell, timer_sl
     _tell_short(walk, findings, [queues.longest, *others])
     proven = max(max(others)[0], walk.end) + config.mapped_file_size_commit_log
     report.beyond = [one for one in queues.beyond if one.log_offset <= proven]
-    report.contradicted, report.is_confirmed = queues.contradicted, queues.is_confirmed
     if not is_clean:
         problem = "the last broker did not end cleanly: the next start reads the log from its last checkpoint"
         findings.add(Finding(kind=Kind.UNCLEAN, path=root / "abort", problem=problem, is_damage=False))
-    report.records, report.units, report.queues = walk.records, queues.units, queues.count
-    report.index_entries = index.entries if index is not None else 0
-    report.damaged, report.hurt_queues, report.log_end = walk.damaged, queues.hurt, walk.end
-    report.is_index_hurt = index is not None and index.hurt
     report.is_index_strange = index is None and config.message_index_enable
-    report.lost, report.topics, report.gone_topics = queues.lost, queues.topics, queues.gone_topics
-    report.times, report.last_ms = walk.times, walk.last.store_ms if walk.last is not None else 0
     report.is_topic_table_lost, report.is_batched = tables.is_lost, tables.is_batched
     report.timers = timers.known
+    _take_over(report, walk, queues, index)
     report.seconds = clock.monotonic() - begin_s
     return report
+
+
+def _take_over(report: CheckReport, walk: LogWalk, queues: QueueCheck, index: IndexCheck | None) -> None:
+    """What is known once all records were seen."""
+    report.records, report.units, report.queues = walk.records, queues.units, queues.count
+    report.damaged, report.hurt_queues, report.log_end = walk.damaged, queues.hurt, walk.end
+    report.contradicted, report.is_confirmed = queues.contradicted, queues.is_confirmed
+    report.lost, report.topics, report.gone_topics = queues.lost, queues.topics, queues.gone_topics
+    report.times, report.last_ms = walk.times, walk.last.store_ms if walk.last is not None else 0
+    report.index_entries = index.entries if index is not None else 0
+    report.is_index_hurt = index is not None and index.hurt
 
 
 def _index_check(
