@@ -146,7 +146,13 @@ def _record_at(data: ReadOnlyMap | bytes, view: memoryview, at: int, position: i
     if name_bytes < 0 or properties_at > len(tail) or properties_at + _unpack_short(tail, name_end)[0] != len(tail):
         return None
     properties = tail[properties_at:]
-    if check_crc and (crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc or are_torn(properties, end - len(properties))):
+    if check_crc and (
+        crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc
+        or (
+            (properties[-1:] == b"\0" or len(properties) >= SECTOR_BYTES)
+            and are_torn(properties, end - len(properties))
+        )
+    ):
         return None
     topic = tail[name_at:name_end]
     if not topic.isalnum() and _NO_NAME.search(topic):  # nearly every one is seen at once to be none of these
@@ -160,9 +166,8 @@ def are_torn(properties: bytes, at: int) -> bool:
     The record's check sum covers the body alone, so Java takes a message that has lost its properties for a good one.
     No message of ours has a sector of zeros there, nor a zero at its end: `LogWriter` refuses it.
     """
-    is_cut = properties[-1:] == b"\0"
-    if is_cut or len(properties) < SECTOR_BYTES:
-        return is_cut
+    if properties[-1:] == b"\0":
+        return True
     sectors = range(-at % SECTOR_BYTES, len(properties) - SECTOR_BYTES + 1, SECTOR_BYTES)
     return any(not any(properties[at : at + SECTOR_BYTES]) for at in sectors)
 
