@@ -51,7 +51,7 @@ class Handler:
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """It must be awaited: a function of `async def`, or an object whose class has such a `__call__`."""
+    """What it returns must be awaited: a function of `async def`, or an object whose class has such a `__call__`."""
     call = getattr(function, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 

@@ -83,7 +83,7 @@ class PullConnection:
         self._connection.used_s = self._clock.monotonic()
 
     def is_usable(self) -> bool:
-        """It was used not long ago, and the broker has not said anything since."""
+        """The connection was used not long ago, and the broker has not said anything since."""
         return self._clock.monotonic() - self._connection.used_s < _IDLE_S and self._connection.is_quiet()
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ _kept: dict[tuple[int, ClientSettings], ExecutorClient] = {}
 
 
 def client_for(settings: ClientSettings) -> ExecutorClient:
-    """That of this process, made if there is none yet."""
+    """The client of this process, made if there is none yet."""
     key = os.getpid(), settings
     client = _kept.pop(key, None) or ExecutorClient(settings)
     _kept[key] = client

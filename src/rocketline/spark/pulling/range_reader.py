@@ -55,7 +55,7 @@ def read_ranges(
 
 
 def _by_place(ranges: Sequence[QueueRange]) -> list[list[QueueRange]]:
-    """Those that are pulled over one connection: of one topic and one broker."""
+    """The ranges that are pulled over one connection: of one topic and one broker."""
     places: dict[tuple[str, str, int], list[QueueRange]] = {}
     for one in ranges:
         is_static = one.broker.startswith(STATIC_BROKER_PREFIX)  # each queue is somewhere else

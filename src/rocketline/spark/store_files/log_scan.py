@@ -42,7 +42,7 @@ class Stop(Enum):
     MORE = auto()
     """The next record begins there, and is whole in the next chunk."""
     END = auto()
-    """That is as far as was asked for."""
+    """As far as was asked for."""
     BLANK = auto()
     """The rest of the file is blank."""
     NOTHING = auto()

@@ -53,7 +53,7 @@ class CheckReport:
     log_bytes: int = 0
     """Of all its files."""
     units: int = 0
-    """That point at their own record."""
+    """Units that point at their own record."""
     queues: int = 0
     index_entries: int = 0
     seconds: float = 0.0
@@ -78,9 +78,9 @@ class CheckReport:
     is_topic_table_lost: bool = False
     """There is a table of topics, and neither it nor its `.bak` can be read."""
     topics: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """Those with messages: how many queues, and whether these know batches."""
+    """Topics with messages: how many queues, and whether these know batches."""
     gone_topics: set[str] = field(default_factory=set)
-    """Those with messages that have neither queues nor a place in the table: they were deleted."""
+    """Topics with messages that have neither queues nor a place in the table: they were deleted."""
     is_batched: Callable[[str], bool | None] = lambda topic: None
     times: list[tuple[int, int]] = field(default_factory=list)
     """Log offset and store time of the last record before each damaged stretch."""

@@ -175,7 +175,7 @@ class LogWalk:
             )
 
     def is_damaged(self, position: int) -> bool:
-        """It lies in a stretch without a record. Ask once the walk is over, or of what is behind."""
+        """The position lies in a stretch without a record. Ask once the walk is over, or of what is behind."""
         at = bisect_right(self.damaged, position, key=lambda span: span.begin) - 1
         return at >= 0 and position < self.damaged[at].end
 
