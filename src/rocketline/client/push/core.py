@@ -89,7 +89,7 @@ class PushConsumerCore:
             start=start,
             is_orderly=options.orderly,
         )
-        shared = self._context()
+        shared = self._surroundings()
         self._concurrent = None if options.orderly else ConcurrentConsumption(shared)
         self.consumption = self._concurrent or OrderlyConsumption(shared, self.rebalancer.locks)
         self._direct = DirectConsumption(
@@ -116,7 +116,7 @@ class PushConsumerCore:
         self.over = asyncio.Event()
         """Set when the consumer is closed, or the runtime under it."""
 
-    def _context(self) -> ConsumptionContext:
+    def _surroundings(self) -> ConsumptionContext:
         runtime, options = self._runtime, self.options
         hooks = ConsumeHooks(options.consume_hooks, self.throttle)
         return ConsumptionContext(

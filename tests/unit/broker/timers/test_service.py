@@ -12,7 +12,6 @@ import pytest
 from rocketline.errors import CorruptStoreError
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.memory_filesystem import MemoryFileSystem
-from rocketline.store.store_hooks import StoreHooks
 from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
@@ -649,7 +648,6 @@ def test_log_stays_until_late_messages_are_delivered(clock: FakeClock, files: Me
     scene.close()
     clock.advance(8 * 86_400)
     scene = TimerScene(clock, files, mappedFileSizeCommitLog="65536", deleteWhen=hours)
-    scene.store.connect(StoreHooks(is_needed=scene.service.has_late))
     scene.store.unlink(scene.store.clean())
     scene.work()
     assert scene.keys() == [f"{number}" for number in range(40)]
