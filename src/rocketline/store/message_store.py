@@ -106,8 +106,6 @@ class MessageStore(StoreReader):
         self._hooks = StoreHooks()
         self._told = Throttle(clock, name=__name__)
         self._retention = Retention()
-        self.is_needed: Callable[[], bool] = lambda: False
-        """Whether messages of any age are still to be delivered elsewhere: no file goes for its age meanwhile."""
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self._cleaned_to = 0  # where the log began when queues and index were last cleaned
         self.problem: str | None = None
@@ -685,7 +683,7 @@ class MessageStore(StoreReader):
             if len(starts) < 2 or starts[1] > self.log.flushed:
                 break
             modified_ms = self._fs.modified_ms(self.log.segments.path(starts[0]))
-            if not deletes_any and (self.is_needed() or not is_expired(modified_ms, config, now_ms)):
+            if not deletes_any and (self._hooks.is_needed() or not is_expired(modified_ms, config, now_ms)):
                 break
             self._dropped.append(self.log.drop_first())
 

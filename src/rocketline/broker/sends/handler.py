@@ -330,7 +330,7 @@ def _refuse_special(properties: Mapping[str, str]) -> None:
 
 
 def _member_properties(properties: bytes) -> bytes:
-    """Those of a message in a batch, ended as they should be. Raises `RefusalError` if it is one for itself only."""
+    """The properties of a message in a batch, ended as they should be. Raises `RefusalError` if it has to go alone."""
     if may_be_special(properties):
         named = decode_properties(properties)
         _refuse_special(named)

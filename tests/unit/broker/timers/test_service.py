@@ -648,7 +648,6 @@ def test_log_stays_until_late_messages_are_delivered(clock: FakeClock, files: Me
     scene.close()
     clock.advance(8 * 86_400)
     scene = TimerScene(clock, files, mappedFileSizeCommitLog="65536", deleteWhen=hours)
-    scene.store.is_needed = scene.service.has_late
     scene.store.unlink(scene.store.clean())
     scene.work()
     assert scene.keys() == [f"{number}" for number in range(40)]
