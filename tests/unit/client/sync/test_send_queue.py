@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import FrameType
 from typing import Any, cast
 
 import pytest
@@ -122,6 +124,41 @@ def test_caller_waits_for_room_in_its_time() -> None:
     first.set_result(None)
     waiting.join()
     assert not later[0].done()
+
+
+def test_loop_waits_for_no_thread_that_waits_for_a_receipt() -> None:
+    """A handler of signals runs between any two steps of that thread, and may wait for the loop: to close, say."""
+    loop, stuck = Loop(), []
+    over = send_queue(loop)
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and (loop.posted or loop.sent):
+            stuck.append(frame.f_code.co_name)
+            at_work = threading.Thread(target=tell, daemon=True)
+            at_work.start()
+            at_work.join(5)
+            if not at_work.is_alive():
+                stuck.pop()
+
+    def tell() -> None:
+        """What the loop does meanwhile: once it is told that there is something to send."""
+        loop.turn()
+        assert not loop.sent[0][5].done()
+
+    def answer() -> None:
+        loop.sent[0][5].set_result("receipt")
+
+    answering = threading.Timer(0.3, answer)
+    answering.start()
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        receipt: Any = over.send_and_wait(cast("Any", Request()), None, None, 3.0, gathers=False)
+    finally:
+        sys.settrace(before)
+        answering.join()
+    assert receipt == "receipt"
+    assert not stuck
 
 
 def test_receipt_cannot_be_called_back() -> None:
