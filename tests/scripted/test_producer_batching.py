@@ -293,6 +293,25 @@ async def test_closing_sends_what_waits(make: MakeProducer, peer: ScriptedPeer) 
         assert sorted(len(bodies(each)) for each in sends(peer)) == [1, 3]
 
 
+async def test_closing_the_runtime_ends_each_wait_with_an_error_of_its_own(
+    make: MakeProducer, peer: ScriptedPeer
+) -> None:
+    """Nothing is left that would send what gathers; its callers waited for ever."""
+    async with make(peer.address, async_in_flight_max=4) as producer:
+        blocking: Any = getattr(producer, "producer", None)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            sending = [group.create_task(error_of(producer.send(Message("T", b"%d" % n)))) for n in range(3)]
+            sending.append(group.create_task(error_of(producer.send_soon(Message("T", b"soon")))))
+            await begun(producer, 4)
+            runtime = cast("Any", producer if blocking is None else blocking).runtime
+            await (runtime.close() if blocking is None else asyncio.to_thread(runtime.close))
+        errors = [each.result() for each in sending]
+        assert {type(each) for each in errors} == {ClosedError}
+        assert len({id(each) for each in errors}) == 4
+        assert batches_of(producer).waiting_bytes == 0
+    assert not sends(peer)
+
+
 async def test_what_is_handed_over_while_it_closes_waits_for_nobody(make: MakeProducer, peer: ScriptedPeer) -> None:
     """The alarm of a group might never go off: the runtime closes with its last client."""
     async with make(peer.address) as producer:

@@ -157,6 +157,8 @@ class SendQueue:
         if not self._is_posted:
             self._is_posted = True
             self._portal.post(self._take)
+            if not self._portal.is_open:  # its runtime was closed, and nobody will take what was handed over
+                self.close()
         if self._is_closed:  # maybe only just now, when this one was not to be seen
             self.close()
 

@@ -26,6 +26,7 @@ class Loop:
         self.posted: list[Callable[[], None]] = []
         self.sent: list[Any] = []
         self.refuses = False
+        self.is_open = True
         self.wrong: Future[Any] | None = None
         self.permits = Permits(count_max)
 
@@ -124,6 +125,16 @@ def test_caller_waits_for_room_in_its_time() -> None:
     first.set_result(None)
     waiting.join()
     assert not later[0].done()
+
+
+def test_what_is_handed_over_after_the_runtime_was_closed_is_told_so() -> None:
+    """By one thread while another closes it: its loop takes nothing any more."""
+    loop = Loop(count_max=1)
+    over = send_queue(loop)
+    loop.is_open = False
+    for _ in range(3):
+        with pytest.raises(ClosedError):
+            hand(over).result(0)
 
 
 def test_loop_waits_for_no_thread_that_waits_for_a_receipt() -> None:
