@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -194,18 +195,44 @@ class SendQueue:
 
 
 class BlockingRoom:
-    """`SendRoom` for threads: they wait for it."""
+    """`SendRoom` for threads, which wait for it. The loop gives it back, and waits for none of them: a signal's handler
+    may run in the midst of what they do here, and wait for the loop."""
 
     def __init__(self, room: SendRoom) -> None:
         self._room = room
-        self._changed = threading.Condition()
+        self._taking = threading.RLock()
+        self._given: deque[int] = deque()
+        """What came back since somebody took last."""
+        self._waiting: deque[threading.Lock] = deque()
+        """Opened, all of them, whenever some comes back."""
 
     def take(self, size: int, timeout_s: float) -> bool:
         """Wait for room for `size` bytes; whether there was any in time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._room.take(size), timeout_s)
+        due_s = time.monotonic() + timeout_s
+        while not self._take(size):
+            left_s = due_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+            try:
+                if self._take(size):  # it came back before this one was to be seen
+                    return True
+                turn.acquire(timeout=min(left_s, CTRL_C_S))
+            finally:
+                with suppress(ValueError):
+                    self._waiting.remove(turn)
+        return True
+
+    def _take(self, size: int) -> bool:
+        with self._taking:
+            while self._given:
+                self._room.give(self._given.popleft())
+            return self._room.take(size)
 
     def give(self, size: int) -> None:
-        with self._changed:
-            self._room.give(size)
-            self._changed.notify_all()
+        self._given.append(size)
+        with suppress(IndexError):
+            while True:
+                self._waiting.popleft().release()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, cast
 
@@ -13,7 +15,7 @@ import pytest
 
 from rocketline.client.producer.async_sends import AsyncSends
 from rocketline.client.producer.back_pressure import Permits, SendRoom
-from rocketline.client.sync.portal import Portal
+from rocketline.client.sync.portal import CTRL_C_S, Portal
 from rocketline.client.sync.send_queue import BlockingRoom, SendQueue
 from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, SelectorError
 from rocketline.testing.fake_clock import FakeClock
@@ -137,39 +139,78 @@ def test_what_is_handed_over_after_the_runtime_was_closed_is_told_so() -> None:
             hand(over).result(0)
 
 
-def test_loop_waits_for_no_thread_that_waits_for_a_receipt() -> None:
-    """A handler of signals runs between any two steps of that thread, and may wait for the loop: to close, say."""
-    loop, stuck = Loop(), []
-    over = send_queue(loop)
+@contextmanager
+def interrupted(meanwhile: Callable[[], object]) -> Iterator[None]:
+    """Have another thread do something at each step of this one at which a signal's handler may run, and wait for it,
+    as handlers do that close something."""
+    stuck: list[str] = []
 
     def interrupt(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (loop.posted or loop.sent):
-            stuck.append(frame.f_code.co_name)
-            at_work = threading.Thread(target=tell, daemon=True)
+        if event == "call":
+            at_work = threading.Thread(target=meanwhile, daemon=True)
             at_work.start()
             at_work.join(5)
-            if not at_work.is_alive():
-                stuck.pop()
+            if at_work.is_alive():
+                stuck.append(frame.f_code.co_name)
 
-    def tell() -> None:
-        """What the loop does meanwhile: once it is told that there is something to send."""
-        loop.turn()
-        assert not loop.sent[0][5].done()
-
-    def answer() -> None:
-        loop.sent[0][5].set_result("receipt")
-
-    answering = threading.Timer(0.3, answer)
-    answering.start()
     before = sys.gettrace()
     sys.settrace(interrupt)
     try:
-        receipt: Any = over.send_and_wait(cast("Any", Request()), None, None, 3.0, gathers=False)
+        yield
     finally:
         sys.settrace(before)
-        answering.join()
-    assert receipt == "receipt"
     assert not stuck
+
+
+def test_loop_waits_for_no_thread_that_waits_for_a_receipt() -> None:
+    loop = Loop()
+    over = send_queue(loop)
+
+    def turn() -> None:
+        loop.turn()
+        for handed in loop.sent:
+            handed[5].done()
+
+    answering = threading.Timer(0.3, lambda: loop.sent[0][5].set_result("receipt"))
+    answering.start()
+    with interrupted(turn):
+        receipt: Any = over.send_and_wait(cast("Any", Request()), None, None, 3.0, gathers=False)
+    answering.join()
+    assert receipt == "receipt"
+
+
+class Room:
+    """Has some once it was given that very much."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self.give = self.given.append  # which is no step of Python's
+
+    def take(self, size: int) -> bool:
+        return size in self.given
+
+
+def test_loop_waits_for_no_thread_that_waits_for_room() -> None:
+    room = BlockingRoom(cast("SendRoom", Room()))
+    giving = threading.Timer(0.3, lambda: room.give(5))
+    giving.start()
+    with interrupted(lambda: room.give(1)):
+        assert room.take(5, 30)
+    giving.join()
+
+
+def test_whoever_waits_for_room_wakes_when_some_comes_back() -> None:
+    """At once, and not when it looks for signals next."""
+    room = BlockingRoom(SendRoom(1, 100))
+    assert room.take(60, 0)
+    assert not room.take(50, 0.01)
+    begin_s = time.monotonic()
+    for _ in range(20):
+        waiting = threading.Thread(target=room.take, args=(60, 30))
+        waiting.start()
+        room.give(60)
+        waiting.join()
+    assert time.monotonic() - begin_s < 20 * CTRL_C_S / 2
 
 
 def test_receipt_cannot_be_called_back() -> None:
