@@ -262,6 +262,20 @@ async def test_what_does_not_wait_does_not_overtake_those_that_wait_for_its_queu
         assert (await waiting).is_ok
 
 
+@pytest.mark.parametrize("where", ["queue", "selector"])
+async def test_neither_does_a_oneway_message(make: MakeProducer, peer: ScriptedPeer, where: str) -> None:
+    async with make(peer.address) as producer:
+        await producer.queues("T")
+        chosen = MessageQueue("T", "broker-a", 2)
+        given: dict[str, Any] = {"queue": chosen} if where == "queue" else {"selector": lambda queues, _: queues[2]}
+        waiting = producer.send_soon(Message("T", b"0"), queue=chosen)
+        await begun(producer, 1)
+        await producer.send_oneway(Message("T", b"1"), **given)
+        assert (await waiting).is_ok
+        await until(lambda: len(sends(peer)) == 2)
+        assert [(bodies(each), each.ext["e"]) for each in sends(peer)] == [([b"0"], "2"), ([b"1"], "2")]
+
+
 async def test_neither_does_a_oneway_message_nor_half_a_transaction(peer: ScriptedPeer, clock: FakeClock) -> None:
     queue = MessageQueue("T", "broker-a", 2)
     async with TransactionProducer(

@@ -164,6 +164,10 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
     ) -> None:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         self._twin.check_running()
+        is_given, portal = queue is not None or selector is not None, self.runtime.portal
+        if self.options.auto_batch and is_given and not portal.is_inside:  # what gathers for its queue leaves before it
+            portal.call(self._twin.send_oneway(message, queue=queue, selector=selector))
+            return
         request = self._core.prepare(message)
         timeout_s = self.options.send_timeout_s
         due_s = self._clock.monotonic() + timeout_s
