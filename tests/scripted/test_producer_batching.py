@@ -6,6 +6,7 @@ import asyncio
 import functools
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -113,8 +114,14 @@ async def test_a_message_that_is_alone_leaves_by_itself_when_its_time_is_over(
 
 @pytest.mark.parametrize(
     "message",
-    [Message("T", b"x", delay_level=3), Message("T", b"x" * 5000), [Message("T", b"x")]],
-    ids=["delayed", "compressed", "a batch"],
+    [
+        Message("T", b"x", delay_level=3),
+        Message("T", b"x", deliver_after=5),
+        Message("T", b"x", deliver_at=datetime(2026, 11, 20, tzinfo=UTC)),
+        Message("T", b"x" * 5000),
+        [Message("T", b"x")],
+    ],
+    ids=["delayed", "in a while", "at a time", "compressed", "a batch"],
 )
 async def test_what_goes_by_itself_goes_at_once(make: MakeProducer, peer: ScriptedPeer, message: Message) -> None:
     """C104."""
