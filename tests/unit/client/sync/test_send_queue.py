@@ -171,7 +171,12 @@ def test_loop_waits_for_no_thread_that_waits_for_a_receipt() -> None:
         for handed in loop.sent:
             handed[5].done()
 
-    answering = threading.Timer(0.3, lambda: loop.sent[0][5].set_result("receipt"))
+    def answer() -> None:
+        while not loop.sent:
+            time.sleep(0.01)
+        loop.sent[0][5].set_result("receipt")
+
+    answering = threading.Timer(0.3, answer)
     answering.start()
     with interrupted(turn):
         receipt: Any = over.send_and_wait(cast("Any", Request()), None, None, 3.0, gathers=False)
