@@ -9,12 +9,16 @@ from dataclasses import replace
 
 import pytest
 
+from rocketline.broker.storing.timer_properties import slot_before
 from rocketline.errors import CorruptStoreError
-from rocketline.model.names import WHEEL_TIMER_TOPIC
+from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
+from rocketline.wire.properties import encode_properties
 from support.brokers.tables import ROOT, message
 from support.brokers.timers import TimerScene
 from support.stepping_clock import SteppingClock
@@ -352,6 +356,52 @@ def test_message_without_a_time_stops_nobody(scene: TimerScene) -> None:
     scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS=str(scene.clock.wall_ms())))  # and no topic
     scene.pass_time(5)
     assert scene.keys() == ["good"]
+
+
+@pytest.mark.parametrize("topic", [WHEEL_TIMER_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC])
+def test_message_for_a_topic_where_messages_wait_comes_to_an_end(scene: TimerScene, topic: str) -> None:
+    """Apache's broker takes such ones. The first was delivered, and due, again and again until the disk was full."""
+    slot = str(scene.clock.wall_ms() // 1000 * 1000)
+    scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS=slot, REAL_TOPIC=topic, REAL_QID="0", DELAY="x"))
+    scene.clock.advance(2)
+    for _ in range(20):
+        scene.service.step()
+    assert scene.work() is None
+    assert scene.store.max_offset(topic, 0) == (topic == WHEEL_TIMER_TOPIC)
+
+
+@pytest.mark.parametrize("number", [None, "5", "x"])
+def test_batch_in_one_record_that_apache_parked_stops_nobody(scene: TimerScene, number: str | None) -> None:
+    """It need not say of how many messages it is, and its topic may have other queues by now."""
+    slot_ms = slot_before(scene.clock.wall_ms() + 1000, 1000)
+    properties = {"TIMER_OUT_MS": str(slot_ms), "REAL_TOPIC": "T", "REAL_QID": "1", "UNIQ_KEY": "batch"}
+    if number is not None:
+        properties["INNER_NUM"] = number
+    queue = scene.store.queues.make(WHEEL_TIMER_TOPIC, 0)
+    with scene.store.batch() as writer:
+        flags = NEED_UNWRAP | INNER_BATCH
+        writer.add(queue, b"x", encode_properties(properties), 0, b"", bytes(8), flags, 0, 0, 0)
+    scene.send("good", scene.clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    assert scene.keys() == ["batch", "good"]
+    scene.send("later", scene.clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    assert scene.keys() == ["batch", "good", "later"]
+
+
+def test_place_without_a_message_is_passed_by(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """A queue has units for what its log lacks; they lead to the log's beginning, where any message may be. One that
+    had a time and a place of its own among its properties was delivered there."""
+    scene = TimerScene(clock, files)
+    scene.store.append(message("T", b"plain", TIMER_OUT_MS="1", REAL_TOPIC="T", REAL_QID="1", UNIQ_KEY="plain"))
+    scene.send("before", clock.wall_ms() + 1000)
+    queue = scene.store.queues.make(WHEEL_TIMER_TOPIC, 0)
+    assert isinstance(queue, ConsumeQueue)
+    queue.end_at(3, None)
+    scene.send("behind", clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    assert scene.keys() == ["before", "behind"]
+    scene.close()
 
 
 def test_full_disk_delays_and_loses_nothing(clock: FakeClock) -> None:
