@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final
 
 from rocketline.client.consumer.pull_request import PullQuery
@@ -51,16 +51,28 @@ class TopicReading:
     ) -> list[ReceivedMessage]:
         """The messages from offset `first` to before `end` that were stored before `end_ms`; the first `count_max`."""
         found: list[ReceivedMessage] = []
-        while first < end and (count_max is None or len(found) < count_max):
-            result = await self.pull(queue, first, count_max=min(_PULL_COUNT, end - first))
-            for message in result.messages:
-                if message.queue_offset >= end or message.store_ms >= end_ms:
-                    return found
-                found.append(message)
-            if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= first:
-                break
-            first = result.next_offset
+        async with aclosing(self.parts(queue, first, end)) as parts:
+            async for messages in parts:
+                for message in messages:
+                    if message.store_ms >= end_ms:
+                        return found
+                    found.append(message)
+                if count_max is not None and len(found) >= count_max:
+                    break
         return found
+
+    async def parts(self, queue: MessageQueue, first: int, end: int) -> AsyncGenerator[list[ReceivedMessage], None]:
+        """The messages from offset `first` to before `end`, as many at a time as an answer brings: for those who keep
+        none of them."""
+        while first < end:
+            result = await self.pull(queue, first, count_max=min(_PULL_COUNT, end - first))
+            within = [message for message in result.messages if message.queue_offset < end]
+            yield within
+            if len(within) < len(result.messages):
+                return
+            if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= first:
+                return
+            first = result.next_offset
 
     async def last(self, queue: MessageQueue, count: int, low: int, high: int) -> list[ReceivedMessage]:
         """The newest `count` messages between two offsets, oldest first: read backwards in ever longer steps."""
