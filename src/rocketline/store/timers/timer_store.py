@@ -227,6 +227,11 @@ class TimerStore:
         """Not all is parked again that was once."""
         return self.queue_offset < self._known[0]
 
+    @property
+    def is_being_saved(self) -> bool:
+        """Somebody writes the files, and will say that they are whole: nothing must be derived anew meanwhile."""
+        return self._being_saved is not None
+
     # --- parking
 
     def was_delivered(self, queue_offset: int, slot_ms: int) -> bool:

@@ -15,7 +15,7 @@ from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.queues.consume_queue import ConsumeQueue
-from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
+from rocketline.store.timers.checkpoint import UNUSABLE, TimerCheckpoint, lock_ms_of
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
 from rocketline.wire.properties import encode_properties
@@ -477,6 +477,32 @@ def test_files_that_a_checkpoint_still_needs_are_there(clock: FakeClock, files: 
     scene.service.save_done()
     scene.save()
     assert len(files.list(LOG)) == 1
+    scene.close()
+
+
+def test_nothing_is_derived_anew_while_somebody_writes_the_files(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """A save that was under way said afterwards that all was well, in the middle of reading everything anew."""
+    scene, now_ms = TimerScene(clock, files), clock.wall_ms()
+    for number in range(1, 300):
+        scene.send(f"{number}", now_ms + number * 100)
+    scene.work()
+    flush(scene.store)
+    job = scene.service.begin_save()
+    assert job is not None
+    garble_log(files)
+    clock.advance(5)
+    for _ in range(5):
+        scene.service.step()
+    job.run()
+    scene.service.save_done()
+    assert not files.exists(LOG.with_name("timerlog.corrupt"))
+    scene.service.step()
+    saved = TimerCheckpoint.load(files, CHECK, lock_ms_of(files, ROOT), clock.wall_ms())
+    assert saved is not None
+    assert saved.log_flushed == UNUSABLE
+    scene.pass_time(40)
+    assert set(scene.keys()) == {f"{number}" for number in range(1, 300)}
+    assert scene.waiting() == 0
     scene.close()
 
 
