@@ -220,7 +220,8 @@ class CheckRound:
         if half is None:
             tools.log.warning("half message left behind", "it cannot be read", log_offset=log_offset)
             return
-        age_ms, kept_ms = tools.clock.wall_ms() - half.born_ms, config.store.file_reserved_time * _HOUR_MS
+        age_ms = tools.clock.wall_ms() - half.born_ms
+        kept_ms = max(config.store.file_reserved_time, 1) * _HOUR_MS  # or with 0 nobody would be asked
         if (
             real_place(half) is None
             or half_messages.check_times(half) >= config.transaction_check_max

@@ -231,6 +231,19 @@ def test_one_older_than_the_store_keeps_messages_is_given_up(scene: Scene) -> No
     assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"a"]
 
 
+def test_log_that_may_go_at_any_time_lets_producers_be_asked(clock: FakeClock) -> None:
+    """With fileReservedTime=0 each that was open was given up with the first round, however young it was."""
+    with started(clock, fileReservedTime="0") as scene:
+        scene.half(b"old", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        scene.clock.advance(20)
+        scene.half(b"young")
+        assert not scene.round(1)
+        assert bodies(scene.round(6)) == [b"young"]
+        assert not scene.all(TRANS_CHECK_MAX_TIME_TOPIC)
+        scene.round(3600)
+        assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"old"]
+
+
 def test_one_that_is_taken_up_again_is_asked_for_however_old_it_is(scene: Scene) -> None:
     """An administrator who comes after the week-end had it given up again at once, and nobody was asked."""
     scene.half(b"a")
