@@ -25,6 +25,7 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_record, decode_records, encode_record
+from support.brokers.connections import consumer, heartbeat
 from support.brokers.messages import create_topic, try_send
 from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from support.brokers.running import BrokerPeer, broker
@@ -203,6 +204,20 @@ async def test_broker_that_takes_no_transactions() -> None:
         assert answer.code == 16
         assert "rejectTransactionMessage" in (answer.remark or "")
         assert (await try_half(peer, b"x", {"DELAY": "1"}, reconsume_times=1, sys_flag=0)).code == 0
+        assert await delivered(peer, HALF_TOPIC) == []
+
+
+async def test_committed_message_that_was_tried_too_often_is_a_dead_letter() -> None:
+    """Old clients send it to the retry topic with all its properties. As a dead letter it has no delay, and so it was
+    taken for half a transaction, and seen by nobody."""
+    async with scene(NEVER) as (_, peer):
+        await peer.request(heartbeat("c", consumer("g", "T")), 5)
+        properties = {"DELAY": "3", "REAL_TOPIC": "T"}
+        for times in (16, 17):
+            body = b"%d" % times
+            answer = await try_half(peer, body, properties, topic="%RETRY%g", reconsume_times=times, sys_flag=8)
+            assert answer.code == 0, answer.remark
+        assert await delivered(peer, "%DLQ%g") == [b"17"]
         assert await delivered(peer, HALF_TOPIC) == []
 
 
