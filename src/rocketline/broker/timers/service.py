@@ -176,11 +176,11 @@ class TimerService:
 
     def _refused(self, error: StoreError | OSError) -> float:
         """The same is tried again after a while."""
-        if isinstance(error, OSError):
-            self._log.error("timer messages not delivered", told(error), error=error)
-            return _AFTER_ERROR_S
-        self._log.warning("timer messages not delivered", str(error))
-        return _AFTER_REFUSAL_S
+        if isinstance(error, StoreError):  # be it that of a queue which is being derived anew
+            self._log.warning("timer messages not delivered", str(error))
+            return _AFTER_REFUSAL_S
+        self._log.error("timer messages not delivered", told(error), error=error)
+        return _AFTER_ERROR_S
 
     def _until_next_s(self) -> float:
         first_ms = self._timers.next_ms()

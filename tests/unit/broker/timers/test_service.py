@@ -6,11 +6,12 @@ import errno
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
 from rocketline.broker.storing.timer_properties import slot_before
-from rocketline.errors import CorruptStoreError
+from rocketline.errors import CorruptStoreError, QueueNotReadyError
 from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -419,6 +420,17 @@ def test_full_disk_delays_and_loses_nothing(clock: FakeClock) -> None:
     scene.close()
 
 
+def test_queue_that_is_derived_anew_is_waited_for_no_longer_than_that_takes(scene: TimerScene) -> None:
+    """All others waited ten seconds at a time."""
+    scene.send("late", scene.clock.wall_ms() + 1000)
+    scene.work()
+    scene.clock.advance(5)
+    with patch.object(scene.store.queues, "make", side_effect=QueueNotReadyError("T", 1)):
+        assert scene.work() == 0.5
+    scene.work()
+    assert scene.keys() == ["late"]
+
+
 def test_delivery_that_is_held_back_is_not_looked_at_all_the_time(scene: TimerScene) -> None:
     scene.send("late", scene.clock.wall_ms() + 1000)
     scene.tables.settings.update({"timerStopDequeue": "true"})
@@ -523,6 +535,26 @@ def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
     again.pass_time(20)
     assert set(again.keys()) == {f"{number}" for number in range(1, 10)}
     again.close()
+
+
+def test_sync_that_fails_while_the_broker_stops_ends_saving_too(clock: FakeClock) -> None:
+    """Nobody waited for it any more, and the last save said that all was on disk."""
+    disk = FaultyFileSystem(clock)
+    scene = TimerScene(clock, disk)
+    for number in range(1, 10):
+        scene.send(f"{number}", clock.wall_ms() + 60_000)
+    scene.work()
+    flush(scene.store)
+    job = scene.service.begin_save()
+    assert job is not None
+    scene.service.save_failed()
+    disk.fail(at=1, calls={"sync"}, error=errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        job.run()
+    disk.heal()
+    scene.service.save()
+    assert not disk.exists(CHECK)
+    assert not scene.service.is_unsaved
 
 
 def test_markers_for_one_message_or_for_none_count_for_nothing_in_the_end(scene: TimerScene) -> None:
