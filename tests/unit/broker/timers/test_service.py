@@ -371,6 +371,21 @@ def test_message_for_a_topic_where_messages_wait_comes_to_an_end(scene: TimerSce
     assert scene.store.max_offset(topic, 0) == (topic == WHEEL_TIMER_TOPIC)
 
 
+@pytest.mark.parametrize(
+    "topic", ["../../outside", "a/b", "..", "a\0b", "x" * 256], ids=["outside", "folders", "above", "zero", "long"]
+)
+def test_message_for_what_is_no_topic_is_left_behind(scene: TimerScene, topic: str) -> None:
+    """Apache's broker takes a plain message for the timer topic, and with it whatever it says. Its queue lay outside of
+    the store, or had a name that no disk takes: then the store was read-only."""
+    slot_ms = slot_before(scene.clock.wall_ms() + 1000, 1000)
+    scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS=str(slot_ms), REAL_TOPIC=topic, REAL_QID="0"))
+    scene.send("good", scene.clock.wall_ms() + 1000)
+    scene.pass_time(3)
+    assert scene.keys() == ["good"]
+    assert scene.store.queue(topic, 0) is None
+    assert scene.waiting() == 0
+
+
 @pytest.mark.parametrize("number", [None, "5", "x"])
 def test_batch_in_one_record_that_apache_parked_stops_nobody(scene: TimerScene, number: str | None) -> None:
     """It need not say of how many messages it is, and its topic may have other queues by now."""
