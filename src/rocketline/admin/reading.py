@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final
 
 from rocketline.client.consumer.pull_request import PullQuery
@@ -62,16 +62,28 @@ class TopicReading:
         Of all of them only the last `newest_max` are kept.
         """
         found: deque[ReceivedMessage] = deque(maxlen=newest_max)
-        while first < end and (count_max is None or len(found) < count_max):
-            result = await self.pull(queue, first, count_max=min(_PULL_COUNT, end - first))
-            for message in result.messages:
-                if message.queue_offset >= end or message.store_ms >= end_ms:
-                    return list(found)
-                found.append(message)
-            if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= first:
-                break
-            first = result.next_offset
+        async with aclosing(self.parts(queue, first, end)) as parts:
+            async for messages in parts:
+                for message in messages:
+                    if message.store_ms >= end_ms:
+                        return list(found)
+                    found.append(message)
+                if count_max is not None and len(found) >= count_max:
+                    break
         return list(found)
+
+    async def parts(self, queue: MessageQueue, first: int, end: int) -> AsyncGenerator[list[ReceivedMessage], None]:
+        """The messages from offset `first` to before `end`, as many at a time as an answer brings: for those who keep
+        none of them."""
+        while first < end:
+            result = await self.pull(queue, first, count_max=min(_PULL_COUNT, end - first))
+            within = [message for message in result.messages if message.queue_offset < end]
+            yield within
+            if len(within) < len(result.messages):
+                return
+            if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= first:
+                return
+            first = result.next_offset
 
     async def last(self, queue: MessageQueue, count: int, low: int, high: int) -> list[ReceivedMessage]:
         """The newest `count` messages between two offsets, oldest first: read backwards in ever longer steps.
