@@ -46,6 +46,7 @@ from rocketline.store.log.log_space import SpaceJob
 from rocketline.store.log.record_scan import SECTOR_BYTES
 from rocketline.store.log_writer import FIXED_BYTES_MAX, DispatchEntry, LogWriter
 from rocketline.store.queue_flush import EndsJob, QueueFlushJob
+from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.store.queues.queue_ends import QueueEnds
 from rocketline.store.queues.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.recovery import Recovery, RecoveryRules
@@ -106,8 +107,6 @@ class MessageStore(StoreReader):
         self._hooks = StoreHooks()
         self._told = Throttle(clock, name=__name__)
         self._retention = Retention()
-        self.is_needed: Callable[[], bool] = lambda: False
-        """Whether messages of any age are still to be delivered elsewhere: no file goes for its age meanwhile."""
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self._cleaned_to = 0  # where the log began when queues and index were last cleaned
         self.problem: str | None = None
@@ -346,8 +345,8 @@ class MessageStore(StoreReader):
 
     def _add(self, writer: LogWriter, queue: Queue, message: StoredMessage, properties: bytes) -> None:
         count = 1
-        if is_inner_batch(message.sys_flag):
-            count = int(message.properties[property_names.INNER_NUM])
+        if queue.is_batched and is_inner_batch(message.sys_flag):
+            count = _count_told(message.properties)
             message.properties[property_names.INNER_BASE] = str(queue.next_offset)
             properties = encode_properties(message.properties)
         message.queue_offset, message.store_ms = QueueOffset(queue.next_offset), writer.store_ms
@@ -685,7 +684,7 @@ class MessageStore(StoreReader):
             if len(starts) < 2 or starts[1] > self.log.flushed:
                 break
             modified_ms = self._fs.modified_ms(self.log.segments.path(starts[0]))
-            if not deletes_any and (self.is_needed() or not is_expired(modified_ms, config, now_ms)):
+            if not deletes_any and (self._hooks.is_needed() or not is_expired(modified_ms, config, now_ms)):
                 break
             self._dropped.append(self.log.drop_first())
 
@@ -729,6 +728,15 @@ class MessageStore(StoreReader):
         if failed:
             first = next(iter(failed.values()))
             raise StoreError(f"queues of {', '.join(failed)} cannot be deleted: {first.strerror or first}") from first
+
+
+def _count_told(properties: Mapping[str, str]) -> int:
+    """How many messages are in a batch that stays one record. Raises `IllegalMessageError` if it does not say so: what
+    waited in Apache's store was looked at by nobody."""
+    number = properties.get(property_names.INNER_NUM, "")
+    if not (number.isascii() and number.isdecimal() and len(number) <= 5 and 0 < int(number) <= BATCH_MESSAGES_MAX):
+        raise IllegalMessageError(f"it is marked as a batch within one record, of INNER_NUM={number[:40]!r} messages")
+    return int(number)
 
 
 class AppendBatch:

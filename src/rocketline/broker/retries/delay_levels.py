@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -85,6 +86,7 @@ class DelayedDelivery(SavedFile):
 
     async def run(self) -> None:
         """Deliver whatever comes due, until cancelled."""
+        self._correct()
         wait_s = _FIRST_S
         while True:
             await asyncio.sleep(wait_s)
@@ -93,6 +95,13 @@ class DelayedDelivery(SavedFile):
             except OSError as error:
                 self._log.error("delayed messages not delivered", str(error), error=error)
                 wait_s = _AFTER_ERROR_S
+
+    def _correct(self) -> None:
+        """Offsets count as far as the queues went at the start: Apache's broker saves them ahead of the log, and after
+        a power cut the places behind are given out again."""
+        for level, offset in list(self._offsets.items()):
+            with suppress(OSError):  # what cannot be read now is delivered later, too
+                self._offsets[level] = min(offset, self._store.max_offset(names.SCHEDULE_TOPIC, level - 1))
 
     def deliver(self) -> float:
         """Deliver some of what is due. Returns after how many seconds there may be more to do."""
@@ -125,11 +134,11 @@ class DelayedDelivery(SavedFile):
     def _deliver_one(self, level: int, log_offset: int) -> bool:
         """False if the store does not take the message now: it is to be tried again."""
         parked = self._store.message_at(log_offset)
+        if parked is not None and parked.topic != names.SCHEDULE_TOPIC:
+            parked = None  # in place of one that the log has lost, a unit leads to its beginning
         message = None if parked is None else _released(parked)
         if message is None:
             self._log.warning("delayed message left behind", "it cannot be read", level=level, log_offset=log_offset)
-            return True
-        if message.topic == names.HALF_TOPIC:
             return True
         size = len(message.body)
         try:

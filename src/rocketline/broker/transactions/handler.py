@@ -103,8 +103,8 @@ class TransactionHandlers:
         return None
 
     def _is_of(self, message: StoredMessage | None, topics: tuple[str, ...]) -> TypeGuard[StoredMessage]:
-        """It is in the queue of one of the topics. Within the body of another message anything may look like a record,
-        but no queue leads there."""
+        """The message is in the queue of one of the topics. Within the body of another message anything may look like a
+        record, but no queue leads there."""
         if message is None or message.topic not in topics:
             return False
         units = self._store.units(message.topic, message.queue_id, message.queue_offset, 1)

@@ -15,6 +15,7 @@ from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketline.store.files.json_files import load_json
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 from rocketline.wire.message_codec import decode_records
@@ -201,6 +202,19 @@ def test_half_message_is_never_delivered(scene: Scene) -> None:
     scene.after(1)
     assert not scene.delivered(HALF_TOPIC, 0)
     assert scene.schedule.table.offset_table == {1: 1}
+
+
+def test_place_without_a_message_is_passed_by(scene: Scene) -> None:
+    """A queue has units for what its log lacks; they lead to the log's beginning, where any message may be: one that
+    was delayed before came once more."""
+    scene.tables.append(b"plain", REAL_TOPIC="T", REAL_QID="1")
+    scene.park(1, b"before")
+    queue = scene.tables.store.queues.make(SCHEDULE_TOPIC, 0)
+    assert isinstance(queue, ConsumeQueue)
+    queue.end_at(3, None)
+    scene.park(1, b"behind")
+    scene.after(1)
+    assert scene.bodies() == [b"before", b"behind"]
 
 
 def test_progress_tells_next_and_end_of_the_levels_in_use(scene: Scene) -> None:
