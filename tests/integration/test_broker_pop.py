@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ from support.brokers.running import BrokerPeer, broker
 from support.clients.members import until
 
 REVIVE = revive_topic("DefaultCluster")
+OFFSETS = Path("/store/config/consumerOffset.json")
 
 
 @asynccontextmanager
@@ -272,6 +274,17 @@ async def test_message_that_is_put_off_can_be_acknowledged_by_its_new_handle(clo
         await nothing_comes(peer, running, clock, within_s=60)
 
 
+async def test_message_that_is_put_off_at_once_takes_no_other_with_it(clock: FakeClock) -> None:
+    """S200: its new checkpoint is of the millisecond of the pop, and begins at the same message."""
+    async with scene(clock=clock) as (_, peer):
+        await send_many(peer, 2)
+        first, _ = handles(await peer.request(pop(invisible_ms=5000), 5))
+        answer = await change(peer, first, 500)
+        assert answer.ext["popTime"] == str(first.pop_ms + 1)
+        assert bodies(await again(peer, clock, after_s=4)) == [b"0"]
+        assert bodies(await again(peer, clock, after_s=5)) == [b"1"]
+
+
 async def test_message_that_is_given_back_comes_soon(clock: FakeClock) -> None:
     async with scene(clock=clock) as (_, peer):
         await send(peer, b"given back")
@@ -426,6 +439,46 @@ async def test_invisible_times_outlast_a_restart(clock: FakeClock, flush: str, m
     async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
         await nothing_comes(peer, running, clock, within_s=60)
         assert running.storage.store.max_offset("%RETRY%g_T", 0) == 1
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_offsets_that_a_crash_lost_are_found_in_the_log(clock: FakeClock, flush: str) -> None:
+    """S190, S192: they are saved every few seconds; what was popped meanwhile is nobody else's all the same."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
+        await send_many(peer, 6)
+        await peer.request(pop(messages=1, invisible_ms=30_000), 5)
+        await until(lambda: bool(files.read_file(OFFSETS)))
+        before = files.read_file(OFFSETS)
+        held = handles(await peer.request(pop(messages=2, invisible_ms=30_000), 5))
+        held += handles(await peer.request(pop(messages=1, invisible_ms=0), 5))
+        assert (await ack(peer, held[0])).code == 0
+        assert running.storage.offsets.query("g", "T", 0) == 4
+    assert before is not None
+    files.write_file(OFFSETS, before)
+    async with scene(clock=clock, files=files, flushDiskType=flush) as (running, peer):
+        assert running.storage.offsets.query("g", "T", 0) == 4
+        assert bodies(await peer.request(pop(), 5)) == [b"4", b"5"]
+        assert bodies(await again(peer, clock, after_s=4)) == [b"3"]
+        found = bodies(await again(peer, clock, after_s=31))
+        found += bodies(await again(peer, clock, after_s=0)) if len(found) < 2 else []
+        assert sorted(found) == [b"0", b"2"]
+
+
+async def test_offsets_are_not_raised_over_what_was_in_memory(clock: FakeClock) -> None:
+    """What the log knows of pops has gaps then, which are popped anew."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files, enablePopBufferMerge="true") as (running, peer):
+        sent = await send_many(peer, 4)
+        await peer.request(pop(messages=2), 5)
+        await until(lambda: bool(files.read_file(OFFSETS)))
+        before = files.read_file(OFFSETS)
+        assert bodies(await peer.request(pop(messages=1, invisible_ms=4000), 5)) == sent[2:3]
+        running.services.merge._buffered.clear()
+    assert before is not None
+    files.write_file(OFFSETS, before)
+    async with scene(clock=clock, files=files) as (_, peer):
+        assert bodies(await peer.request(pop(), 5)) == sent
 
 
 # --- the merge in memory

@@ -81,10 +81,10 @@ class Services:
         questions = Questions(self.producers, config.broker_name, clock, log)
         self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
         self.positions = PopPositions(storage.offsets)
-        self.revive_topic = ReviveTopic(storage.store, self.flusher, storage.timers, settings)
+        self.revive_topic = ReviveTopic(storage.store, self.flusher, storage.timers, settings, self._begin_pops)
         call_soon = asyncio.get_running_loop().call_soon
         now_ms = storage.store.store_clock.now_ms
-        self.merge = MergeBuffer(self.revive_topic, self.positions, settings, now_ms, log)
+        self.merge = MergeBuffer(self.revive_topic, self.positions, settings, now_ms, log, self._begin_merge)
         self.held_pops = HeldPops(settings, clock, call_soon)
         self.held_notifications = HeldPops(settings, clock, call_soon, is_last_first=True)
         self.revival = self._revival()
@@ -206,12 +206,25 @@ class Services:
     def _save_offsets(self) -> None:
         """After the checkpoints of what was popped: an offset that is ahead of them on disk, where a machine loses its
         power, would pass by messages that nobody got."""
-        save = partial(self.saving.save, "offsets", self._storage.offsets)
         if self.revive_topic.take_unflushed():
-            self.flusher.wait(self._storage.store.max_log_offset, lambda _: save(), messages=0)
+            self.flusher.wait(self._storage.store.max_log_offset, lambda _: self._save_offsets_now(), messages=0)
             self.flusher.flush()
         else:
-            save()
+            self.saving.save("offsets", self._storage.offsets)
+
+    def _save_offsets_now(self) -> None:
+        self._storage.pops.note()
+        self.saving.save("offsets", self._storage.offsets)
+
+    def _begin_pops(self) -> None:
+        """Somebody pops, perhaps for the first time: what a crash would leave must tell of it from here on."""
+        if not self._storage.pops.is_begun:
+            self._save_offsets_now()
+
+    def _begin_merge(self) -> None:
+        """Checkpoints are kept in memory: what is in the log after a crash may have gaps."""
+        self._storage.pops.note_merged(is_merged=True)
+        self._save_offsets_now()
 
     def _save_timers(self) -> None:
         timers = self._storage.timers

@@ -11,6 +11,7 @@ from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.request_modes import RequestModes
 from rocketline.broker.metadata.topics import TopicTable, is_batched
+from rocketline.broker.pop.offset_recovery import OffsetRecovery
 from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.broker.retries.delay_levels import DelayedDelivery
 from rocketline.broker.stats.counters import BrokerStats
@@ -67,6 +68,8 @@ class BrokerStorage:
             self.orders = OrderInfos.load(
                 files, folder / "consumerOrderInfo.json", self.store.store_clock.now_ms, self._has_queue
             )
+            self.pops = OffsetRecovery(self.store, self.offsets, settings)
+            self.pops.recover()
         except BaseException:
             self.store.close()
             raise
@@ -90,6 +93,7 @@ class BrokerStorage:
             self.timers.finish_slot()
         self._flush_log()
         self.when_flushed()
+        self._note_pops()
         if self.timers is not None:
             self._try(self.timers.save, "timers")
             self.timers.close()
@@ -106,6 +110,12 @@ class BrokerStorage:
         self.topics.table.close()
         self.groups.table.close()
         self.store.close()
+
+    def _note_pops(self) -> None:
+        """Whatever was popped is in the offsets."""
+        if self.pops.is_begun:
+            self.pops.note()
+            self.pops.note_merged(is_merged=False)
 
     def _flush_log(self) -> None:
         job = self.store.begin_flush()

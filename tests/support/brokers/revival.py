@@ -30,7 +30,7 @@ class RevivalScene:
         tables = self.tables
         self.timers = TimerService(self.store, files, tables.stats, tables.settings, clock, tables.log, slots=600)
         nobody = cast("Flusher", None)  # whom the tests do not need: nothing waits for the disk
-        self.topic = ReviveTopic(self.store, nobody, self.timers, tables.settings)
+        self.topic = ReviveTopic(self.store, nobody, self.timers, tables.settings, lambda: None)
         tables.groups.find("g")
         self.tools = ReviveTools(
             self.store, tables.topics, tables.groups, self.topic, tables.stats, tables.settings, tables.log

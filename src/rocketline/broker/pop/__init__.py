@@ -7,5 +7,7 @@ their messages. `service` reads the revive topic, and `revive` puts what nobody 
 of its group. What was popped in order is not noted there: `order_infos` knows which of it is open, and `orderly_acks`
 moves its group on. `notifications` answers who asks whether there is something. Java: PopMessageProcessor and its kin.
 
+`offset_recovery` finds out after a crash how far groups had popped.
+
 Who is to pop is not decided here but in `handlers.assignment`; until when a checkpoint waits is up to `timers`.
 """

@@ -213,7 +213,8 @@ class AckHandlers:
     def _change_noted(
         self, channel: Channel, request: Command, asked: ChangeInvisibleTimeRequestHeader, handle: PopHandle
     ) -> Outcome:
-        pop_ms = self._store.store_clock.now_ms()
+        # Later than the pop itself: of the same moment and message, nobody could tell the two checkpoints apart.
+        pop_ms = max(self._store.store_clock.now_ms(), handle.pop_ms + 1)
         header = ChangeInvisibleTimeResponseHeader(
             pop_time=pop_ms, invisible_time=asked.invisible_time, revive_qid=handle.revive_queue_id
         )

@@ -51,7 +51,10 @@ class MergeBuffer:
         settings: Settings[BrokerConfig],
         now_ms: Callable[[], int],
         log: Throttle,
+        on_first: Callable[[], None],
     ) -> None:
+        """`on_first` is called before the first checkpoint is kept here."""
+        self._on_first: Callable[[], None] | None = on_first
         self._revive, self._positions, self._settings = revive, positions, settings
         self._now_ms, self._log = now_ms, log
         self._buffered: dict[CheckpointKey, _Buffered] = {}
@@ -74,6 +77,9 @@ class MergeBuffer:
 
     def add(self, point: PopCheckPoint, revive_queue_id: int, taken: Taken) -> None:
         """Keep it; `takes` has said that it may be."""
+        if self._on_first is not None:
+            self._on_first()
+            self._on_first = None
         config, key = self._settings.value, self._revive.key(point)
         left = dict.fromkeys(point.offsets())
         self._buffered[key] = _Buffered(point, revive_queue_id, taken, left, [])

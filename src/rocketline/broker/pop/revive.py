@@ -76,9 +76,11 @@ class ReviveQueue:
         """`done_to`: the last record that nobody needs any more; -1 if there is none. Raises `OSError`."""
         self._tools, self.queue_id = tools, queue_id
         self._next = min(done_to + 1, tools.store.max_offset(tools.topic.name, queue_id))
-        self._open: dict[CheckpointKey, _Open] = {}
-        """In the order of the queue."""
-        self._due: list[tuple[int, int, CheckpointKey]] = []
+        self._open: dict[int, _Open] = {}
+        """By their place in the queue, and in its order."""
+        self._by_key: dict[CheckpointKey, list[_Open]] = {}
+        """Mostly one for each key; Apache's broker gives two the same if all happens within a millisecond."""
+        self._due: list[tuple[int, int]] = []
         """A heap: by when they come again."""
         self._seen_ms = 0
         """Whatever is due before this time and came by a timer lies before what is to be read next."""
@@ -152,15 +154,15 @@ class ReviveQueue:
         now_ms = self._tools.store.store_clock.now_ms()
         if point.revive_ms > now_ms + _EARLY_MS:
             raise RemoteProtocolError(f"a checkpoint for {point.revive_ms}, which timers have not let go")
-        key = self._tools.topic.key(point)
-        if key in self._open:  # timers deliver some messages twice after a crash
+        alike = self._by_key.setdefault(self._tools.topic.key(point), [])
+        if any(other.point == point for other in alike):  # timers deliver some messages twice after a crash
             return
-        self._open[key] = _Open(point, self._next, point.offsets(), (1 << count) - 1)
-        heapq.heappush(self._due, (point.revive_ms, self._next, key))
+        opened = self._open[self._next] = _Open(point, self._next, point.offsets(), (1 << count) - 1)
+        alike.append(opened)
+        heapq.heappush(self._due, (point.revive_ms, self._next))
 
     def _take_ack(self, ack: AckMsg) -> None:
-        opened = self._open.get(self._tools.topic.key(ack))
-        if opened is not None:
+        for opened in self._by_key.get(self._tools.topic.key(ack), ()):
             acked = set(ack.offsets())
             for index, offset in enumerate(opened.offsets):
                 if offset in acked:
@@ -176,10 +178,14 @@ class ReviveQueue:
         margin_ms = max(_MARGIN_MS, self._tools.settings.value.store.timer_precision_ms)
         if not self._due or self._due[0][0] + margin_ms >= self._seen_ms:
             return False
-        key = self._due[0][2]
-        self._revive(self._open[key])
+        opened = self._open[self._due[0][1]]
+        self._revive(opened)
         heapq.heappop(self._due)
-        del self._open[key]
+        del self._open[opened.revive_offset]
+        key = self._tools.topic.key(opened.point)
+        self._by_key[key].remove(opened)
+        if not self._by_key[key]:
+            del self._by_key[key]
         return True
 
     def _revive(self, opened: _Open) -> None:

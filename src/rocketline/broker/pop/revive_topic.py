@@ -58,8 +58,15 @@ class ReviveTopic:
     """The write side of the revive topic."""
 
     def __init__(
-        self, store: MessageStore, flusher: Flusher, timers: RevivalTimers | None, settings: Settings[BrokerConfig]
+        self,
+        store: MessageStore,
+        flusher: Flusher,
+        timers: RevivalTimers | None,
+        settings: Settings[BrokerConfig],
+        on_first: Callable[[], None],
     ) -> None:
+        """`on_first` is called before this process stores its first record here."""
+        self._on_first: Callable[[], None] | None = on_first
         self._store, self._flusher, self._timers, self._settings = store, flusher, timers, settings
         self.name = names.revive_topic(settings.value.broker_cluster_name)
         self.broker_name = settings.value.broker_name
@@ -112,6 +119,9 @@ class ReviveTopic:
 
     def put(self, messages: Sequence[StoredMessage]) -> str | None:
         """Store all of them, next to each other, or none; then what went wrong."""
+        if self._on_first is not None:
+            self._on_first()
+            self._on_first = None
         try:
             problems = self._store.append_each(messages)
         except StoreError as error:

@@ -51,6 +51,18 @@ def test_checkpoint_that_comes_twice_counts_once(scene: RevivalScene) -> None:
     assert scene.bodies() == [b"1"]
 
 
+def test_two_checkpoints_of_the_same_millisecond_both_count(scene: RevivalScene) -> None:
+    """S200: Apache's broker writes such a pair when a message is put off at once."""
+    scene.send(b"0", b"1")
+    popped = scene.pop(0, 1, invisible_ms=8000)
+    scene.pop(0, invisible_ms=500)
+    scene.ack(popped, 0)
+    scene.pass_time(5)
+    assert scene.bodies() == [b"0"]
+    scene.pass_time(8)
+    assert scene.bodies() == [b"0", b"1"]
+
+
 def test_acknowledgement_of_another_pop_does_not_count(scene: RevivalScene) -> None:
     """S200."""
     scene.send(b"0")

@@ -1,0 +1,102 @@
+"""Where groups are that pop, found out after a crash: the log knows more than the offsets that were saved last.
+
+Each pop has its checkpoint in the log before it is answered, but offsets are saved every few seconds. So that nobody is
+handed what is invisible, or was acknowledged, a start reads the checkpoints that the saved offsets do not know of. From
+where on, the offsets themselves say: CID_RMQ_SYS_REVIVE_GROUP has one in the timer topic, through which all of them go.
+
+Apache's broker begins again where its offsets were saved, and hands messages out twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rocketline.broker.config import BrokerConfig
+from rocketline.broker.metadata.offsets import ConsumerOffsets
+from rocketline.broker.pop.checks import MESSAGES_MAX
+from rocketline.broker.pop.revive_topic import CHECKPOINT_TAG
+from rocketline.errors import RemoteProtocolError
+from rocketline.model import property_names
+from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC, revive_topic
+from rocketline.settings import Settings
+from rocketline.store.message_store import MessageStore
+from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.pop import PopCheckPoint
+
+_READ: Final = 0
+"""In place of a queue: the timer topic was read up to there when offsets were saved."""
+_MERGED: Final = 1
+"""In place of a queue: 1 while checkpoints may be missing, because they were in memory."""
+_RECORDS: Final = 128
+
+
+class OffsetRecovery:
+    """What the saved offsets say of checkpoints."""
+
+    def __init__(self, store: MessageStore, offsets: ConsumerOffsets, settings: Settings[BrokerConfig]) -> None:
+        self._store, self._offsets, self._settings = store, offsets, settings
+        self._revive_topic = revive_topic(settings.value.broker_cluster_name)
+
+    @property
+    def _marks(self) -> dict[int, int]:
+        return dict(self._offsets.offsets_of(REVIVE_GROUP, WHEEL_TIMER_TOPIC))
+
+    @property
+    def is_begun(self) -> bool:
+        """Offsets tell of checkpoints: somebody has popped."""
+        return _READ in self._marks
+
+    def note(self) -> None:
+        """The offsets, as they are now, know of all checkpoints in the log. To be called before they are saved."""
+        end = self._store.max_offset(WHEEL_TIMER_TOPIC, 0)
+        if self._marks.get(_READ, -1) != end:
+            self._offsets.commit(REVIVE_GROUP, WHEEL_TIMER_TOPIC, _READ, end)
+
+    def note_merged(self, *, is_merged: bool) -> None:
+        """Checkpoints are kept in memory from now on, or none is any more."""
+        if self._marks.get(_MERGED, 0) != is_merged:
+            self._offsets.commit(REVIVE_GROUP, WHEEL_TIMER_TOPIC, _MERGED, int(is_merged))
+
+    def recover(self) -> None:
+        """Let groups be behind what the log says they popped. Raises `OSError`."""
+        if not self.is_begun:
+            return
+        has_gaps = bool(self._marks.get(_MERGED)) or self._settings.value.enable_pop_buffer_merge
+        for point in self._points():
+            self._take(point, has_gaps=has_gaps)
+        self.note()
+
+    def _take(self, point: PopCheckPoint, *, has_gaps: bool) -> None:
+        topic, group, queue_id = point.topic or "", point.consumer_group or "", point.queue_id
+        count = point.message_count if point.queue_offset_diff is None else len(point.queue_offset_diff)
+        if not 0 < count <= MESSAGES_MAX:
+            return
+        after = max(point.offsets()) + 1
+        known = self._offsets.offsets_of(group, topic).get(queue_id, -1)
+        if after <= known or after > self._store.max_offset(topic, queue_id):
+            return
+        if not has_gaps or point.start_offset <= known:
+            self._offsets.commit(group, topic, queue_id, after)
+
+    def _points(self) -> Iterator[PopCheckPoint]:
+        """The checkpoints that the offsets may not know of: those on their way, and those that were due at once."""
+        yield from self._points_in(WHEEL_TIMER_TOPIC, 0, self._marks[_READ])
+        done = self._offsets.offsets_of(REVIVE_GROUP, self._revive_topic)
+        for queue_id in list(self._store.queues_of(self._revive_topic)):
+            yield from self._points_in(self._revive_topic, queue_id, done.get(queue_id, -1) + 1)
+
+    def _points_in(self, topic: str, queue_id: int, offset: int) -> Iterator[PopCheckPoint]:
+        offset = max(offset, self._store.min_offset(topic, queue_id))
+        while units := self._store.units(topic, queue_id, offset, _RECORDS):
+            offset += len(units)
+            for log_offset, _, _ in units:
+                record = self._store.message_at(log_offset)
+                if record is None or record.tag != CHECKPOINT_TAG:
+                    continue
+                if record.properties.get(property_names.REAL_TOPIC, topic) != self._revive_topic:
+                    continue
+                try:
+                    yield decode(PopCheckPoint, record.body)
+                except RemoteProtocolError:  # whoever works through the revive topic tells of it
+                    continue
