@@ -440,6 +440,13 @@ ROWS: Final = (
     ),
     # all queues of a topic
     Row(
+        name="messages for 16,384 queues, one after the other",
+        prepared=lambda: [create_topic(WIDE, QUEUES)],
+        asked=lambda connection: (
+            send(WIDE, queue_id=(number + connection * QUEUES // 6) % QUEUES) for number in itertools.count()
+        ),
+    ),
+    Row(
         name="topics with 16,384 queues, deleted and made",
         prepared=lambda: _filled_topic("d0"),
         asked=lambda connection: itertools.cycle(

@@ -35,6 +35,8 @@ start that has to derive queues."""
 
 
 _FAILURES_MAX: Final = 100
+_QUEUES_A_STEP: Final = 32
+"""Whose units are written in one go, each perhaps to a new file: two or three milliseconds."""
 
 
 class Doctor(Protocol):
@@ -522,6 +524,10 @@ class QueueTable:
             self._wake(topic, queue_id)
         return self.awake
 
+    def is_awake(self, queue: Queue) -> bool:
+        """It is open, and its topic was not deleted since."""
+        return self._topics.get(queue.topic, {}).get(queue.queue_id) is queue
+
     @property
     def awake(self) -> Iterator[Queue]:
         """The queues that are open."""
@@ -622,12 +628,21 @@ class QueueTable:
 
     def write_behind(self) -> None:
         """Bring all waiting units into files. Raises `OSError`, but not for lack of room: what has none waits on."""
+        for _ in self.writing_behind():
+            pass
+
+    def writing_behind(self) -> Iterator[None]:
+        """The same, some queues in each step; those that get units meanwhile have them written the next time. Raises as
+        `write_behind` does."""
         self.shortage = None
-        for queue in list(self._behind):
-            if not self._write_behind(queue):
+        for number, queue in enumerate(list(self._behind), 1):
+            if queue in self._behind and not self._write_behind(queue):
                 return
-            del self._behind[queue]
-        self._stuck, self._stuck_bytes = {}, 0
+            self._behind.pop(queue, None)
+            if number % _QUEUES_A_STEP == 0:
+                yield
+        if self.shortage is None:
+            self._stuck, self._stuck_bytes = {}, 0
 
     def _write_behind(self, queue: Queue) -> bool:
         """False if there is no room."""
