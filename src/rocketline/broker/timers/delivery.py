@@ -30,7 +30,7 @@ from rocketline.store.timers.timer_store import TimerStore
 from rocketline.wire.recall_handle import recalled_key
 
 _RUN_MESSAGES: Final = 64
-_RUN_BYTES: Final = 1024 * 1024
+_RUN_BYTES: Final = 256 * 1024
 """So much is delivered in one turn of the loop: a few milliseconds."""
 _WALK_UNITS: Final = 2000
 """So many units are looked at in one turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,6 +49,22 @@ def test_each_comes_within_a_step_after_its_moment(scene: TimerScene) -> None:
         assert 0 <= found.store_ms - due[found.properties["UNIQ_KEY"]] <= 1000
     assert scene.waiting() == 0
     assert scene.work() is None
+
+
+def test_large_messages_are_parked_and_delivered_some_in_a_turn(scene: TimerScene) -> None:
+    due_ms = scene.clock.wall_ms() + 5000
+    for number in range(40):
+        scene.send(f"{number}", due_ms, body=bytes(60_000))
+    waiting = [0]
+    while scene.service.step() == 0:
+        waiting.append(scene.waiting())
+    assert {after - before for before, after in itertools.pairwise(waiting)} == {5}
+    scene.clock.advance(7)
+    ends = [scene.store.max_log_offset]
+    while scene.service.step() == 0:
+        ends.append(scene.store.max_log_offset)
+    assert max(after - before for before, after in itertools.pairwise(ends)) < 6 * 60_000
+    assert len(scene.delivered()) == 40
 
 
 def test_message_beyond_the_wheel_is_rolled_until_its_time(scene: TimerScene) -> None:
