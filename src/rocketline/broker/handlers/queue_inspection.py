@@ -63,6 +63,8 @@ class QueueInspectionHandlers:
     ) -> Steps[ConsumeQueueDump]:
         """Some at a time: units of an earlier life are compared with the log, wherever in it their records lie. In a
         queue that has batches nobody knows where the next ones begin."""
+        if count > _ENTRIES_A_STEP:  # hundreds may wait, and keep nothing while they do
+            yield
         at_once = count if self._store.queues.is_batched(topic) else _ENTRIES_A_STEP
         entries: list[ConsumeQueueData] = []
         while some := self._store.units(topic, queue_id, index + len(entries), min(count, at_once)):
