@@ -101,6 +101,29 @@ async def test_a_flush_that_began_before_a_message_does_not_release_it(clock: Fa
         assert run.told[1:] == [(b"b", Flushed.OK), (b"c", Flushed.OK)]
 
 
+async def test_thousands_who_waited_for_one_flush_are_told_over_several_turns(clock: FakeClock) -> None:
+    """After a disk stood still for a second."""
+    async with flushing(memory(clock), clock, mapped_file_size_commit_log=1 << 20) as run:
+        for _ in range(2000):
+            run.send(b"x")
+        assert await most_in_a_turn(lambda: 2000 - len(run.told)) <= 256
+        assert {flushed for _, flushed in run.told} == {Flushed.OK}
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+async def test_those_whose_turn_has_not_come_are_told_what_is_true(clock: FakeClock, is_late: bool) -> None:
+    async with flushing(memory(clock), clock, mapped_file_size_commit_log=1 << 20) as run:
+        for _ in range(600):
+            run.send(b"x")
+        await until(lambda: run.is_flushed)
+        if is_late:
+            clock.advance(6)
+            run.flusher._check_deadlines()
+        else:
+            await run.flusher.drain()
+        assert [flushed for _, flushed in run.told] == [Flushed.OK] * 600
+
+
 async def test_a_message_that_nobody_waits_for_is_flushed_as_well(clock: FakeClock) -> None:
     """WAIT=false."""
     files = GatedFileSystem(clock)
