@@ -67,6 +67,23 @@ def test_large_messages_are_parked_and_delivered_some_in_a_turn(scene: TimerScen
     assert len(scene.delivered()) == 40
 
 
+def test_large_markers_are_read_some_in_a_turn(scene: TimerScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    due_ms = scene.clock.wall_ms() + 5000
+    scene.send("k", due_ms)
+    for _ in range(40):
+        scene.send("", due_ms, recalls="k", body=bytes(60_000))
+    scene.work()
+    scene.clock.advance(7)
+    read: list[int] = []
+    message_at = scene.store.message_at
+    monkeypatch.setattr(scene.store, "message_at", lambda place: read.append(place) or message_at(place))
+    most = 0
+    while scene.service.step() == 0:
+        most, read[:] = max(most, len(read)), []
+    assert 0 < most <= 6
+    assert scene.delivered() == []
+
+
 def test_message_beyond_the_wheel_is_rolled_until_its_time(scene: TimerScene) -> None:
     """With a wheel of ten minutes, messages for the next hour; one is called back after it was rolled."""
     now_ms = scene.clock.wall_ms()
