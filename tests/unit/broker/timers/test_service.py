@@ -11,6 +11,8 @@ from dataclasses import replace
 import pytest
 
 from rocketline.errors import CorruptStoreError
+from rocketline.model.ids import LogOffset
+from rocketline.model.message import StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
@@ -76,7 +78,12 @@ def test_large_markers_are_read_some_in_a_turn(scene: TimerScene, monkeypatch: p
     scene.clock.advance(7)
     read: list[int] = []
     message_at = scene.store.message_at
-    monkeypatch.setattr(scene.store, "message_at", lambda place: read.append(place) or message_at(place))
+
+    def noted(place: int) -> StoredMessage | None:
+        read.append(place)
+        return message_at(LogOffset(place))
+
+    monkeypatch.setattr(scene.store, "message_at", noted)
     most = 0
     while scene.service.step() == 0:
         most, read[:] = max(most, len(read)), []
