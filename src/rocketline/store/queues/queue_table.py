@@ -11,7 +11,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rocketline.errors import CorruptStoreError, QueueNotReadyError
 from rocketline.store.files.segments import OpenFiles
@@ -705,7 +705,7 @@ class QueueTable:
         be tried again.
         """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        if topic not in self.topics:
+        if not any(topic in table for table in self._tables()):
             return
         self.removal_count += 1
         self.ends_file.forget(topic)
@@ -720,9 +720,13 @@ class QueueTable:
             self._behind.pop(queue, None)
             if isinstance(queue, ConsumeQueue):
                 self._kept_bytes -= self._kept.pop(queue, 0)
-        for table in (self._sleeping, self._unsettled, self._broken, self._topics):
+        for table in self._tables():
             table.pop(topic, None)
         self._undeleted.discard(topic)
+
+    def _tables(self) -> tuple[dict[str, Any], ...]:
+        """Each has some of the topics: there may be a hundred thousand, and nobody should go through all for one."""
+        return self._topics, self._sleeping, self._unsettled, self._broken
 
     def doomed(self) -> list[Path]:
         """The folders of deleted topics, of this and of earlier lives of the store, with whatever is left in them."""
