@@ -13,7 +13,7 @@ from rocketline.store.message_store import MessageStore
 from rocketline.store.timers.timer_store import Parked, TimerStore
 
 _RUN_MESSAGES: Final = 128
-_RUN_BYTES: Final = 2 * 1024 * 1024
+_RUN_BYTES: Final = 256 * 1024
 """So much is read in one turn of the loop: a few milliseconds."""
 
 

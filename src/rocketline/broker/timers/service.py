@@ -100,8 +100,13 @@ class TimerService:
 
     @property
     def metrics(self) -> TimerMetrics:
-        """How many messages wait, by topic."""
+        """How many messages wait, by topic: a copy."""
         return self._timers.counts.table
+
+    @property
+    def waiting_topics(self) -> int:
+        """Of how many topics messages wait."""
+        return len(self._timers.counts)
 
     def figures(self) -> TimerFigures:
         now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()
