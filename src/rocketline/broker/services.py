@@ -88,7 +88,6 @@ class Services:
         self.held_pops = HeldPops(settings, clock, call_soon)
         self.held_notifications = HeldPops(settings, clock, call_soon, is_last_first=True)
         self.revival = self._revival()
-        storage.when_flushed = self._commit_safe
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServerLinks(
             settings,
@@ -110,7 +109,7 @@ class Services:
         )
         return PopRevival(tools, storage.offsets, storage.timers, self.flusher, self._clock)
 
-    def _commit_safe(self) -> None:
+    def commit_safe(self) -> None:
         """All of the log is on disk."""
         self.checks.commit_safe()
         if self.revival is not None:

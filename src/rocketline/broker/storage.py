@@ -49,7 +49,6 @@ class BrokerStorage:
         self.store = MessageStore.open(
             lambda: settings.value.store, files, clock, store_host, _memory_bytes(), load_topics
         )
-        self.topics.before_create = self._make_way
         try:
             self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock, log)
             self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
@@ -71,8 +70,6 @@ class BrokerStorage:
             )
             self.pops = OffsetRecovery(self.store, self.offsets, settings)
             self.pops.recover()
-            if self.timers is not None:
-                self.store.is_needed = self.timers.has_late
         except BaseException:
             self.store.close()
             raise
@@ -81,9 +78,14 @@ class BrokerStorage:
         config = self.topics.get(topic)
         return config is not None and queue_id < config.read_queue_nums and self.groups.get(group) is not None
 
-    def _make_way(self, topics: Sequence[TopicConfig]) -> None:
+    def make_way(self, topics: Sequence[TopicConfig]) -> None:
+        """Topics are about to be made: what earlier ones of their names left in the way goes. Raises `OSError`."""
         for topic in topics:
             self.store.queues.make_way(topic.topic_name, is_batched=is_batched(topic))
+
+    def has_late_timers(self) -> bool:
+        """There are timer messages that should have been delivered a minute ago: see `TimerService.has_late`."""
+        return self.timers is not None and self.timers.has_late()
 
     def close(self) -> None:
         """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""

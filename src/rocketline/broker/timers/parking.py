@@ -10,10 +10,11 @@ from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import NO_SIZE
 from rocketline.store.timers.timer_store import Parked, TimerStore
 
 _RUN_MESSAGES: Final = 128
-_RUN_BYTES: Final = 2 * 1024 * 1024
+_RUN_BYTES: Final = 256 * 1024
 """So much is read in one turn of the loop: a few milliseconds."""
 
 
@@ -76,6 +77,8 @@ class TimerParking:
         due: list[StoredMessage] = []
         for log_offset, size, _ in self._store.units(WHEEL_TIMER_TOPIC, 0, offset, _RUN_MESSAGES):
             message = self._store.message_at(log_offset)
+            if message is not None and message.topic != WHEEL_TIMER_TOPIC:
+                message = None  # in place of one that the log has lost, a unit leads to its beginning
             if message is not None and not (parked or due):
                 self.covered_ms = message.store_ms
             slot_ms = slot_ms_of(message) if message is not None else None
@@ -93,7 +96,7 @@ class TimerParking:
                 topic = message.properties.get(property_names.REAL_TOPIC, "")
                 is_delete = property_names.TIMER_DEL_UNIQKEY in message.properties
                 parked.append(Parked(slot_ms, log_offset, size, topic, is_delete))
-            offset, left = offset + 1, left - size
+            offset, left = offset + 1, left - (0 if size == NO_SIZE else size)
             if left <= 0:
                 break
         return TimerRun(parked, due, offset)
