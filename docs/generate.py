@@ -18,6 +18,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.config.consumption import ClientsConfig, ConsumptionConfig, OffsetsConfig
 from rocketline.broker.config.flow_control import FlowControlConfig, StatsConfig
 from rocketline.broker.config.identity import IdentityConfig, RegistrationConfig
+from rocketline.broker.config.pop import PopConfig
 from rocketline.broker.config.topics import MessagesConfig, TopicsConfig
 from rocketline.broker.config.transactions import TransactionsConfig
 from rocketline.cli.commands import rocketline
@@ -93,6 +94,7 @@ _BROKER_CONCERNS = {
     "Messages": MessagesConfig,
     "Transactions": TransactionsConfig,
     "Consumption": ConsumptionConfig,
+    "POP": PopConfig,
     "Offsets": OffsetsConfig,
     "Clients": ClientsConfig,
     "Flow control": FlowControlConfig,
