@@ -92,7 +92,7 @@ class OffsetRecovery:
             offset += len(units)
             for log_offset, _, _ in units:
                 record = self._store.message_at(log_offset)
-                if record is None or record.tag != CHECKPOINT_TAG:
+                if record is None or record.topic != topic or record.tag != CHECKPOINT_TAG:
                     continue
                 if record.properties.get(property_names.REAL_TOPIC, topic) != self._revive_topic:
                     continue

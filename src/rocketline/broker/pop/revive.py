@@ -36,6 +36,8 @@ from rocketline.wire.bodies.pop import AckMsg, PopCheckPoint
 from rocketline.wire.pop_handles import TopicKind
 
 _RECORDS_A_STEP: Final = 32
+_BYTES_A_STEP: Final = 256 * 1024
+"""Of messages that come again: more is left to the next turn."""
 _MARGIN_MS: Final = 2000
 """After its time, within which a checkpoint waits for acknowledgements that are on their way."""
 _EARLY_MS: Final = 60_000
@@ -131,7 +133,7 @@ class ReviveQueue:
     def _take(self, record: StoredMessage | None) -> None:
         tag = record.tag if record is not None else None
         try:
-            if record is None:
+            if record is None or record.topic != self._tools.topic.name:
                 raise RemoteProtocolError("it is damaged, or gone from the log")
             if tag == CHECKPOINT_TAG:
                 self._take_checkpoint(decode(PopCheckPoint, record.body))
@@ -171,7 +173,7 @@ class ReviveQueue:
     # --- settling
 
     def settle(self) -> bool:
-        """Settle the next checkpoint whose acknowledgements have all been read; False if there is none.
+        """Settle the next checkpoint whose acknowledgements were all read, or a part of it; False if there is none.
 
         Raises `StoreError` or `OSError` if messages cannot be stored now: then it stays as it is.
         """
@@ -179,7 +181,8 @@ class ReviveQueue:
         if not self._due or self._due[0][0] + margin_ms >= self._seen_ms:
             return False
         opened = self._open[self._due[0][1]]
-        self._revive(opened)
+        if not self._revive(opened):
+            return True
         heapq.heappop(self._due)
         del self._open[opened.revive_offset]
         key = self._tools.topic.key(opened.point)
@@ -188,25 +191,39 @@ class ReviveQueue:
             del self._by_key[key]
         return True
 
-    def _revive(self, opened: _Open) -> None:
-        """Let what is left of it come again: all of it, or nothing."""
+    def _revive(self, opened: _Open) -> bool:
+        """Let what is left of it come again, as much as a turn of the loop has time for; False if there is more."""
         point, tools = opened.point, self._tools
         if not opened.left or not self._is_wanted(point):
-            return
+            return True
         retry = self._retry_topic(point)
         if not tools.topics.ensure([TopicConfig(retry, 1, 1)]):
             self._put_off(opened, retry)
-            return
-        messages = [
-            message
-            for index, offset in enumerate(opened.offsets)
-            if opened.left >> index & 1 and (message := self._coming_again(point, offset, retry)) is not None
-        ]
+            return True
+        messages, rest = self._some_of(opened, retry)
         for message, problem in zip(messages, tools.store.append_each(messages), strict=True):
             if isinstance(problem, IllegalMessageError):
                 tools.log.error("popped message left behind", str(problem), topic=retry)
             else:
                 tools.stats.put(retry, 0, 1, len(message.body))
+        opened.left = rest
+        return not rest
+
+    def _some_of(self, opened: _Open, retry: str) -> tuple[list[StoredMessage], int]:
+        """Messages that come again, up to some bytes, and the bits of those that are left then."""
+        messages: list[StoredMessage] = []
+        rest, size = opened.left, 0
+        for index, offset in enumerate(opened.offsets):
+            if not rest >> index & 1:
+                continue
+            if size >= _BYTES_A_STEP:
+                break
+            rest &= ~(1 << index)
+            message = self._coming_again(opened.point, offset, retry)
+            if message is not None:
+                messages.append(message)
+                size += len(message.body)
+        return messages, rest
 
     def _is_wanted(self, point: PopCheckPoint) -> bool:
         """Topic and group are still there."""
@@ -225,7 +242,9 @@ class ReviveQueue:
         store = self._tools.store
         units = store.units(point.topic or "", point.queue_id, offset, 1)
         message = store.message_at(units[0][0]) if units else None
-        if message is None:
+        # In place of one that the log has lost, a unit leads elsewhere.
+        place = point.topic, point.queue_id, offset
+        if message is None or (message.topic, message.queue_id, message.queue_offset) != place:
             self._tools.log.warning("popped message left behind", "it is gone", topic=point.topic, offset=offset)
             return None
         properties = {**message.properties, property_names.ORIGIN_GROUP: point.consumer_group or ""}

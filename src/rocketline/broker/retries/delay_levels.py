@@ -34,6 +34,7 @@ from rocketline.settings import Settings
 from rocketline.store.files.json_files import FileSave, load_json, pretty
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import NO_SIZE
 from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 
@@ -42,6 +43,10 @@ _IDLE_S: Final = 0.1
 _AFTER_ERROR_S: Final = 10.0
 _TURN_MESSAGES: Final = 16
 """So many of one level are delivered in one turn, which takes a millisecond or two; then everybody else has theirs."""
+_TURN_BYTES: Final = 256 * 1024
+"""And so many bytes of all levels together, or the first message: properties may take ten times as long as bodies."""
+_MESSAGE_BYTES: Final = 4 * 1024
+"""As what the smallest one counts."""
 _GROUP: Final = "SCHEDULE_CONSUMER"
 """As which deliveries are counted. Java: MixAll.SCHEDULE_CONSUMER_GROUP."""
 
@@ -67,6 +72,7 @@ class DelayedDelivery(SavedFile):
         self._data_version = saved.data_version or DataVersion(timestamp=clock.wall_ms())
         self._offsets = dict(saved.offset_table)
         self._deliveries = 0
+        self._next_level, self._left = 1, 0  # whose turn it is, and how many bytes more this turn of the loop may take
         self._unsafe: tuple[DelayOffsetTable, int] | None = None  # to be saved once the log is flushed up to there
         self._saved = self._being_saved = saved
 
@@ -105,9 +111,15 @@ class DelayedDelivery(SavedFile):
 
     def deliver(self) -> float:
         """Deliver some of what is due. Returns after how many seconds there may be more to do."""
-        now_ms = self._store.store_clock.now_ms()
-        waits_ms = [self._deliver_level(level, now_ms) for level in range(1, self._levels.max_level + 1)]
-        return min([_IDLE_S, *(wait_ms / 1000 for wait_ms in waits_ms if wait_ms is not None)])
+        now_ms, wait_s, self._left = self._store.store_clock.now_ms(), _IDLE_S, _TURN_BYTES
+        for _ in range(self._levels.max_level):
+            wait_ms = self._deliver_level(self._next_level, now_ms)
+            self._next_level = self._next_level % self._levels.max_level + 1
+            if self._left <= 0:
+                return 0
+            if wait_ms is not None:
+                wait_s = min(wait_s, wait_ms / 1000)
+        return wait_s
 
     def _deliver_level(self, level: int, now_ms: int) -> int | None:
         """The same for one level: milliseconds until its next message is due, None if it is to be looked at idly."""
@@ -117,7 +129,7 @@ class DelayedDelivery(SavedFile):
         at = min(max(self._offsets.get(level, 0), queue.min_offset), queue.max_offset)
         wait_ms = None
         try:
-            for log_offset, _, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
+            for log_offset, size, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
                 wait_ms = due_ms - now_ms
                 # More than a whole delay ahead: the level was longer when it was stored, or by a broker of Apache whose
                 # clock was set back since. Java: correctDeliverTimestamp.
@@ -126,7 +138,9 @@ class DelayedDelivery(SavedFile):
                 if not self._deliver_one(level, log_offset):
                     wait_ms = None
                     break
-                at, wait_ms = at + 1, 0
+                at, wait_ms, self._left = at + 1, 0, self._left - max(0 if size == NO_SIZE else size, _MESSAGE_BYTES)
+                if self._left <= 0:
+                    break
         finally:
             self._move(level, at)  # what was delivered before a failure must not come again
         return wait_ms

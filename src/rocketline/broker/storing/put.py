@@ -127,7 +127,8 @@ class MessagePut:
         self._random = random.random
 
     def put(self, message: StoredMessage, done: Done) -> None:
-        """Store one message. `done` is called before this returns, or after the flush that the message waits for.
+        """Store one message. `done` is called before this returns, or after the flush that the message waits for, which
+        takes its body away meanwhile.
 
         A delayed message comes back with the place where it is parked, and its own topic in its properties.
         """
@@ -333,6 +334,7 @@ class MessagePut:
         """Tell that it is stored, after the flush if the message is to wait for it."""
         store = self._store
         if store.is_sync and message.properties.get(property_names.WAIT, "true").lower() == "true":
+            message.body = b""  # it is in the log; a request of a hundred bytes may have copied megabytes there
             self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, put)))
         else:
             done(PutResult(PutStatus.PUT_OK, put.places, size=put.size))

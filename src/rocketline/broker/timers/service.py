@@ -100,18 +100,25 @@ class TimerService:
 
     @property
     def metrics(self) -> TimerMetrics:
-        """How many messages wait, by topic."""
+        """How many messages wait, by topic: a copy."""
         return self._timers.counts.table
 
     @property
     def delivered_ms(self) -> int:
-        """Whatever was due before this time, and stored before it, is where it belongs."""
+        """Whatever was due before this time, and stored before it, is where it belongs; 0 while that cannot be told."""
+        if self._broken is not None:
+            return 0
         now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()
         if self._parking.behind or self._parking.is_expecting or self._timers.queue_offset < self._parked_first:
             now_ms = min(now_ms, self._parking.covered_ms)
         if self._slot is not None:
             now_ms = min(now_ms, self._timers.read_ms)
         return self._timers.wheel.rounded(now_ms if first_ms is None else min(now_ms, first_ms))
+
+    @property
+    def waiting_topics(self) -> int:
+        """Of how many topics messages wait."""
+        return len(self._timers.counts)
 
     def figures(self) -> TimerFigures:
         now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()

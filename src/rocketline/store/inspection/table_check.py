@@ -20,7 +20,7 @@ from rocketline.store.queues.queue_ends import FILE_NAME, EndsFile, QueueEnds
 from rocketline.wire.bodies import codec
 from rocketline.wire.bodies.groups import ConsumerFilterTable, SubscriptionGroupTable
 from rocketline.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
-from rocketline.wire.bodies.pop import MessageRequestModeTable
+from rocketline.wire.bodies.pop import ConsumerOrderInfoTable, MessageRequestModeTable
 from rocketline.wire.bodies.stats import TimerMetrics
 from rocketline.wire.bodies.topics import TopicConfigTable
 from rocketline.wire.bodies.transactions import TransactionMetrics
@@ -31,6 +31,7 @@ _TABLES: Final[dict[str, type[Any]]] = {
     "consumerOffset.json": ConsumerOffsetTable,
     "delayOffset.json": DelayOffsetTable,
     "messageRequestMode.json": MessageRequestModeTable,
+    "consumerOrderInfo.json": ConsumerOrderInfoTable,
     "consumerFilter.json": ConsumerFilterTable,
     "timermetrics": TimerMetrics,
     "transactionMetrics": TransactionMetrics,

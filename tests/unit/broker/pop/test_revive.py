@@ -197,6 +197,20 @@ def test_offset_beyond_the_queue_is_none(clock: FakeClock) -> None:
     scene.close()
 
 
+def test_large_messages_come_again_some_at_a_time(scene: RevivalScene) -> None:
+    sent = [b"%d" % number * 100_000 for number in range(8)]
+    scene.send(*sent)
+    scene.pop(*range(8))
+    scene.pass_time(11)
+    scene.clock.advance(3)
+    while scene.timers.step() == 0:
+        continue
+    scene.revival.look()
+    assert 0 < scene.store.max_offset(RETRY, 0) < 8
+    scene.work()
+    assert scene.bodies() == sent
+
+
 def test_many_at_once_take_many_short_turns(scene: RevivalScene) -> None:
     """A hundred times 32 messages are due at the same moment."""
     for _ in range(3200):

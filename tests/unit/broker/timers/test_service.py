@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,8 @@ import pytest
 
 from rocketline.broker.storing.timer_properties import slot_before
 from rocketline.errors import CorruptStoreError, QueueNotReadyError
+from rocketline.model.ids import LogOffset
+from rocketline.model.message import StoredMessage
 from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.memory_filesystem import MemoryFileSystem
@@ -53,6 +56,44 @@ def test_each_comes_within_a_step_after_its_moment(scene: TimerScene) -> None:
         assert 0 <= found.store_ms - due[found.properties["UNIQ_KEY"]] <= 1000
     assert scene.waiting() == 0
     assert scene.work() is None
+
+
+def test_large_messages_are_parked_and_delivered_some_in_a_turn(scene: TimerScene) -> None:
+    due_ms = scene.clock.wall_ms() + 5000
+    for number in range(40):
+        scene.send(f"{number}", due_ms, body=bytes(60_000))
+    waiting = [0]
+    while scene.service.step() == 0:
+        waiting.append(scene.waiting())
+    assert {after - before for before, after in itertools.pairwise(waiting)} == {5}
+    scene.clock.advance(7)
+    ends = [scene.store.max_log_offset]
+    while scene.service.step() == 0:
+        ends.append(scene.store.max_log_offset)
+    assert max(after - before for before, after in itertools.pairwise(ends)) < 6 * 60_000
+    assert len(scene.delivered()) == 40
+
+
+def test_large_markers_are_read_some_in_a_turn(scene: TimerScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    due_ms = scene.clock.wall_ms() + 5000
+    scene.send("k", due_ms)
+    for _ in range(40):
+        scene.send("", due_ms, recalls="k", body=bytes(60_000))
+    scene.work()
+    scene.clock.advance(7)
+    read: list[int] = []
+    message_at = scene.store.message_at
+
+    def noted(place: int) -> StoredMessage | None:
+        read.append(place)
+        return message_at(LogOffset(place))
+
+    monkeypatch.setattr(scene.store, "message_at", noted)
+    most = 0
+    while scene.service.step() == 0:
+        most, read[:] = max(most, len(read)), []
+    assert 0 < most <= 6
+    assert scene.delivered() == []
 
 
 def test_message_beyond_the_wheel_is_rolled_until_its_time(scene: TimerScene) -> None:

@@ -467,6 +467,20 @@ def test_figures_survive(clock: FakeClock) -> None:
         assert again.begin_save() is None
 
 
+def test_figures_that_nobody_can_read_begin_anew_and_stop_no_start(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with started(clock) as scene:
+        for name in (PATH, PATH.with_name(f"{PATH.name}.bak")):
+            scene.tables.files.write_file(name, b'{"transactionCount":{"T":')
+        again = TransactionFigures(scene.tables.files, PATH, clock, lambda _: True)
+        assert again.counts() == {}
+        assert "figures of half messages cannot be read" in caplog.text
+        again.add("T", 1)
+        again.save()
+        assert TransactionFigures(scene.tables.files, PATH, clock, lambda _: True).counts() == {"T": 1}
+
+
 def test_figures_of_many_topics_are_saved_in_steps(clock: FakeClock) -> None:
     with started(clock) as scene:
         for number in range(2000):
