@@ -1,0 +1,168 @@
+"""What a producer writes down of its messages if it traces. Java: SendMessageTraceHookImpl and its neighbours.
+
+A `TracedCore` stands in for the `ProducerCore` of a producer that does not, whose messages pay nothing for it. Both
+shells, and whatever sends without waiting, read each answer by `receipt`: so each attempt is noted that brought one.
+Oneway messages have no answer, and no record. Java notes a batch as one message with the ids of all; here each has a
+record of its own, which can be found by its id.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rocketline.client.producer.core import ProducerCore
+from rocketline.client.producer.receipts import DEFAULT_REGION, SendReceipt, SendStatus
+from rocketline.client.producer.send_request import SendRequest, SendRequests
+from rocketline.client.received_message import ReceivedMessage
+from rocketline.client.trace.buffer import TraceBuffer
+from rocketline.client.trace.records import (
+    DELAYED,
+    HALF,
+    NORMAL,
+    NOTHING,
+    encode_ended,
+    encode_recalled,
+    encode_sent,
+)
+from rocketline.clock import Clock
+from rocketline.model import property_names
+from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
+from rocketline.model.sys_flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from rocketline.wire.command import Command
+
+_STATES: Final = {TRANSACTION_COMMIT: "COMMIT_MESSAGE", TRANSACTION_ROLLBACK: "ROLLBACK_MESSAGE", 0: "UNKNOW"}
+"""Java's names, by what brokers are told."""
+_SEND_OK: Final = SendStatus.SEND_OK
+
+
+class SendTrace:
+    """The records of one producer, for `buffer`. Any thread may call it."""
+
+    def __init__(self, group: str, trace_topic: str, clock: Clock) -> None:
+        """`group` is as the application knows it."""
+        self._group, self._trace_topic, self._clock = group, trace_topic, clock
+        self.buffer = TraceBuffer()
+
+    def sent(self, request: SendRequest, receipt: SendReceipt, address: str) -> None:
+        """An attempt brought a receipt. Nothing is noted if the broker wants nothing noted, nor of trace messages."""
+        if not receipt.is_traced or request.topic.startswith(self._trace_topic):
+            return
+        sent_ms = request.sent_ms
+        cost_ms = self._clock.wall_ms() - sent_ms
+        if request.batch_id is None:
+            message = request.messages[0]
+            self._note_sent(
+                message,
+                request.message_id,
+                receipt.offset_message_id,
+                len(request.body),
+                receipt,
+                address,
+                sent_ms,
+                cost_ms,
+            )
+            return
+        ids, offset_ids = request.message_id.split(","), receipt.offset_message_id.split(",")
+        if len(offset_ids) != len(ids):  # the broker keeps the batch in one piece
+            offset_ids = offset_ids[:1] * len(ids)
+        for message, message_id, offset_id in zip(request.messages, ids, offset_ids, strict=False):
+            self._note_sent(message, message_id, offset_id, len(message.body), receipt, address, sent_ms, cost_ms)
+
+    def _note_sent(
+        self,
+        message: Message,
+        message_id: str,
+        offset_id: str,
+        size: int,
+        receipt: SendReceipt,
+        address: str,
+        sent_ms: int,
+        cost_ms: int,
+    ) -> None:
+        properties, tags, keys, kind, found_by = message.properties, NOTHING, NOTHING, NORMAL, message_id
+        if properties:
+            tags, keys, kind = properties.get("TAGS") or NOTHING, properties.get("KEYS") or NOTHING, _kind(properties)
+            if keys is not NOTHING:
+                found_by = f"{message_id} {keys}"
+        text = encode_sent(
+            sent_ms, receipt.region, self._group, message.topic, message_id, tags, keys, address, size, cost_ms, kind,
+            offset_id, receipt.status is _SEND_OK,
+        )  # fmt: skip
+        self.buffer.add(text, found_by)
+
+    def ended(self, message: Message, receipt: SendReceipt, address: str, state: int) -> None:
+        """A broker is told what became of a transaction: `state` is what it is told."""
+        if receipt.is_traced:
+            ids = receipt.message_id, receipt.transaction_id or receipt.message_id
+            self._note_ended(message, ids, DEFAULT_REGION, address, state, is_check=False)
+
+    def answered(self, message: ReceivedMessage, transaction_id: str | None, address: str, state: int) -> None:
+        """The same, because the broker asked."""
+        properties = message.properties
+        if properties.get(property_names.TRACE_ON) != "false":
+            ids = message.message_id, transaction_id or message.message_id
+            region = properties.get(property_names.MSG_REGION) or DEFAULT_REGION
+            self._note_ended(message, ids, region, address, state, is_check=True)
+
+    def _note_ended(
+        self,
+        message: Message | ReceivedMessage,
+        ids: tuple[str, str],
+        region: str,
+        address: str,
+        state: int,
+        *,
+        is_check: bool,
+    ) -> None:
+        if message.topic.startswith(self._trace_topic):
+            return
+        message_id, transaction_id = ids
+        tags = message.properties.get(property_names.TAGS) or NOTHING
+        keys = message.properties.get(property_names.KEYS) or NOTHING
+        text = encode_ended(
+            self._clock.wall_ms(), region, self._group, message.topic, message_id, tags, keys, address, transaction_id,
+            _STATES[state], is_check,
+        )  # fmt: skip
+        self.buffer.add(text, message_id if keys is NOTHING else f"{message_id} {keys}")
+
+    def recalled(self, topic: str, message_id: str) -> None:
+        """A timer message was called back."""
+        text = encode_recalled(self._clock.wall_ms(), DEFAULT_REGION, self._group, topic, message_id, is_ok=True)
+        self.buffer.add(text, message_id)
+
+
+def _kind(properties: dict[str, str]) -> int:
+    if properties.get(property_names.TRAN_MSG) == "true":
+        return HALF
+    return DELAYED if property_names.DELAY in properties else NORMAL
+
+
+class _TracedRequests(SendRequests):
+    """Requests that know when they were sent."""
+
+    def command(self, request: SendRequest, queue: MessageQueue, broker_name: str, born_ms: int) -> Command:
+        request.sent_ms = born_ms
+        return super().command(request, queue, broker_name, born_ms)
+
+    def frame(
+        self, request: SendRequest, queue: MessageQueue, broker_name: str, born_ms: int, opaque: int, flag: int = 0
+    ) -> bytes:
+        request.sent_ms = born_ms
+        return super().frame(request, queue, broker_name, born_ms, opaque, flag)
+
+
+class TracedCore(ProducerCore):
+    """The core of a producer that traces."""
+
+    requests_kind = _TracedRequests
+    trace: SendTrace
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.trace = SendTrace(self.group, self.options.trace_topic, self.clock)
+
+    def receipt(self, answer: Command, request: SendRequest, queue: MessageQueue, address: str) -> SendReceipt:
+        receipt = super().receipt(answer, request, queue, address)
+        self.trace.sent(request, receipt, address)
+        return receipt
