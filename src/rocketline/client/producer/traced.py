@@ -41,55 +41,40 @@ class SendTrace:
 
     def __init__(self, group: str, trace_topic: str, clock: Clock) -> None:
         """`group` is as the application knows it."""
-        self._group, self._trace_topic, self._clock = group, trace_topic, clock
+        self._group, self._trace_topic, self._wall_ms = group, trace_topic, clock.wall_ms
         self.buffer = TraceBuffer()
+        self._add = self.buffer.add
 
     def sent(self, request: SendRequest, receipt: SendReceipt, address: str) -> None:
         """An attempt brought a receipt. Nothing is noted if the broker wants nothing noted, nor of trace messages."""
         if not receipt.is_traced or request.topic.startswith(self._trace_topic):
             return
-        sent_ms = request.sent_ms
-        cost_ms = self._clock.wall_ms() - sent_ms
-        if request.batch_id is None:
-            message = request.messages[0]
-            self._note_sent(
-                message,
-                request.message_id,
-                receipt.offset_message_id,
-                len(request.body),
-                receipt,
-                address,
-                sent_ms,
-                cost_ms,
-            )
+        if request.batch_id is not None:
+            self._sent_batch(request, receipt, address)
             return
+        message, message_id, sent_ms = request.messages[0], request.message_id, request.sent_ms
+        tags, keys, kind, found_by = NOTHING, NOTHING, NORMAL, message_id
+        if properties := message.properties:
+            tags, keys, kind, found_by = _marks(properties, message_id)
+        text = encode_sent(
+            sent_ms, receipt.region, self._group, message.topic, message_id, tags, keys, address, len(request.body),
+            self._wall_ms() - sent_ms, kind, receipt.offset_message_id, receipt.status is _SEND_OK,
+        )  # fmt: skip
+        self._add(text, found_by)
+
+    def _sent_batch(self, request: SendRequest, receipt: SendReceipt, address: str) -> None:
+        sent_ms, region, is_ok = request.sent_ms, receipt.region, receipt.status is _SEND_OK
+        cost_ms = self._wall_ms() - sent_ms
         ids, offset_ids = request.message_id.split(","), receipt.offset_message_id.split(",")
         if len(offset_ids) != len(ids):  # the broker keeps the batch in one piece
             offset_ids = offset_ids[:1] * len(ids)
         for message, message_id, offset_id in zip(request.messages, ids, offset_ids, strict=False):
-            self._note_sent(message, message_id, offset_id, len(message.body), receipt, address, sent_ms, cost_ms)
-
-    def _note_sent(
-        self,
-        message: Message,
-        message_id: str,
-        offset_id: str,
-        size: int,
-        receipt: SendReceipt,
-        address: str,
-        sent_ms: int,
-        cost_ms: int,
-    ) -> None:
-        properties, tags, keys, kind, found_by = message.properties, NOTHING, NOTHING, NORMAL, message_id
-        if properties:
-            tags, keys, kind = properties.get("TAGS") or NOTHING, properties.get("KEYS") or NOTHING, _kind(properties)
-            if keys is not NOTHING:
-                found_by = f"{message_id} {keys}"
-        text = encode_sent(
-            sent_ms, receipt.region, self._group, message.topic, message_id, tags, keys, address, size, cost_ms, kind,
-            offset_id, receipt.status is _SEND_OK,
-        )  # fmt: skip
-        self.buffer.add(text, found_by)
+            tags, keys, kind, found_by = _marks(message.properties, message_id)
+            text = encode_sent(
+                sent_ms, region, self._group, message.topic, message_id, tags, keys, address, len(message.body),
+                cost_ms, kind, offset_id, is_ok,
+            )  # fmt: skip
+            self._add(text, found_by)
 
     def ended(self, message: Message, receipt: SendReceipt, address: str, state: int) -> None:
         """A broker is told what became of a transaction: `state` is what it is told."""
@@ -118,24 +103,26 @@ class SendTrace:
         if message.topic.startswith(self._trace_topic):
             return
         message_id, transaction_id = ids
-        tags = message.properties.get(property_names.TAGS) or NOTHING
-        keys = message.properties.get(property_names.KEYS) or NOTHING
+        tags, keys, _, found_by = _marks(message.properties, message_id)
         text = encode_ended(
-            self._clock.wall_ms(), region, self._group, message.topic, message_id, tags, keys, address, transaction_id,
+            self._wall_ms(), region, self._group, message.topic, message_id, tags, keys, address, transaction_id,
             _STATES[state], is_check,
         )  # fmt: skip
-        self.buffer.add(text, message_id if keys is NOTHING else f"{message_id} {keys}")
+        self._add(text, found_by)
 
     def recalled(self, topic: str, message_id: str) -> None:
         """A timer message was called back."""
-        text = encode_recalled(self._clock.wall_ms(), DEFAULT_REGION, self._group, topic, message_id, is_ok=True)
-        self.buffer.add(text, message_id)
+        text = encode_recalled(self._wall_ms(), DEFAULT_REGION, self._group, topic, message_id, is_ok=True)
+        self._add(text, message_id)
 
 
-def _kind(properties: dict[str, str]) -> int:
+def _marks(properties: dict[str, str], message_id: str) -> tuple[str, str, int, str]:
+    """Tags, keys and kind of a message, and by what its record is found."""
+    tags, keys = properties.get(property_names.TAGS) or NOTHING, properties.get(property_names.KEYS) or NOTHING
+    kind = DELAYED if property_names.DELAY in properties else NORMAL
     if properties.get(property_names.TRAN_MSG) == "true":
-        return HALF
-    return DELAYED if property_names.DELAY in properties else NORMAL
+        kind = HALF
+    return tags, keys, kind, message_id if keys is NOTHING else f"{message_id} {keys}"
 
 
 class _TracedRequests(SendRequests):

@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 COUNT_MAX: Final = 65_536
 BYTES_MAX: Final = 32 * 1024 * 1024
 """Records that may wait, and their characters. What comes beyond that is dropped and counted."""
-MESSAGE_CHARACTERS_MAX: Final = 64_000
-"""Of the records in one trace message, about 250 of them; one record may go beyond it. Java: 128,000."""
+RECORDS_MAX: Final = 250
+"""In one trace message. Java: 10."""
+MESSAGE_CHARACTERS_MAX: Final = 128_000
+"""Of the records in one trace message; a single one may go beyond it. As Java."""
 KEYS_BYTES_MAX: Final = 24_000
 """Of the keys of one trace message, which are among its properties: those have 32,767 bytes at most."""
 _CHARACTER_BYTES_MAX: Final = 4
@@ -29,7 +31,7 @@ class TraceBuffer:
     """The records of one client. Any thread may add to it, one takes from it.
 
     There is no lock, as in a signal's handler nobody could wait for one: of two threads that add at the same moment one
-    may not count its bytes. Taking all there is makes that good.
+    may not count its bytes. Taking until nothing is left makes that good.
     """
 
     def __init__(self, count_max: int = COUNT_MAX, bytes_max: int = BYTES_MAX) -> None:
@@ -53,21 +55,23 @@ class TraceBuffer:
     def take(self) -> TraceBatch | None:
         """The oldest records, as many as one message holds; None if there is none."""
         records = self._records
-        texts: list[str] = []
-        keys: list[str] = []
-        text_room, keys_room = MESSAGE_CHARACTERS_MAX, KEYS_BYTES_MAX
-        while records:
-            text, key = records[0]
-            text_room -= len(text)
-            keys_room -= 1 + len(key) * (1 if key.isascii() else _CHARACTER_BYTES_MAX)
-            if texts and (text_room < 0 or keys_room < 0):
-                break
-            records.popleft()
-            self._bytes -= len(text)
-            texts.append(text)
-            keys.append(key)
-        if not records:
+        count = min(len(records), RECORDS_MAX)
+        if not count:
             self._bytes = 0
-        if not texts:
             return None
-        return TraceBatch("".join(texts), " ".join(dict.fromkeys(" ".join(keys).split(" "))), len(texts))
+        taken = [records.popleft() for _ in range(count)]
+        while count > 1 and not _fits(taken):
+            count //= 2
+            records.extendleft(reversed(taken[count:]))
+            del taken[count:]
+        text = "".join([text for text, _ in taken])
+        self._bytes -= len(text)
+        keys = " ".join([keys for _, keys in taken]).split(" ")
+        return TraceBatch(text, " ".join(dict.fromkeys(keys)), count)
+
+
+def _fits(records: list[tuple[str, str]]) -> bool:
+    characters = sum([len(text) for text, _ in records])
+    keys = "".join([keys for _, keys in records])
+    keys_bytes = len(records) + len(keys) * (1 if keys.isascii() else _CHARACTER_BYTES_MAX)
+    return characters <= MESSAGE_CHARACTERS_MAX and keys_bytes <= KEYS_BYTES_MAX

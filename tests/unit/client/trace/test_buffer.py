@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rocketline.client.trace.buffer import KEYS_BYTES_MAX, MESSAGE_CHARACTERS_MAX, TraceBuffer
+from rocketline.client.trace.buffer import KEYS_BYTES_MAX, MESSAGE_CHARACTERS_MAX, RECORDS_MAX, TraceBuffer
 from rocketline.wire.properties import PROPERTIES_BYTES_MAX
 
 
@@ -31,11 +31,22 @@ def test_one_message_has_so_much_text_and_so_many_keys() -> None:
         by_text.add(long, str(number))
         by_keys.add(short, "é" * (KEYS_BYTES_MAX // 10) + str(number))
         by_both.add(long * 3, str(number) * KEYS_BYTES_MAX)
-    for buffer, counts in ((by_text, [2, 1]), (by_keys, [2, 1]), (by_both, [1, 1, 1])):
+    for buffer, counts in ((by_text, [1, 2]), (by_keys, [1, 2]), (by_both, [1, 1, 1])):
         batches = [batch for _ in counts if (batch := buffer.take()) is not None]
         assert [batch.records for batch in batches] == counts
         assert len(buffer) == 0
         assert all(len(batch.keys.encode()) < PROPERTIES_BYTES_MAX - 100 for batch in batches)
+
+
+def test_one_message_has_so_many_records_in_their_order() -> None:
+    buffer = TraceBuffer()
+    for number in range(RECORDS_MAX + 1):
+        buffer.add(f"{number} ", str(number))
+    first, second = buffer.take(), buffer.take()
+    assert first is not None
+    assert second is not None
+    assert (first.records, second.records) == (RECORDS_MAX, 1)
+    assert (first.text + second.text).split() == [str(number) for number in range(RECORDS_MAX + 1)]
 
 
 def test_bytes_are_counted_anew_once_all_is_taken() -> None:
@@ -45,6 +56,6 @@ def test_bytes_are_counted_anew_once_all_is_taken() -> None:
     buffer.add("abc", "k")
     buffer.add("abc", "k")
     assert buffer.dropped == 1
-    buffer.take()
+    assert [buffer.take() is None for _ in range(2)] == [False, True]
     buffer.add("0123456789", "k")
     assert (len(buffer), buffer.dropped) == (1, 1)
