@@ -156,7 +156,7 @@ class TransactionProducer(Producer):
             self._refuse()
         started_s = self._clock.monotonic()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        request = prepare_half(self.core.requests, self._wire_group, message)
+        request = prepare_half(self.core.requests, self._wire_group, self.core.hooked(message))
         queue = self._make_way(request, queue, selector)
         receipt = await self.delivery.send(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
         return begun(request, message, receipt, self._wire_group)

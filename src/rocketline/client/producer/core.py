@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from rocketline.client.options import ClientOptions
 from rocketline.client.producer.attempts import RetryRules, SendAttempts, retry_rules
-from rocketline.client.producer.hooks import SendContext, SendHooks, SendMode
+from rocketline.client.producer.hooks import SendContext, SendHooks, SendMode, hooked
 from rocketline.client.producer.options import ProducerOptions
 from rocketline.client.producer.queue_choice import BrokerFaults, Positions, QueueSelector, choose, select
 from rocketline.client.producer.receipts import SendReceipt, read_receipt
@@ -83,9 +83,18 @@ class ProducerCore:
 
     def prepare(self, messages: Message | Sequence[Message]) -> SendRequest:
         """The request for a message or a batch. Raises `InvalidNameError` or `InvalidMessageError`."""
+        if self.options.message_hooks:
+            if isinstance(messages, Message):
+                return self.requests.prepare(self.hooked(messages))
+            messages = [self.hooked(message) for message in messages]
         return (
             self.requests.prepare(messages) if isinstance(messages, Message) else self.requests.prepare_batch(messages)
         )
+
+    def hooked(self, message: Message) -> Message:
+        """What is sent in the place of a message."""
+        hooks = self.options.message_hooks
+        return hooked(hooks, message) if hooks and isinstance(message, Message) else message
 
     def publish_info(self, topic: str) -> PublishInfo | None:
         """The queues of a topic, named as on the wire; None if there is none that could be sent to."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketline.client.options import ClientKeywords, ClientOptions, option
-from rocketline.client.producer.hooks import ForbiddenHook, SendHook
+from rocketline.client.producer.hooks import ForbiddenHook, MessageHook, SendHook
 from rocketline.client.producer.queue_choice import LATENCY_LEVELS
 from rocketline.errors import LocalProtocolError
 from rocketline.model.names import AUTO_CREATE_TOPIC, TRACE_TOPIC, topic_problem
@@ -101,6 +101,8 @@ class ProducerOptions(ClientOptions):
     """Where that is written. Brokers make it with the first record, if they make topics at all. Java: traceTopic."""
     trace_recalls: bool = False
     """With `trace`: write down recalls, too. Java: com.rocketmq.recall.default.trace.enable."""
+    message_hooks: tuple[MessageHook, ...] = ()
+    """See each message once before it is sent, and may send another in its place. Java: none."""
     send_hooks: tuple[SendHook, ...] = ()
     """See every attempt before and after. Java: SendMessageHook."""
     forbidden_hooks: tuple[ForbiddenHook, ...] = ()
@@ -154,5 +156,6 @@ class ProducerKeywords(ClientKeywords, total=False):
     trace: bool
     trace_topic: str
     trace_recalls: bool
+    message_hooks: tuple[MessageHook, ...]
     send_hooks: tuple[SendHook, ...]
     forbidden_hooks: tuple[ForbiddenHook, ...]
