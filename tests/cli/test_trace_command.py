@@ -78,7 +78,7 @@ def test_broken_records_are_counted_and_passed_over(server: Server) -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith("BROKEN-1, of whose sending nobody has told\n")
     assert "SUCCESS" in result.stdout
-    assert "1 trace records could not be read" in result.stderr
+    assert "trace records that could not be read: 1" in result.stderr
     nothing = call(server, "BROKEN-2")
     assert nothing.exit_code == 1
     assert isinstance(nothing.exception, SystemExit | NoMessageError)

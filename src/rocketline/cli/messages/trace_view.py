@@ -23,7 +23,7 @@ def show(trace: MessageTrace, output: Output) -> None:
         click.echo(_title(trace))
         output.table(_COLUMNS, [_row(event) for event in trace.events])
     if trace.broken:
-        click.echo(f"rocketline: {trace.broken} trace records could not be read", err=True)
+        click.echo(f"rocketline: trace records that could not be read: {trace.broken}", err=True)
 
 
 def _title(trace: MessageTrace) -> str:
