@@ -97,7 +97,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=_NAMES, help="this broker; may be given again")
     parser.add_argument("--bare", action="store_true", help="also ours without any extra package")
     parser.add_argument(
-        "--before", type=Path, metavar="CHECKOUT", help="ours beside the code in another checkout of it"
+        "--before",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="CHECKOUT",
+        help="ours beside the code in another checkout of it; may be given again",
     )
     parser.add_argument("--part", action="append", choices=_PARTS, help="this part; may be given again")
     parser.add_argument("--work", action="append", type=Work, choices=list(Work), help="this load only")
@@ -135,7 +140,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder, ExitStack() as stack:
         try:
             program = loadgen.build(CACHE)
-            before = [_before(asked.before)] if asked.before else []
+            before = [_before(checkout) for checkout in asked.before]
             contestants = before + [_contestant(name, Path(folder), stack) for name in names]
         except (LoadError, RocketlineError, OSError) as error:
             sys.exit(f"The benchmark could not begin. {error}")

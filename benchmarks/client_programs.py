@@ -44,8 +44,10 @@ class Outcome:
 class Program:
     """One client's process. Use it as `with`."""
 
-    def __init__(self, command: Sequence[str], home: Path) -> None:
+    def __init__(self, command: Sequence[str], home: Path, checkout: Path | None = None) -> None:
+        """Start it. With a `checkout`, one of ours, with all the code that is there instead of this."""
         home.mkdir(parents=True, exist_ok=True)
+        own = {"PYTHONPATH": str(checkout / "src")} if checkout else {}
         self._output = home / "output.txt"
         with self._output.open("ab") as sink:
             self._process = subprocess.Popen(
@@ -54,7 +56,8 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=sink,
                 text=True,
-                env={**os.environ, "HOME": str(home)},
+                env={**os.environ, "HOME": str(home), **own},
+                cwd=checkout,
                 start_new_session=True,
             )
 
@@ -106,9 +109,10 @@ class FreshProgram(Program):
             return program.run(*words)
 
 
-def start_own(name_servers: str, home: Path, *, has_speed: bool) -> Program:
+def start_own(name_servers: str, home: Path, *, has_speed: bool, checkout: Path | None = None) -> Program:
     """Ours, in a process of the same Python."""
-    return Program([*python_command("benchmarks.load.own", has_speed=has_speed), name_servers], home)
+    command = [*python_command("benchmarks.load.own", has_speed=has_speed), name_servers]
+    return Program(command, home, checkout)
 
 
 def start_java(release: Release, name_servers: str, home: Path) -> Program:

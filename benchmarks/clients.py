@@ -204,6 +204,12 @@ def _client(name: str, release: apache.Release) -> Client:
     return Client(label, partial(client_programs.start_own, has_speed=has_speed), is_own=True)
 
 
+def _before(checkout: Path) -> Client:
+    """Ours, as it is in another checkout."""
+    start = partial(client_programs.start_own, has_speed=True, checkout=checkout.resolve(strict=True))
+    return Client(checkout.name, start, is_own=True)
+
+
 def _start_broker(name: str, release: apache.Release, home: Path, stack: ExitStack) -> Broker:
     if name == "apache":
         name_server = stack.enter_context(apache.ApacheNameServer(release, home / "name-server"))
@@ -223,6 +229,14 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--broker", action="append", choices=list(_BROKERS), help="on this broker only")
     parser.add_argument("--only", action="append", choices=_CLIENTS, help="this client; may be given again")
     parser.add_argument("--bare", action="store_true", help="also ours without any extra package")
+    parser.add_argument(
+        "--before",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="CHECKOUT",
+        help="ours beside the code in another checkout of it; may be given again",
+    )
     parser.add_argument("--row", action="append", choices=names, help="this load only; may be given again")
     parser.add_argument("--rounds", type=int, default=Plan().rounds, help="that the medians are taken of")
     parser.add_argument("--seconds", type=float, default=Plan().measure_s, help="of each measurement")
@@ -238,13 +252,15 @@ def main() -> None:
     if asked.quick:
         plan = Plan(rounds=1, measure_s=1, full_messages=30_000, warm_ups=0)
     loads = [load for load in _loads(plan) if not asked.row or load.name in asked.row]
-    wanted = asked.only or (*_DEFAULT_CLIENTS, *(["plain"] if asked.bare else []))
+    usual = ("rocketline",) if asked.before else _DEFAULT_CLIENTS
+    wanted = asked.only or (*usual, *(["plain"] if asked.bare else []))
     names = asked.broker or list(_BROKERS)
     problem = None
     with tempfile.TemporaryDirectory(prefix="rocketline-bench-") as folder:
         try:
             generator, release = loadgen.build(CACHE), apache.fetch()
-            clients = [_client(name, release) for name in _CLIENTS if name in wanted]
+            before = [_before(checkout) for checkout in asked.before]
+            clients = before + [_client(name, release) for name in _CLIENTS if name in wanted]
             contest = Contest(plan, loads, clients, console)
             for name in names:
                 with ExitStack() as stack:
@@ -255,10 +271,11 @@ def main() -> None:
     lines = rows(loads, labels, clients) if not problem else []
     if problem:
         sys.exit(f"The benchmark could not be finished. {problem}")
-    is_compared = "java" in wanted and len(clients) > 1
-    console.print(tables.table("Clients: medians, and as a multiple of the Java client's", lines,
-                               [client.label for client in clients], is_compared=is_compared))  # fmt: skip
-    if not (asked.quick or asked.row or asked.only or asked.broker):
+    is_compared = bool(asked.before or "java" in wanted) and len(clients) > 1
+    measure = asked.before[0].name if asked.before else "the Java client"
+    title = f"Clients: medians, and as a multiple of those of {measure}"
+    console.print(tables.table(title, lines, [client.label for client in clients], is_compared=is_compared))
+    if not (asked.quick or asked.row or asked.only or asked.broker or asked.before):
         _save(plan, lines, clients, console)
 
 

@@ -48,9 +48,9 @@ def test_joined_spans_hold_all_and_are_far_apart(spans: list[OffsetSpan], near: 
 
 
 def test_difference_of_many_spans_takes_no_longer_than_there_are_spans() -> None:
-    """Each odd offset without each even one: compared pair by pair, this would take an hour."""
-    odd = [OffsetSpan(2 * number + 1, 2 * number + 2) for number in range(100_000)]
-    even = [OffsetSpan(2 * number, 2 * number + 1) for number in range(100_000)]
+    """Each odd offset without each even one: compared pair by pair, this would take minutes."""
+    odd = [OffsetSpan(2 * number + 1, 2 * number + 2) for number in range(20_000)]
+    even = [OffsetSpan(2 * number, 2 * number + 1) for number in range(20_000)]
 
     assert without(odd, even) == odd
     assert common(odd, even) == []

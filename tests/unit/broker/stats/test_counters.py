@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketline.broker.stats.counters import COUNTERS_MAX, QUEUES_MAX, SAMPLED_A_TURN, BrokerStats, LastRead
+from rocketline.broker.stats import counters as module
+from rocketline.broker.stats.counters import SAMPLED_A_TURN, BrokerStats, LastRead
 from rocketline.model.names import SCHEDULE_TOPIC
 from rocketline.net.server import ChannelEvent
 from rocketline.testing.fake_clock import FakeClock
@@ -279,23 +280,28 @@ def test_many_counters_are_sampled_some_a_turn(clock: FakeClock) -> None:
     assert stats.put_tps("T0") == stats.put_tps("T4999") == 0.5
 
 
-def test_figures_of_queues_have_a_bound_and_those_of_the_broker_count_all(clock: FakeClock) -> None:
+def test_figures_of_queues_have_a_bound_and_those_of_the_broker_count_all(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues_max, counters_max = 2_000, 8_000  # as many as ours take half a minute
+    monkeypatch.setattr(module, "QUEUES_MAX", queues_max)
+    monkeypatch.setattr(module, "COUNTERS_MAX", counters_max)
     stats = stats_on(clock)
-    for number in range(QUEUES_MAX + 1_000):
+    for number in range(queues_max + 100):
         stats.get(f"G{number}", "T", 0, 2, 100, fall_bytes=1)
         stats.put("T", 0, 1, 10)
     stats.put("U", 0, 1, 10)
     stats.put(SCHEDULE_TOPIC, 1, 1, 10)
     pass_seconds(stats, clock, 10)
-    assert stats.data("GROUP_GET_NUMS", f"T@G{QUEUES_MAX - 2}") is not None
-    assert stats.data("GROUP_GET_NUMS", f"T@G{QUEUES_MAX - 1}") is None
+    assert stats.data("GROUP_GET_NUMS", f"T@G{queues_max - 2}") is not None
+    assert stats.data("GROUP_GET_NUMS", f"T@G{queues_max - 1}") is None
     assert stats.data("TOPIC_PUT_NUMS", "U") is None
-    assert len(stats.fall_bytes) == QUEUES_MAX - 1
-    assert (stats.get_total, stats.put_total) == (2 * (QUEUES_MAX + 1_000), QUEUES_MAX + 1_000 + 1)
-    assert minute(stats, "BROKER_PUT_NUMS", CLUSTER).sum == QUEUES_MAX + 1_000 + 2
+    assert len(stats.fall_bytes) == queues_max - 1
+    assert (stats.get_total, stats.put_total) == (2 * (queues_max + 100), queues_max + 100 + 1)
+    assert minute(stats, "BROKER_PUT_NUMS", CLUSTER).sum == queues_max + 100 + 2
     outcome(stats.forget_groups({"G7"}))
     stats.put("U", 0, 1, 10)
     assert stats.data("TOPIC_PUT_NUMS", "U") is not None
-    for number in range(COUNTERS_MAX):
+    for number in range(counters_max):
         stats.add("SNDBCK_PUT_NUMS", f"T@{number}", 1)
-    assert sum(map(len, stats._counters.values())) <= COUNTERS_MAX
+    assert sum(map(len, stats._counters.values())) <= counters_max
