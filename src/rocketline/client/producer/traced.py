@@ -47,7 +47,7 @@ class SendTrace:
 
     def sent(self, request: SendRequest, receipt: SendReceipt, address: str) -> None:
         """An attempt brought a receipt. Nothing is noted if the broker wants nothing noted, nor of trace messages."""
-        if not receipt.is_traced or request.topic.startswith(self._trace_topic):
+        if not receipt.is_traced or request.topic == self._trace_topic:
             return
         if request.batch_id is not None:
             self._sent_batch(request, receipt, address)
@@ -100,7 +100,7 @@ class SendTrace:
         *,
         is_check: bool,
     ) -> None:
-        if message.topic.startswith(self._trace_topic):
+        if message.topic == self._trace_topic:
             return
         message_id, transaction_id = ids
         tags, keys, _, found_by = _marks(message.properties, message_id)
@@ -126,7 +126,7 @@ def _marks(properties: dict[str, str], message_id: str) -> tuple[str, str, int, 
 
 
 class _TracedRequests(SendRequests):
-    """Requests that know when they were sent."""
+    """Requests that know when they were sent. (Called for each message: `super()` would take a tenth of a µs more.)"""
 
     def command(self, request: SendRequest, queue: MessageQueue, broker_name: str, born_ms: int) -> Command:
         request.sent_ms = born_ms
@@ -136,7 +136,7 @@ class _TracedRequests(SendRequests):
         self, request: SendRequest, queue: MessageQueue, broker_name: str, born_ms: int, opaque: int, flag: int = 0
     ) -> bytes:
         request.sent_ms = born_ms
-        return super().frame(request, queue, broker_name, born_ms, opaque, flag)
+        return SendRequests.frame(self, request, queue, broker_name, born_ms, opaque, flag)
 
 
 class TracedCore(ProducerCore):
@@ -150,6 +150,6 @@ class TracedCore(ProducerCore):
         self.trace = SendTrace(self.group, self.options.trace_topic, self.clock)
 
     def receipt(self, answer: Command, request: SendRequest, queue: MessageQueue, address: str) -> SendReceipt:
-        receipt = super().receipt(answer, request, queue, address)
+        receipt = ProducerCore.receipt(self, answer, request, queue, address)
         self.trace.sent(request, receipt, address)
         return receipt

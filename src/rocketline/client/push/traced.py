@@ -36,7 +36,7 @@ class ConsumeTrace:
 
     def before_consume(self, context: ConsumeHookContext) -> None:
         """A record for each message, but for those that are not to be traced."""
-        if context.queue.topic.startswith(self._trace_topic):
+        if context.queue.topic == self._trace_topic:
             return
         call = _Call(self._ids.make(), self._clock.wall_ms(), [])
         for message in context.messages:
