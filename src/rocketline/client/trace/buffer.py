@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 COUNT_MAX: Final = 65_536
 BYTES_MAX: Final = 32 * 1024 * 1024
 """Records that may wait, and their characters. What comes beyond that is dropped and counted."""
-RECORDS_MAX: Final = 250
+RECORDS_MAX: Final = 500
 """In one trace message. Java: 10."""
 MESSAGE_CHARACTERS_MAX: Final = 128_000
 """Of the records in one trace message; a single one may go beyond it. As Java."""
