@@ -118,6 +118,10 @@ def _many_keys() -> Command:
     return send(PROBED, properties=format_properties({"KEYS": keys}))
 
 
+def _many_properties(**more: str) -> Command:
+    return send(PROBED, properties=format_properties({f"p{n}": "v" for n in range(3000)} | more))
+
+
 def _many_tags(number: int) -> str:
     """As many as are read, and others for each number."""
     tags = (f"{number:x}.{tag:x}||" for tag in itertools.count())
@@ -338,9 +342,11 @@ ROWS: Final = (
     Row(name="batches of 10,000 messages", asked=_over_and_over(_batch(10_000))),
     Row(name="batches of 32,767 messages", asked=_over_and_over(_batch(32_767))),
     Row(name="batches of 10,000 unusual messages", asked=_over_and_over(_batch(10_000, b"TAGS\x01x"))),
+    Row(name="messages with 3,000 properties", asked=_over_and_over(_many_properties())),
+    Row(name="messages with 3,000 properties, a second later", asked=_over_and_over(_many_properties(DELAY="1"))),
     Row(
-        name="messages with 3,000 properties",
-        asked=_over_and_over(send(PROBED, properties=format_properties({f"p{n}": "v" for n in range(3000)}))),
+        name="messages with 3,000 properties, at a moment",
+        asked=_over_and_over(_many_properties(TIMER_DELAY_MS="1500")),
     ),
     Row(
         name="messages, batches and replies with a million properties without a name",
@@ -439,6 +445,13 @@ ROWS: Final = (
         asked=_over_and_over(pull(PROBED, "*", count=1024, is_held=False), _batch(32_767)),
     ),
     # all queues of a topic
+    Row(
+        name="messages for 16,384 queues, one after the other",
+        prepared=lambda: [create_topic(WIDE, QUEUES)],
+        asked=lambda connection: (
+            send(WIDE, queue_id=(number + connection * QUEUES // 6) % QUEUES) for number in itertools.count()
+        ),
+    ),
     Row(
         name="topics with 16,384 queues, deleted and made",
         prepared=lambda: _filled_topic("d0"),

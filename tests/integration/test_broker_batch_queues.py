@@ -133,6 +133,23 @@ async def test_message_that_says_it_is_a_batch_must_be_one(sys_flag: str, number
         assert (await send_batch(peer, 1, UNIQ_KEY="U")).ext["queueOffset"] == ("0" if expected else "3")
 
 
+@pytest.mark.parametrize("delay", [{"TIMER_DELAY_SEC": "5"}, {"DELAY": "1"}], ids=["timer", "level"])
+async def test_batch_in_one_record_is_not_delayed(clock: FakeClock, delay: dict[str, str]) -> None:
+    """S143: it took as many places as it has messages where the delayed ones wait. After that, timer messages came no
+    more, whoever had sent them."""
+    async with broker(clock=clock) as running, BrokerPeer(running.address) as peer:
+        await create(peer)
+        properties = format_properties({"UNIQ_KEY": "U", "INNER_NUM": "3", **delay})
+        answer = await peer.request(send_v2(encode_batch(members(3)), {"f": "192"}, properties=properties), 20)
+        assert (answer.code, answer.remark) == (
+            ResponseCode.MESSAGE_ILLEGAL, "MESSAGE_ILLEGAL: a batch within one record cannot be delayed"
+        )  # fmt: skip
+        await peer.request(send_v2(b"single", properties=format_properties(delay)), 20)
+        clock.advance(7)
+        came = await peer.request(pull(0, flags=SUSPEND | SUBSCRIPTION), 20)
+        assert [found.body for found in decode_records(came.body)] == [b"single"]
+
+
 async def test_kind_of_a_topic_is_fixed_and_a_new_topic_may_have_the_other(clock: FakeClock) -> None:
     files = MemoryFileSystem(clock, capacity=2**30)
     async with broker(files=files) as running, BrokerPeer(running.address) as peer:

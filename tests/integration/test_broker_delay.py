@@ -21,6 +21,7 @@ from rocketline.wire.message_codec import decode_records
 from support.brokers.messages import create_topic, send
 from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from support.brokers.running import BrokerPeer, broker
+from support.clients.members import until
 
 
 @asynccontextmanager
@@ -112,3 +113,22 @@ async def test_progress_of_the_levels_can_be_asked_for(clock: FakeClock) -> None
         await waiting_pull(peer)
         answer = await peer.ask(RequestCode.GET_ALL_DELAY_OFFSET)
         assert decode(DelayOffsetTable, answer.body).offset_table == {1: 1}
+
+
+@pytest.mark.parametrize("count", [0, 2])
+async def test_saved_offset_that_is_ahead_of_the_log_hides_no_message(clock: FakeClock, count: int) -> None:
+    """S155: Apache's broker saves it ahead. After a power cut new messages got places that were said to be delivered,
+    and never came."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (running, peer):
+        for _ in range(count):
+            await send(peer, b"before", DELAY="1")
+        clock.advance(2)
+        await until(lambda: running.storage.store.max_offset("T", 0) == count)
+        path = running.storage.store.root / "config" / "delayOffset.json"
+    files.write_file(path, b'{"offsetTable":{"1":5}}')
+    async with scene(clock=clock, files=files) as (running, peer):
+        await send(peer, b"new", DELAY="1")
+        clock.advance(2)
+        await until(lambda: running.storage.store.max_offset("T", 0) == count + 1)
+        assert bodies(await peer.request(pull(count), 5)) == [b"new"]

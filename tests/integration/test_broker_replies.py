@@ -107,6 +107,19 @@ async def test_a_reply_to_nobody_is_refused_and_stored(properties: dict[str, str
         assert len(answer.ext["msgId"]) == 32
 
 
+async def test_a_full_disk_keeps_no_reply_from_its_requester() -> None:
+    """S207, S208: it is not stored, and the replier learns only what became of the push."""
+    async with broker() as running, await requester(running.address) as asker, BrokerPeer(running.address) as replier:
+        running.storage.store.is_disk_full = True
+        answer = await replier.request(reply(), 5)
+        assert (answer.code, answer.ext["msgId"]) == (ResponseCode.SUCCESS, "0")
+        assert (await asker.told()).body == b"reply!"
+        await asker.close()
+        answer = await replier.request(reply(), 5)
+        assert (answer.code, "msgId" in answer.ext) == (ResponseCode.SYSTEM_ERROR, False)
+        assert "cidX" in str(answer.remark)
+
+
 async def test_a_requester_that_refuses_or_goes_is_told_of(clock: FakeClock) -> None:
     """S208: the replier learns of it."""
     async with (

@@ -293,8 +293,7 @@ async def test_clock_that_is_set_back_makes_no_moment_early() -> None:
 async def test_broker_that_stops_while_it_delivers_brings_no_message_twice(clock: FakeClock) -> None:
     files, count = MemoryFileSystem(clock, capacity=2**30), 1000
     async with scene(clock=clock, files=files) as (running, peer):
-        assert running.storage.timers is not None
-        assert running.storage.store.is_needed == running.storage.timers.has_late
+        assert running.storage.store._hooks.is_needed == running.storage.has_late_timers
         for number in range(count):
             await send(peer, b"%d" % number, TIMER_DELIVER_MS=str(clock.wall_ms() + 5000))
         clock.advance(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,13 +12,20 @@ import pytest
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock
 from rocketline.model.ids import LogOffset, OffsetMessageId, QueueOffset
-from rocketline.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, WHEEL_TIMER_TOPIC
+from rocketline.model.names import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANSACTION_GROUP,
+    WHEEL_TIMER_TOPIC,
+)
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_record, decode_records, encode_record
+from support.brokers.connections import consumer, heartbeat
 from support.brokers.messages import create_topic, try_send
 from support.brokers.pulls import SUBSCRIPTION, SUSPEND, bodies, pull
 from support.brokers.running import BrokerPeer, broker
@@ -199,6 +207,20 @@ async def test_broker_that_takes_no_transactions() -> None:
         assert await delivered(peer, HALF_TOPIC) == []
 
 
+async def test_committed_message_that_was_tried_too_often_is_a_dead_letter() -> None:
+    """Old clients send it to the retry topic with all its properties. As a dead letter it has no delay, and so it was
+    taken for half a transaction, and seen by nobody."""
+    async with scene(NEVER) as (_, peer):
+        await peer.request(heartbeat("c", consumer("g", "T")), 5)
+        properties = {"DELAY": "3", "REAL_TOPIC": "T"}
+        for times in (16, 17):
+            body = b"%d" % times
+            answer = await try_half(peer, body, properties, topic="%RETRY%g", reconsume_times=times, sys_flag=8)
+            assert answer.code == 0, answer.remark
+        assert await delivered(peer, "%DLQ%g") == [b"17"]
+        assert await delivered(peer, HALF_TOPIC) == []
+
+
 async def test_delay_begins_with_the_commit(clock: FakeClock) -> None:
     async with scene(NEVER, clock=clock) as (_, peer):
         fields = await half(peer, DELAY="1")
@@ -373,6 +395,48 @@ async def test_restart_goes_on_where_it_was() -> None:
         assert [one.ext["msgId"] for one in questions] == ["K63"]
         assert decode_record(questions[0].body).properties["TRANSACTION_CHECK_TIMES"] == "2"
         assert await delivered(peer) == [b"a", b"d"]
+
+
+async def test_how_far_checks_are_is_told_by_nobody_else() -> None:
+    """One commit of a stranger, beyond the end of the queue, and nobody was asked about any transaction any more."""
+    clock = FakeClock()
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(NEVER, clock=clock, files=files) as (running, peer):
+        await join(peer)
+        ext = {"consumerGroup": TRANSACTION_GROUP, "topic": HALF_TOPIC, "queueId": "0", "commitOffset": "1000"}
+        for body in (b"a", b"b"):
+            await half(peer, body)
+            assert (await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
+            clock.advance(7)
+            await join(peer)
+            await running.services.checks.check()
+        assert [one.ext["msgId"] for one in await peer.told_meanwhile()] == ["K61", "K61", "K62"]
+        assert running.storage.offsets.query(TRANSACTION_GROUP, HALF_TOPIC, 0) == 3
+        assert (await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
+        await running.services.checks.check()
+        assert running.storage.offsets.query(TRANSACTION_GROUP, HALF_TOPIC, 0) == 3
+
+
+async def test_progress_of_checks_that_is_ahead_of_the_log_hides_no_half_message() -> None:
+    """Apache's broker saves it ahead: after a power cut new half messages get places that it says were looked at."""
+    clock = FakeClock()
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(NEVER, clock=clock, files=files) as (running, peer):
+        await end(peer, await half(peer, b"before"))
+        path = running.storage.store.root / "config" / "consumerOffset.json"
+    table = {f"{topic}@{TRANSACTION_GROUP}": {"0": 5} for topic in (HALF_TOPIC, OP_HALF_TOPIC)}
+    files.write_file(path, json.dumps({"offsetTable": table}).encode())
+    async with scene(NEVER, clock=clock, files=files) as (running, peer):
+        await join(peer)
+        for body in (b"a", b"b", b"c", b"d", b"e", b"f"):
+            await half(peer, body)
+        await end(peer, await half(peer, b"ended"), ROLLBACK)
+        running.services.ops.write()
+        clock.advance(7)
+        await join(peer)
+        await running.services.checks.check()
+        asked = [decode_record(one.body).body for one in await peer.told_meanwhile()]
+        assert asked == [b"a", b"b", b"c", b"d", b"e", b"f"]
 
 
 async def test_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted() -> None:

@@ -25,7 +25,7 @@ from rocketline.spark.options.source_and_sink import EARLIEST, Position, SourceO
 from rocketline.spark.planning.data_loss import DataLossError
 from rocketline.spark.planning.planner import QueueRange, QueueRanges
 from rocketline.spark.pulling import broker_pulls
-from rocketline.spark.pulling.executor_client import close_links, links_for
+from rocketline.spark.pulling.executor_client import client_for, close_clients
 from rocketline.spark.pulling.range_reader import read_ranges
 from rocketline.spark.schema import COLUMNS
 from rocketline.testing import Server
@@ -38,9 +38,9 @@ APACHE_PULLS = {"maxTransferCountOnMessageInMemory": "32", "maxTransferBytesOnMe
 
 
 @pytest.fixture(autouse=True)
-def _links_closed() -> Iterator[None]:
+def _clients_closed() -> Iterator[None]:
     yield
-    close_links()
+    close_clients()
 
 
 def options(address: str, **changes: Any) -> SourceOptions:
@@ -101,7 +101,7 @@ def test_many_small_pulls_under_way_bring_every_message_once_and_in_order() -> N
             columns=("queueId", "queueOffset"),
         )
         assert [row["queueOffset"] for row in rows] == [*range(5000), *range(7, 777), *range(10, 20)]
-        assert links_for(how.client).grains == {("broker-a", 1000): 32}
+        assert client_for(how.client).grains == {("broker-a", 1000): 32}
 
 
 def test_ranges_of_several_brokers_and_topics_are_read_one_after_another() -> None:

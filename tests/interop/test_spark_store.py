@@ -20,7 +20,7 @@ from rocketline import Admin, CompressionType, Message, MessageQueue, Producer
 from rocketline.spark.options.client import ClientSettings
 from rocketline.spark.options.source_and_sink import EARLIEST, Position, SourceOptions
 from rocketline.spark.planning.planner import QueueRange, QueueRanges
-from rocketline.spark.pulling.executor_client import close_links, links_for
+from rocketline.spark.pulling.executor_client import client_for, close_clients
 from rocketline.spark.pulling.range_reader import read_ranges
 from rocketline.spark.schema import COLUMNS
 from rocketline.testing import setting_up
@@ -140,9 +140,9 @@ def test_pulls_of_32_bring_what_the_store_has(spark: SparkSession, running: Writ
     )
     try:
         found = [row for batch in read_ranges(ranges, options, COLUMNS) for row in rows_of(batch)]
-        assert links_for(settings).grains["broker-a", 1000] == 32
+        assert client_for(settings).grains["broker-a", 1000] == 32
     finally:
-        close_links()
+        close_clients()
     assert [(row["topic"], row["queueId"], row["queueOffset"], row["body"]) for row in found] == [
         (row.topic, row.queueId, row.queueOffset, bytes(row.body)) for row in stored
     ]

@@ -1,5 +1,5 @@
-"""Filters in SQL with Apache's clients and stores: a Java consumer with our broker, alone and beside ours in one group;
-and the file in which either broker keeps its filters, read by the other.
+"""Filters in SQL with Apache's clients and stores: consumers in Java and Go with our broker, Java's beside ours in one
+group as well; and the file in which either broker keeps its filters, read by the other.
 
 Our consumers with Apache's broker are in the scenarios.
 """
@@ -20,7 +20,7 @@ from rocketline import Message, Producer, PushConsumer, by_sql
 from rocketline.admin.sync import Admin
 from rocketline.testing.apache import ApacheBroker, ApacheNameServer, Release
 from rocketline.testing.broker import BrokerProcess as Broker
-from rocketline.testing.clients import ClientFailedError, ClientProgram, Portion, java_client, own_client
+from rocketline.testing.clients import ClientFailedError, ClientProgram, Portion, go_client, java_client, own_client
 from rocketline.testing.server_process import ServerProcess
 from support.clients import clusters as client_clusters
 from support.clients.clusters import ClientCluster, wait_until
@@ -52,6 +52,15 @@ def test_java_consumer_by_sql_gets_what_it_wants_from_our_broker(
     topic, group = servers.topic(), servers.group()
     assert java.send(servers.name_server, topic, Portion("sync", 0, EACH)).sent == EACH
     found = java.consume(servers.name_server, topic, group, len(EXPECTED), mode=mode, expression=WANTED, timeout_s=60)
+    assert sorted(delivered.number for delivered in found) == EXPECTED
+
+
+def test_go_consumer_by_sql_gets_what_it_wants_from_our_broker(servers: ClientCluster, tmp_path: Path) -> None:
+    """S240, S242: it asks nothing before, says SQL in its heartbeats, and TAG in its pulls, whose version is 0."""
+    topic, group, ours = servers.topic(), servers.group(), own_client(tmp_path / "own")
+    assert ours.send(servers.name_server, topic, Portion("sync", 0, EACH)).sent == EACH
+    go = go_client(tmp_path / "go")
+    found = go.consume(servers.name_server, topic, group, len(EXPECTED), expression=WANTED, timeout_s=60)
     assert sorted(delivered.number for delivered in found) == EXPECTED
 
 

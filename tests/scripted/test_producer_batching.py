@@ -6,6 +6,7 @@ import asyncio
 import functools
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -113,8 +114,14 @@ async def test_a_message_that_is_alone_leaves_by_itself_when_its_time_is_over(
 
 @pytest.mark.parametrize(
     "message",
-    [Message("T", b"x", delay_level=3), Message("T", b"x" * 5000), [Message("T", b"x")]],
-    ids=["delayed", "compressed", "a batch"],
+    [
+        Message("T", b"x", delay_level=3),
+        Message("T", b"x", deliver_after=5),
+        Message("T", b"x", deliver_at=datetime(2026, 11, 20, tzinfo=UTC)),
+        Message("T", b"x" * 5000),
+        [Message("T", b"x")],
+    ],
+    ids=["delayed", "in a while", "at a time", "compressed", "a batch"],
 )
 async def test_what_goes_by_itself_goes_at_once(make: MakeProducer, peer: ScriptedPeer, message: Message) -> None:
     """C104."""
@@ -262,6 +269,20 @@ async def test_what_does_not_wait_does_not_overtake_those_that_wait_for_its_queu
         assert (await waiting).is_ok
 
 
+@pytest.mark.parametrize("where", ["queue", "selector"])
+async def test_neither_does_a_oneway_message(make: MakeProducer, peer: ScriptedPeer, where: str) -> None:
+    async with make(peer.address) as producer:
+        await producer.queues("T")
+        chosen = MessageQueue("T", "broker-a", 2)
+        given: dict[str, Any] = {"queue": chosen} if where == "queue" else {"selector": lambda queues, _: queues[2]}
+        waiting = producer.send_soon(Message("T", b"0"), queue=chosen)
+        await begun(producer, 1)
+        await producer.send_oneway(Message("T", b"1"), **given)
+        assert (await waiting).is_ok
+        await until(lambda: len(sends(peer)) == 2)
+        assert [(bodies(each), each.ext["e"]) for each in sends(peer)] == [([b"0"], "2"), ([b"1"], "2")]
+
+
 async def test_neither_does_a_oneway_message_nor_half_a_transaction(peer: ScriptedPeer, clock: FakeClock) -> None:
     queue = MessageQueue("T", "broker-a", 2)
     async with TransactionProducer(
@@ -291,6 +312,25 @@ async def test_closing_sends_what_waits(make: MakeProducer, peer: ScriptedPeer) 
         assert all(each.result().is_ok for each in sending)
         assert (await soon).is_ok
         assert sorted(len(bodies(each)) for each in sends(peer)) == [1, 3]
+
+
+async def test_closing_the_runtime_ends_each_wait_with_an_error_of_its_own(
+    make: MakeProducer, peer: ScriptedPeer
+) -> None:
+    """Nothing is left that would send what gathers; its callers waited for ever."""
+    async with make(peer.address, async_in_flight_max=4) as producer:
+        blocking: Any = getattr(producer, "producer", None)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            sending = [group.create_task(error_of(producer.send(Message("T", b"%d" % n)))) for n in range(3)]
+            sending.append(group.create_task(error_of(producer.send_soon(Message("T", b"soon")))))
+            await begun(producer, 4)
+            runtime = cast("Any", producer if blocking is None else blocking).runtime
+            await (runtime.close() if blocking is None else asyncio.to_thread(runtime.close))
+        errors = [each.result() for each in sending]
+        assert {type(each) for each in errors} == {ClosedError}
+        assert len({id(each) for each in errors}) == 4
+        assert batches_of(producer).waiting_bytes == 0
+    assert not sends(peer)
 
 
 async def test_what_is_handed_over_while_it_closes_waits_for_nobody(make: MakeProducer, peer: ScriptedPeer) -> None:

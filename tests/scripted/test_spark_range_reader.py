@@ -17,7 +17,7 @@ from rocketline.spark.options.client import ClientSettings
 from rocketline.spark.options.source_and_sink import EARLIEST, Position, SourceOptions
 from rocketline.spark.planning.data_loss import DataLossError
 from rocketline.spark.planning.planner import QueueRange, QueueRanges
-from rocketline.spark.pulling.executor_client import close_links
+from rocketline.spark.pulling.executor_client import close_clients
 from rocketline.spark.pulling.range_reader import read_ranges
 from rocketline.testing.scripted_broker import Received
 from rocketline.testing.scripted_peer import ScriptedPeer
@@ -32,9 +32,9 @@ PULL, TOPIC_CONFIG = RequestCode.PULL_MESSAGE, RequestCode.GET_TOPIC_CONFIG
 
 
 @pytest.fixture(autouse=True)
-def _links_closed() -> Iterator[None]:
+def _clients_closed() -> Iterator[None]:
     yield
-    close_links()
+    close_clients()
 
 
 async def read(

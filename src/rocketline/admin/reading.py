@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final
 
 from rocketline.client.consumer.pull_request import PullQuery
@@ -47,30 +48,55 @@ class TopicReading:
         return await self._pulls.pull(query)
 
     async def span(
-        self, queue: MessageQueue, first: int, end: int, *, end_ms: int = END_OF_TIME_MS, count_max: int | None = None
+        self,
+        queue: MessageQueue,
+        first: int,
+        end: int,
+        *,
+        end_ms: int = END_OF_TIME_MS,
+        count_max: int | None = None,
+        newest_max: int | None = None,
     ) -> list[ReceivedMessage]:
-        """The messages from offset `first` to before `end` that were stored before `end_ms`; the first `count_max`."""
-        found: list[ReceivedMessage] = []
-        while first < end and (count_max is None or len(found) < count_max):
+        """The messages from offset `first` to before `end` that were stored before `end_ms`; the first `count_max`.
+
+        Of all of them only the last `newest_max` are kept.
+        """
+        found: deque[ReceivedMessage] = deque(maxlen=newest_max)
+        async with aclosing(self.parts(queue, first, end)) as parts:
+            async for messages in parts:
+                for message in messages:
+                    if message.store_ms >= end_ms:
+                        return list(found)
+                    found.append(message)
+                if count_max is not None and len(found) >= count_max:
+                    break
+        return list(found)
+
+    async def parts(self, queue: MessageQueue, first: int, end: int) -> AsyncGenerator[list[ReceivedMessage], None]:
+        """The messages from offset `first` to before `end`, as many at a time as an answer brings: for those who keep
+        none of them."""
+        while first < end:
             result = await self.pull(queue, first, count_max=min(_PULL_COUNT, end - first))
-            for message in result.messages:
-                if message.queue_offset >= end or message.store_ms >= end_ms:
-                    return found
-                found.append(message)
+            within = [message for message in result.messages if message.queue_offset < end]
+            yield within
+            if len(within) < len(result.messages):
+                return
             if result.status is PullStatus.NO_NEW_MESSAGE or result.next_offset <= first:
-                break
+                return
             first = result.next_offset
-        return found
 
     async def last(self, queue: MessageQueue, count: int, low: int, high: int) -> list[ReceivedMessage]:
-        """The newest `count` messages between two offsets, oldest first: read backwards in ever longer steps."""
+        """The newest `count` messages between two offsets, oldest first: read backwards in ever longer steps.
+
+        A step that is long, since there was little in those before, may bring very many.
+        """
         found: list[ReceivedMessage] = []
         step = count
         while high > low and len(found) < count:
             start = max(low, high - step)
-            found = [*await self.span(queue, start, high), *found]
+            found = [*await self.span(queue, start, high, newest_max=count - len(found)), *found]
             high, step = start, step * 2
-        return found[-count:] if count else []
+        return found
 
 
 class Follower:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rocketline.client.received_message import ReceivedMessage
 
 _COUNT_MAX: Final = 10_000
+_DIGITS_MAX: Final = 14
+"""Of a moment in milliseconds, until the year 5138: what a broker tells beyond that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +72,38 @@ class TimerMessages:
 
         async def read(queue: MessageQueue) -> tuple[list[int], bool]:
             low, high = await together([self._offsets.min(queue), self._offsets.max(queue)])
-            first = max(low, high - count_max)
-            return due_times(await reading.span(queue, first, high), now_ms), first == low
+            first, due = max(low, high - count_max), DueTimes(now_ms)
+            async for messages in reading.parts(queue, first, high):
+                due.add(messages)
+            return due.times, first == low
 
         found = await together(read(queue) for queue in queues if broker in (None, queue.broker_name))
         return TimerMoments(sorted(time for times, _ in found for time in times), all(is_all for _, is_all in found))
 
 
-def due_times(messages: list[ReceivedMessage], now_ms: int) -> list[int]:
+class DueTimes:
     """The slots of those that wait: each message once, however often it was parked, and none that was called back.
 
-    A marker calls back whatever is in its slot, also what is parked there after it.
+    A marker calls back whatever is in its slot, also what is parked there after it. No message is kept.
     """
-    parked, recalled = set[tuple[str, str, int]](), set[tuple[str, str, int]]()
-    for message in messages:
-        properties = message.properties
-        slot, topic = properties.get(property_names.TIMER_OUT_MS, ""), properties.get(property_names.REAL_TOPIC, "")
-        if not slot.isdecimal() or int(slot) <= now_ms:
-            continue
-        if (key := recalled_key(properties)) is not None:
-            recalled.add((*key, int(slot)))
-        else:
-            parked.add((topic, properties.get(property_names.UNIQ_KEY) or str(message.queue_offset), int(slot)))
-    return [slot_ms for _, _, slot_ms in parked - recalled]
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._parked, self._recalled = set[tuple[str, str, int]](), set[tuple[str, str, int]]()
+
+    def add(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Those that come next in the topic."""
+        for message in messages:
+            properties = message.properties
+            slot, topic = properties.get(property_names.TIMER_OUT_MS, ""), properties.get(property_names.REAL_TOPIC, "")
+            if not (slot.isdecimal() and len(slot) <= _DIGITS_MAX and int(slot) > self._now_ms):
+                continue
+            if (key := recalled_key(properties)) is not None:
+                self._recalled.add((*key, int(slot)))
+            else:
+                unique_key = properties.get(property_names.UNIQ_KEY) or str(message.queue_offset)
+                self._parked.add((topic, unique_key, int(slot)))
+
+    @property
+    def times(self) -> list[int]:
+        return [slot_ms for _, _, slot_ms in self._parked - self._recalled]

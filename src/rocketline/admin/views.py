@@ -42,7 +42,7 @@ class QueueStatus:
     min_offset: int
     """Of the oldest message."""
     max_offset: int
-    """That the next message will get."""
+    """The offset that the next message will get."""
     last_stored_ms: int | None
     """When the newest message came; None if there is none."""
 
@@ -71,11 +71,11 @@ class QueueLag:
 
     queue: MessageQueue
     max_offset: int
-    """That the next message will get."""
+    """The offset that the next message will get."""
     committed_offset: int
-    """That the group will consume next; 0 if it has none. Java: consumerOffset."""
+    """The offset that the group will consume next; 0 if it has none. Java: consumerOffset."""
     pulled_offset: int
-    """That the group will pull next; 0 from a broker of 4.x. Java: pullOffset."""
+    """The offset that the group will pull next; 0 from a broker of 4.x. Java: pullOffset."""
     last_consumed_ms: int | None
     """When the last message that the group has consumed was stored; None if that is not known."""
     delay_s: float | None = None
@@ -147,7 +147,7 @@ class BrokerStatus:
     version: str
     """Like V5_5_0."""
     is_active: bool
-    """It serves clients; a slave that stands in for no master does not."""
+    """The broker serves clients; a slave that stands in for no master does not."""
     started_ms: int | None
     puts: Rates
     """Messages stored."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from rocketline.errors import ExpressionError
+from rocketline.filter import EXPRESSION_MAX as SQL_MAX
 from rocketline.filter import SqlFilter, compile_sql, memory_of
 from rocketline.model.java_hash import tags_code
 from rocketline.model.subscription import SubscriptionData
@@ -52,6 +53,8 @@ class SqlFilters:
 
     def find(self, expression: str) -> SqlFilter:
         """The expression, compiled. Raises `ExpressionError`."""
+        if len(expression) > SQL_MAX:  # refused at a glance: kept, one of them would drive out all others
+            return compile_sql(expression)
         known = self._known.get(expression)
         if known is None:
             known = self._add(expression)

@@ -11,7 +11,7 @@ from rocketline.hot.pure.pull_request import PULL_START, PullHeader, parse_pull
 _POOR_BYTES: Final = 512
 """An answer as short as this brings no message; but thousands may have been looked at that were not wanted."""
 _POOR_MAX: Final = 8
-"""Such answers in one call: a read brings hundreds of pulls."""
+"""Answers without messages in one call: a read brings hundreds of pulls."""
 
 
 class PlainPulls(Protocol):

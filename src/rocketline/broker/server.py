@@ -103,9 +103,16 @@ class Broker:
 
 
 def wire_up(storage: BrokerStorage, services: Services, routing: RequestRouting) -> None:
-    """Who is told of what happens to the store and the tables: all of it, here."""
-    hooks = dataclasses.replace(services.flusher.hooks, settle=routing.settle, on_arrival=services.held.on_arrival)
+    """Who is told of what happens to the store and the tables, and who is asked: all of it, here."""
+    hooks = dataclasses.replace(
+        services.flusher.hooks,
+        settle=routing.settle,
+        on_arrival=services.held.on_arrival,
+        is_needed=storage.has_late_timers,
+    )
     storage.store.connect(hooks)
+    storage.when_flushed = services.checks.commit_safe
+    storage.topics.before_create = storage.make_way
     services.consumers.on_empty = storage.filters.unregister
     storage.topics.on_change = services.name_servers.register_topics
     storage.stats.call_soon = asyncio.get_running_loop().call_soon

@@ -69,7 +69,6 @@ class Services:
         tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log, self.copies)
         questions = Questions(self.producers, config.broker_name, clock, log)
         self.checks = TransactionChecks(tools, storage.offsets, questions, self.flusher)
-        storage.when_flushed = self.checks.commit_safe
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServerLinks(
             settings,

@@ -47,7 +47,6 @@ class BrokerStorage:
         self.store = MessageStore.open(
             lambda: settings.value.store, files, clock, store_host, _memory_bytes(), load_topics
         )
-        self.topics.before_create = self._make_way
         try:
             self.groups = GroupTable.load(files, folder / "subscriptionGroup.json", settings, clock, log)
             self.offsets = ConsumerOffsets.load(files, folder / "consumerOffset.json", settings, clock)
@@ -64,15 +63,18 @@ class BrokerStorage:
                 if settings.value.store.timer_wheel_enable
                 else None
             )
-            if self.timers is not None:
-                self.store.is_needed = self.timers.has_late
         except BaseException:
             self.store.close()
             raise
 
-    def _make_way(self, topics: Sequence[TopicConfig]) -> None:
+    def make_way(self, topics: Sequence[TopicConfig]) -> None:
+        """Topics are about to be made: what earlier ones of their names left in the way goes. Raises `OSError`."""
         for topic in topics:
             self.store.queues.make_way(topic.topic_name, is_batched=is_batched(topic))
+
+    def has_late_timers(self) -> bool:
+        """There are timer messages that should have been delivered a minute ago: see `TimerService.has_late`."""
+        return self.timers is not None and self.timers.has_late()
 
     def close(self) -> None:
         """Write everything and close the store. The log goes first: what was delivered is never ahead of it."""

@@ -1,7 +1,8 @@
 """The clients: producers, push, pull and lite pull consumers. Java: rocketmq-client.
 
-Each is a core that decides, without a loop or a socket, in a room of its own, and two shells around it, `aio` for
-asyncio and `sync` for threads, which start and close them (`aio.shell`, `sync.shell`). From the bottom: the floor
+Each is a core in a room of its own, and two shells around it, `aio` for asyncio and `sync` for threads, which start
+and close it (`aio.shell`, `sync.shell`). Cores own no loop and open no socket: those of producers and pull consumers
+decide and never wait, those of push and lite pull consumers work on the runtime's loop. From the bottom: the floor
 (options, scheduling, validation, received_message, and `lifecycle`, the states that a shell goes through), `runtime`
 (what all clients of a process share), `trace` (what they write down of their messages), `producer` and `consumer`,
 `rebalance`, `push` and `lite_pull`, then the shells. Applications import from `rocketline` and `rocketline.aio`, not

@@ -63,7 +63,7 @@ class Lifecycle:
         return self._stage is _CLOSED
 
     def start(self) -> None:
-        """It runs from now on. Raises like `check_new`."""
+        """The client runs from now on. Raises like `check_new`."""
         if not self._move(_NEW, _RUNNING):
             self.check_new()
 
@@ -91,7 +91,7 @@ class Lifecycle:
             self._check_place(self._thing)
 
     def close(self) -> bool:
-        """It is closed from now on; whether there is anything to end. Raises `WrongLoopError`, and then it runs on."""
+        """Close the client; whether there is anything to end. Raises `WrongLoopError`, and then it runs on."""
         if self.close_if_new() or self.is_closed:
             return False
         is_mine = True

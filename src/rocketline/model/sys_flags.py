@@ -70,11 +70,6 @@ def is_inner_batch(sys_flag: int) -> bool:
     return sys_flag & (NEED_UNWRAP | INNER_BATCH) == NEED_UNWRAP | INNER_BATCH
 
 
-def transaction_type(sys_flag: int) -> int:
-    """Zero, or one of the three TRANSACTION values."""
-    return sys_flag & TRANSACTION_MASK
-
-
 def with_transaction_type(sys_flag: int, transaction: int) -> int:
     """`sys_flag` with its transaction type replaced by `transaction`. Java: resetTransactionValue."""
     return sys_flag & ~TRANSACTION_MASK | transaction

@@ -60,7 +60,7 @@ class KvSaves:
         return ""
 
     def _is_new(self, change: KvChange) -> bool:
-        """It takes more room than there is taken already."""
+        """The change takes more room than there is taken already."""
         old = self._kv.get(change.namespace, change.key)
         return old is None or len(change.value or "") > len(old)
 

@@ -22,7 +22,7 @@ class BrokerRegistration:
     offers: Mapping[str, QueueData] = field(default_factory=dict)
     """The topics, each as this broker offers it."""
     is_increment: bool = False
-    """It tells of a single topic, beside those that were told before."""
+    """The broker tells of a single topic, beside those that were told before."""
     data_version: DataVersion = field(default_factory=DataVersion)
     mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
     filter_servers: Sequence[str] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.wire.command import Command
 
@@ -28,6 +30,8 @@ class LaterAnswer:
             self._answer = answer
 
     def outcome(self) -> Outcome:
-        """What the handler returns."""
-        self._is_awaited = self._answer is None
-        return LATER if self._answer is None else self._answer
+        """What the handler returns. From now on nothing is kept of what the request says: thousands may wait."""
+        if self._answer is not None:
+            return self._answer
+        self._is_awaited, self._request = True, replace(self._request, ext={}, body=b"")
+        return LATER

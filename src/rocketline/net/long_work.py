@@ -259,7 +259,7 @@ class LongWork:
                 yield next(iter(line.jobs))
 
     def _end(self, job: _Job) -> None:
-        """It is done or dropped, and its connection has had its turn."""
+        """The work is done or dropped, and its connection has had its turn."""
         line = self._lines[job.channel]
         job.steps.close()
         self._leave(job, line)

@@ -365,7 +365,7 @@ def _strays(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _schema_files(pipeline: Pipeline) -> Iterator[tuple[Step, Path]]:
-    """Those that are named by relative paths."""
+    """The files of schemas that are named by relative paths."""
     for step in pipeline.steps.values():
         if step.parse is not None and step.parse.schema_file and not Path(step.parse.schema_file).is_absolute():
             yield step, Path(step.parse.schema_file)

@@ -49,7 +49,7 @@ def read_matching(
     low, high = queue.min_offset, queue.max_offset
     if not low <= offset < high:
         return outside(offset, low, high), 0
-    first, units = _units(queue, offset)
+    first, units = _units(queue, offset, _units_max(log, queue, offset, limits))
     if units is None:
         return ReadResult(ReadStatus.OFFSET_FOUND_NULL, first, low, high), 0
     result = ReadResult(ReadStatus.NO_MATCHED_MESSAGE, first, low, high)
@@ -60,14 +60,21 @@ _Units = Iterable[tuple[tuple[int, int, int], int]]
 """Log offset, size and tags code of records, each with the queue offset behind it."""
 
 
-def _units(queue: Queue, offset: int) -> tuple[int, _Units | None]:
+def _units_max(log: CommitLog, queue: Queue, offset: int, limits: ReadLimits) -> int:
+    """How many units to read: to compare those of an earlier life with the log may be a read of the disk for each."""
+    unit = queue.unit(offset)
+    is_in_memory = unit is not None and log.end - unit[0] <= limits.memory_bytes
+    return _LOOKED_AT_MAX if is_in_memory else _ON_DISK_MAX
+
+
+def _units(queue: Queue, offset: int, count: int) -> tuple[int, _Units | None]:
     """Where they begin, and the units; or where to go on if there are none."""
     if isinstance(queue, BatchConsumeQueue):
-        batches = queue.units(offset, _LOOKED_AT_MAX)
+        batches = queue.units(offset, count)
         if not batches:
             return queue.max_offset, None
         return batches[0].first, [(unit[:3], unit.end) for unit in batches]
-    units = queue.units(offset, _LOOKED_AT_MAX)
+    units = queue.units(offset, count)
     if not units:
         return queue.next_file_offset(offset), None
     ends = range(offset + 1, offset + 1 + len(units) // UNIT_BYTES)

@@ -63,6 +63,7 @@ class IndexBuilder:
 
     @property
     def behind_bytes(self) -> int:
+        """How much of the log is still to be indexed."""
         return 0 if self._behind_at is None else self._log.end - self._behind_at
 
     @property

@@ -1,10 +1,11 @@
 """The message store as a whole: log, queues, index, and what keeps them in agreement. Java: DefaultMessageStore.
 
 It runs on one thread and does no waiting of its own. Whoever owns it (`broker.storing.flusher`) calls `begin_flush` and
-`finish_flush` around a sync that may run elsewhere, `write_behind` every second or so with `begin_queue_flush` and
-`finish_queue_flush` behind it, `clean` every ten, and after a start `look_on` and `catch_up` as long as they have more
-to do. `begin_space` and `finish_space` are for those who can make space for the log elsewhere, too; without them it is
-made when it is needed. A job between a begin and its finish holds all that it needs, and touches no state of the store.
+`finish_flush` around a sync that may run elsewhere, `beginning_queue_flush` every second or so with
+`finish_queue_flush` behind it, `drop_expired` and `cleaning` every ten, and after a start `look_on` and `catch_up` as
+long as they have more to do. `begin_space` and `finish_space` are for those who can make space for the log elsewhere,
+too; without them it is made when it is needed. A job between a begin and its finish holds all that it needs, and
+touches no state of the store.
 
 An append is written, then dispatched: its queue gets a unit, its keys go into the index, whoever waits is told. With
 SYNC_FLUSH the dispatch waits for the flush, so nobody ever reads what a crash could take back.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -46,6 +47,7 @@ from rocketline.store.log.log_space import SpaceJob
 from rocketline.store.log.record_scan import SECTOR_BYTES
 from rocketline.store.log_writer import FIXED_BYTES_MAX, DispatchEntry, LogWriter
 from rocketline.store.queue_flush import EndsJob, QueueFlushJob
+from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.store.queues.queue_ends import QueueEnds
 from rocketline.store.queues.queue_table import IsBatched, Queue, QueueTable
 from rocketline.store.recovery import Recovery, RecoveryRules
@@ -63,6 +65,8 @@ _QUEUES_AT_START: Final = 500
 """So many are compared with the log before the first request, which takes a moment; the others soon after."""
 _STEPS_AT_START: Final = 200
 """So much of the log is read for queues that must be derived anew: all of a small one."""
+_CLEANED_A_STEP: Final = 32
+"""Queues, each with files to look into: two milliseconds."""
 _STALL_S_MIN: Final = 0.01
 """Writes that take less are not even compared with the setting: there is one for each batch."""
 
@@ -106,8 +110,6 @@ class MessageStore(StoreReader):
         self._hooks = StoreHooks()
         self._told = Throttle(clock, name=__name__)
         self._retention = Retention()
-        self.is_needed: Callable[[], bool] = lambda: False
-        """Whether messages of any age are still to be delivered elsewhere: no file goes for its age meanwhile."""
         self._dropped: list[Path] = []  # files that the log let go of, and that may still be on disk
         self._cleaned_to = 0  # where the log began when queues and index were last cleaned
         self.problem: str | None = None
@@ -346,8 +348,8 @@ class MessageStore(StoreReader):
 
     def _add(self, writer: LogWriter, queue: Queue, message: StoredMessage, properties: bytes) -> None:
         count = 1
-        if is_inner_batch(message.sys_flag):
-            count = int(message.properties[property_names.INNER_NUM])
+        if queue.is_batched and is_inner_batch(message.sys_flag):
+            count = _count_told(message.properties)
             message.properties[property_names.INNER_BASE] = str(queue.next_offset)
             properties = encode_properties(message.properties)
         message.queue_offset, message.store_ms = QueueOffset(queue.next_offset), writer.store_ms
@@ -472,8 +474,13 @@ class MessageStore(StoreReader):
 
     def write_behind(self) -> None:
         """Bring units and index entries that wait in memory into their files, or as many as there is room for."""
+        for _ in self.writing_behind():
+            pass
+
+    def writing_behind(self) -> Iterator[None]:
+        """The same, some queues in each step: thousands may have new units."""
         try:
-            self.queues.write_behind()
+            yield from self.queues.writing_behind()
             self.index.write_behind()
             self._save_damage()
             unfinished = self._recovery.drop_rest() if self.log.has_rest and self._recovery is not None else None
@@ -484,13 +491,29 @@ class MessageStore(StoreReader):
 
     def begin_queue_flush(self, *, is_thorough: bool) -> QueueFlushJob:
         """What to do off the loop after `write_behind`: save the checkpoint, and if thorough sync the queues first."""
-        is_thorough = is_thorough and not self.queues.is_unsettled
-        paths = self.queues.take_unsynced() if is_thorough else []
-        is_whole = is_thorough and self.shortage is None and not self.queues.is_broken
-        last = self._last_dispatched if is_whole else None
-        self._flushing_mends = self.queues.mend_count
+        return self._queue_flush(self._covered(is_thorough=is_thorough))
+
+    def beginning_queue_flush(self, *, is_thorough: bool) -> Generator[None, None, QueueFlushJob]:
+        """`write_behind` and `begin_queue_flush` in steps. What is written meanwhile counts the next time."""
+        covered = self._covered(is_thorough=is_thorough)
+        yield from self.writing_behind()
+        return self._queue_flush(covered)
+
+    def _covered(self, *, is_thorough: bool) -> _Covered | None:
+        """What a thorough flush can say once all units that wait now are in files; None if it is none."""
         self._put_ends()
-        ends = self._begin_ends() if is_whole else None
+        if not is_thorough or self.queues.is_unsettled:
+            return None
+        ends = self._begin_ends() if self.shortage is None and not self.queues.is_broken else None
+        return _Covered(self._last_dispatched, ends, self.queues.mend_count)
+
+    def _queue_flush(self, covered: _Covered | None) -> QueueFlushJob:
+        if covered is None or self.queues.is_unsettled:
+            return QueueFlushJob(self._fs, [], self.checkpoint, self.index.begin_sync(), None)
+        self._flushing_mends = covered.mend_count
+        is_whole = self.shortage is None and not self.queues.is_broken
+        last, ends = (covered.last, covered.ends) if is_whole else (None, None)
+        paths = self.queues.take_unsynced()
         return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last, ends)
 
     def _begin_ends(self) -> EndsJob | None:
@@ -648,6 +671,13 @@ class MessageStore(StoreReader):
     # --- removing
 
     def clean(self) -> list[Path]:
+        """`drop_expired` and `clean_queues` in one go."""
+        paths = self.drop_expired()
+        for _ in self.cleaning():
+            pass
+        return paths
+
+    def drop_expired(self) -> list[Path]:
         """Look at disk and age; what to unlink of the log, off the loop and in this order. Called every ten seconds.
 
         What could not be unlinked is named again: a file that stays must not be followed by a gap.
@@ -659,11 +689,16 @@ class MessageStore(StoreReader):
             self._dropped = [path for path in self._dropped if self._fs.exists(path)]
             if decision.deletes_expired:
                 self._drop_log_files(decision.deletes_any, now_ms)
-            if self.log.start > self._cleaned_to:
-                self.clean_queues()
         except OSError as error:
-            _log.warning("cleaning failed", problem=str(error))
+            _log.warning("cleaning failed", problem=told(error))
         return list(self._dropped)
+
+    def cleaning(self) -> Iterator[None]:
+        """What follows: `clean_queues`, some queues in each step. What fails is tried again the next time."""
+        try:
+            yield from self.cleaning_queues()
+        except OSError as error:
+            _log.warning("cleaning failed", problem=told(error))
 
     def _look_at_disk(self, config: StoreConfig, now_ms: int) -> Decision:
         try:
@@ -685,7 +720,7 @@ class MessageStore(StoreReader):
             if len(starts) < 2 or starts[1] > self.log.flushed:
                 break
             modified_ms = self._fs.modified_ms(self.log.segments.path(starts[0]))
-            if not deletes_any and (self.is_needed() or not is_expired(modified_ms, config, now_ms)):
+            if not deletes_any and (self._hooks.is_needed() or not is_expired(modified_ms, config, now_ms)):
                 break
             self._dropped.append(self.log.drop_first())
 
@@ -705,15 +740,32 @@ class MessageStore(StoreReader):
 
     def clean_queues(self) -> None:
         """Delete what queues and index keep of messages that are gone from the log. Raises `OSError`."""
-        if self.log.start == self._cleaned_to:  # whoever asks all the time finds nothing to do
+        for _ in self.cleaning_queues():
+            pass
+
+    def cleaning_queues(self) -> Iterator[None]:
+        """The same in steps: there may be tens of thousands of queues. A queue that fails holds up none of the others.
+
+        Raises `OSError`.
+        """
+        log_start, failure = self.log.start, None
+        if log_start == self._cleaned_to:  # whoever asks all the time finds nothing to do
             return
-        self.log.damage.forget_before(self.log.start)
+        self.log.damage.forget_before(log_start)
         self._save_damage()
-        for queue in self.queues.awake:
-            queue.remove_before(self.log.start)
-            queue.correct_min(self.log.start)
-        self.index.remove_before(self.log.start)
-        self._cleaned_to = self.log.start
+        for number, queue in enumerate(list(self.queues.awake), 1):
+            try:
+                if self.queues.is_awake(queue):
+                    queue.remove_before(log_start)
+                    queue.correct_min(log_start)
+            except OSError as error:
+                failure = failure or error
+            if number % _CLEANED_A_STEP == 0:
+                yield
+        if failure is not None:
+            raise failure
+        self.index.remove_before(log_start)
+        self._cleaned_to = log_start
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """Delete the queues of these topics; their messages stay in the log until it is cleaned.
@@ -729,6 +781,24 @@ class MessageStore(StoreReader):
         if failed:
             first = next(iter(failed.values()))
             raise StoreError(f"queues of {', '.join(failed)} cannot be deleted: {first.strerror or first}") from first
+
+
+def _count_told(properties: Mapping[str, str]) -> int:
+    """How many messages are in a batch that stays one record. Raises `IllegalMessageError` if it does not say so: what
+    waited in Apache's store was looked at by nobody."""
+    number = properties.get(property_names.INNER_NUM, "")
+    if not (number.isascii() and number.isdecimal() and len(number) <= 5 and 0 < int(number) <= BATCH_MESSAGES_MAX):
+        raise IllegalMessageError(f"it is marked as a batch within one record, of INNER_NUM={number[:40]!r} messages")
+    return int(number)
+
+
+class _Covered(NamedTuple):
+    """What was so when units began to be written that waited then."""
+
+    last: tuple[int, int]
+    """The last record that queues knew: its log offset and store time."""
+    ends: EndsJob | None
+    mend_count: int
 
 
 class AppendBatch:

@@ -591,7 +591,7 @@ class Recovery:
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Those that follow on each other, as the first and the one behind the last."""
+    """Numbers that follow on each other, as the first and the one behind the last."""
     begin = 0
     for at in range(1, len(numbers) + 1):
         if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
@@ -676,8 +676,8 @@ class _Run:
             self.next_offset = self._next()
 
     def _is_doubtful(self, record: Record) -> bool:
-        """It leaves others out of which nothing is known, or begins the queue anew: a flipped bit of its queue offset
-        looks the same, and would hide other messages."""
+        """The record leaves others out of which nothing is known, or begins the queue anew: a flipped bit of its queue
+        offset looks the same, and would hide other messages."""
         queue, offset = self.queue, record.queue_offset
         if not queue.max_offset or 0 < offset <= queue.max_offset:
             return False
@@ -719,7 +719,7 @@ class _Run:
                        log_offset=taken[0].log_offset)  # fmt: skip
 
     def _may_follow(self, record: Record) -> bool:
-        """It is the next, or damage before it has room for all between."""
+        """The record is the next, or damage before it has room for all between."""
         queue = self.queue
         missing = record.queue_offset - queue.max_offset
         spans = self._log.damage.within(max(queue.max_log_offset, 0), record.log_offset) if missing > 0 else ()
@@ -758,8 +758,8 @@ class _Derivation:
         return record.queue_offset >= max(run.next_offset, run.queue.max_offset)
 
     def lose(self, records: Iterable[Record]) -> None:
-        """These are damaged. Their queues keep their places for them, which readers pass over, so that no offset is
-        given out again."""
+        """These records are damaged. Their queues keep their places for them, which readers pass over, so that no
+        offset is given out again."""
         for record in records:
             if record.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
                 continue

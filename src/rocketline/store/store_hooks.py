@@ -16,6 +16,10 @@ def _nothing() -> None:
     return
 
 
+def _never() -> bool:
+    return False
+
+
 def _nobody(arrivals: Arrivals) -> None:
     return
 
@@ -24,8 +28,8 @@ def _nobody(arrivals: Arrivals) -> None:
 class StoreHooks:
     """Given as one value, by `MessageStore.connect`, so that one place says who hears what.
 
-    But for `settle`, each is called in the midst of an append or a dispatch: it may note something, or have it done in
-    a later turn of the loop, and never appends, answers or raises.
+    But for `settle`, and for `is_needed`, which is asked, each is called in the midst of an append or a dispatch: it
+    may note something, or have it done in a later turn of the loop, and never appends, answers or raises.
     """
 
     settle: Callable[[], None] = _nothing
@@ -40,3 +44,5 @@ class StoreHooks:
     """The index has fallen behind."""
     on_broken: Callable[[], object] | None = None
     """Queues must be derived anew, and have it done behind the running broker. None: they are, where that is found."""
+    is_needed: Callable[[], bool] = _never
+    """Whether messages of any age are still to be delivered elsewhere: no file goes for its age meanwhile."""

@@ -189,7 +189,7 @@ class StoreReader:
         return record
 
     def is_damaged_at(self, log_offset: int) -> bool:
-        """It lies in damage of the log that is known."""
+        """The offset lies in damage of the log that is known."""
         return self.log.damage.at(log_offset) is not None
 
     def message_at(self, log_offset: int) -> StoredMessage | None:
@@ -231,7 +231,7 @@ class StoreReader:
         return []
 
     def _records_at(self, offsets: Iterable[int]) -> Iterator[bytes]:
-        """Those that are there; no more once there are more bytes than anybody can be sent."""
+        """The records that are there; no more once there are more bytes than anybody can be sent."""
         size = 0
         for at in offsets:
             if size < FRAME_BYTES_MAX and (record := self.record_at(at)) is not None:

@@ -6,6 +6,7 @@ Some Java releases leave out the last 0x02; both endings are read, and ours is a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import AnyStr
 
 from rocketline.errors import LocalProtocolError
 
@@ -49,6 +50,24 @@ def _check_marks(properties: Mapping[str, str]) -> None:
 def decode_properties(data: bytes | memoryview, *, keep_empty: bool = False) -> dict[str, str]:
     """The properties in `data`. Bytes that are no UTF-8 become U+FFFD: one odd message must not block a queue."""
     return parse_properties(str(data, "utf-8", "replace"), keep_empty=keep_empty)
+
+
+def stored_value(properties: AnyStr, name: AnyStr, value_end: AnyStr) -> AnyStr:
+    """The value of one property, as text or as bytes; empty if it is missing. For whoever needs few of many.
+
+    `name` ends with `NAME_END`, and `value_end` is `VALUE_END`, in the same form.
+
+    >>> stored_value(b"MY_TAGS\\x01no\\x02TAGS\\x01a\\x02", b"TAGS\\x01", b"\\x02")
+    b'a'
+    """
+    at = properties.find(name)
+    while at > 0 and properties[at - 1 : at] != value_end:  # the end of a longer name
+        at = properties.find(name, at + 1)
+    if at < 0:
+        return properties[:0]
+    begin = at + len(name)
+    end = properties.find(value_end, begin)
+    return properties[begin:] if end < 0 else properties[begin:end]
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:

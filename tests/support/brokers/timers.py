@@ -7,6 +7,7 @@ from rocketline.broker.timers.service import TimerService
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.filesystem import FileSystem
+from rocketline.store.store_hooks import StoreHooks
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.message_codec import decode_records
 from support.brokers.tables import Tables, message
@@ -29,6 +30,7 @@ class TimerScene:
         except BaseException:
             self.store.close()
             raise
+        self.store.connect(StoreHooks(is_needed=self.service.has_late))
 
     def send(
         self, key: str, deliver_ms: int, *, recalls: str | None = None, body: bytes | None = None

@@ -59,6 +59,9 @@ class ProducerDouble:
     def check_transaction(self, check: TransactionCheck) -> None:
         self.checks.append(check)
 
+    def runtime_closed(self) -> None:
+        """It has nothing that waits."""
+
 
 class ConsumerDouble:
     """A push consumer of `topics`. With `failure` set it raises that whenever it is asked for something."""

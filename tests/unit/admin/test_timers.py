@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rocketline.admin.timers import due_times
+from rocketline.admin.timers import DueTimes
 from rocketline.client.received_message import decode_messages
 from rocketline.model.ids import QueueOffset
 from rocketline.model.names import WHEEL_TIMER_TOPIC
@@ -21,6 +21,7 @@ MARKER = PARKED | {"TIMER_DEL_UNIQKEY": "key"}
 OTHERS_MARKER = MARKER | {"REAL_TOPIC": "Other"}
 OF_ANOTHER_SLOT = MARKER | {"TIMER_OUT_MS": str(DUE_MS + 1000)}
 OVER = PARKED | {"TIMER_OUT_MS": str(NOW_MS)}
+NEVER = PARKED | {"TIMER_OUT_MS": "9" * 5000}
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,9 @@ OVER = PARKED | {"TIMER_OUT_MS": str(NOW_MS)}
         ([PARKED, MARKER, AGAIN], []),
         ([PARKED, OTHERS_MARKER, OF_ANOTHER_SLOT], [DUE_MS]),
         ([OVER], []),
+        ([NEVER], []),
     ],
-    ids=["waits", "parked again", "called back", "called back and parked again", "others are called back", "over"],
+    ids=["waits", "parked again", "called back", "called back, parked again", "others called back", "over", "no time"],
 )
 def test_each_message_that_will_come_is_told_once(topic: list[dict[str, str]], due: list[int]) -> None:
     records = [
@@ -42,4 +44,6 @@ def test_each_message_that_will_come_is_told_once(topic: list[dict[str, str]], d
         )
         for offset, properties in enumerate(topic)
     ]
-    assert due_times(decode_messages(b"".join(records)), NOW_MS) == due
+    found = DueTimes(NOW_MS)
+    found.add(decode_messages(b"".join(records)))
+    assert found.times == due

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rocketline.broker.filters import is_tag_type, wanted_by, wanted_tags
+from rocketline.broker.filters import SqlFilters, is_tag_type, wanted_by, wanted_tags
+from rocketline.errors import ExpressionError
+from rocketline.filter import EXPRESSION_MAX
 from rocketline.model.java_hash import tags_code
 from rocketline.model.subscription import SubscriptionData
 
@@ -41,3 +43,13 @@ def test_heartbeat_with_a_star_or_a_class_filter_wants_everything(subscription: 
 
 def test_only_a_named_other_type_is_not_of_tags() -> None:
     assert [is_tag_type(name) for name in (None, "", "TAG", "SQL92", "tag")] == [True, True, True, False, False]
+
+
+def test_an_expression_of_megabytes_drives_no_other_out() -> None:
+    """One question with it had all others compiled anew."""
+    filters = SqlFilters()
+    known = [filters.find(f"a > {number}") for number in range(100)]
+    for length in (EXPRESSION_MAX + 1, 8 * 1024 * 1024):
+        with pytest.raises(ExpressionError, match="characters"):
+            filters.find("a > 1".ljust(length))
+    assert [filters.find(each.expression) for each in known] == known

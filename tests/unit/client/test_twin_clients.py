@@ -35,8 +35,10 @@ FOR_THE_TWIN = {
 """What asyncio clients have for the blocking ones alone."""
 WITHOUT_TWIN = {
     (aio.Producer, "check_transaction"),
+    (aio.Producer, "runtime_closed"),
     (aio.Producer, "topics"),
     (aio.TransactionProducer, "check_transaction"),
+    (aio.TransactionProducer, "runtime_closed"),
     (aio.TransactionProducer, "topics"),
     (aio.Admin, "is_running"),
 }

@@ -11,7 +11,8 @@ from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.queue_flush import QueueFlushJob
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
-from support.stores.small import ROOT, contents, die, fill, flush, open_store
+from support.long_steps import counted
+from support.stores.small import ROOT, contents, die, fill, flush, flush_queues, open_store
 
 QUEUE = ROOT / "consumequeue" / "T" / "0"
 
@@ -43,6 +44,52 @@ def test_thorough_job_makes_units_durable_with_their_folders(disk: FaultyFileSys
         sent[-1].store_ms,
     )
     assert store.begin_queue_flush(is_thorough=True).paths == [], "nothing was written since"
+
+
+@pytest.mark.parametrize("survival", Survival)
+def test_what_comes_while_units_are_written_in_steps_counts_the_next_time(
+    disk: FaultyFileSystem, clock: FakeClock, survival: Survival
+) -> None:
+    store = open_store(disk, clock, mapped_file_size_commit_log=65536)
+    sent = [fill(store, 1, queue_id=queue_id)[0] for queue_id in range(100)]
+    flush(store)
+    steps = store.beginning_queue_flush(is_thorough=True)
+    next(steps)
+    assert 0 < sum(queue.is_behind for queue in store.queues.awake) < 100
+    later = [fill(store, 1, queue_id=queue_id)[0] for queue_id in (0, 50, 200)]
+    store.delete_topics(["gone"])
+    flush(store)
+    job, pauses = counted(steps)
+    assert pauses == 2
+    assert job.last == (sent[-1].log_offset, sent[-1].store_ms)
+    job.run()
+    store.finish_queue_flush(job)
+    die(store)
+    store = open_store(disk.crash(survival, seed=7), clock, mapped_file_size_commit_log=65536)
+    found = [store.units("T", one.queue_id, one.queue_offset, 1)[0][0] for one in (*sent, *later)]
+    assert found == [one.log_offset for one in (*sent, *later)]
+    store.close()
+
+
+def test_a_topic_that_is_made_anew_while_queues_are_cleaned_keeps_its_messages(
+    disk: FaultyFileSystem, clock: FakeClock
+) -> None:
+    store = open_store(disk, clock)
+    for queue_id in range(40):
+        fill(store, 1, queue_id=queue_id)
+    fill(store, 12, topic="U")
+    flush(store)
+    flush_queues(store)
+    store.log.drop_first()
+    steps = store.cleaning_queues()
+    next(steps)
+    store.delete_topics(["T", "U"])
+    sent = fill(store, 1, topic="U")
+    flush_queues(store)
+    assert list(steps) == []
+    assert contents(store, "U") == sent
+    assert store.min_offset("U", 0) == 0
+    store.close()
 
 
 def test_other_job_saves_the_checkpoint_only(disk: FaultyFileSystem, clock: FakeClock) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from rocketline.filter import compile_sql
 from rocketline.model.java_hash import tags_code
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.store.reading import ReadResult, ReadStatus
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.headers import BoundaryType
@@ -263,4 +265,29 @@ def test_a_key_whose_records_are_gone_is_not_found(clock: FakeClock) -> None:
     store.log.drop_first()
     assert store.query("T", "k0", 9, 0, 1 << 60) == []
     assert len(store.query("T", "k19", 9, 0, 1 << 60)) == 1
+    store.close()
+
+
+@pytest.mark.parametrize(("memory_percent", "looked_at", "compared_max"), [(40, 3000, 3000), (0, 100, 200)])
+def test_a_filter_in_sql_compares_few_units_whose_records_are_not_in_memory(
+    clock: FakeClock, memory_percent: int, looked_at: int, compared_max: int
+) -> None:
+    """Each may be a read of the disk, before the first message is looked at."""
+    files = memory(clock)
+    sizes = {"mapped_file_size_consume_queue": 20 * 10_000, "mapped_file_size_commit_log": 1 << 20}
+    store = open_store(files, clock, **sizes)
+    fill(store, 3000)
+    flush(store)
+    store.close()
+    store = open_store(files, clock, **sizes, access_message_in_memory_max_ratio=memory_percent)
+    compared: list[int] = []
+    queue, check_units = plain_queue(store), store.queues.doctor.check_units
+
+    def check(queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+        compared.append(len(units) // 20)
+        return check_units(queue, offset, units)
+
+    queue.check_with(check)
+    result, _ = store.read_matching("T", 0, 0, 32, compile_sql("missing = 'x'"), 1 << 30)
+    assert (result.next_offset, max(compared)) == (looked_at, compared_max)
     store.close()

@@ -22,11 +22,11 @@ class ProducerRegistry:
         return self._members.of(group)
 
     def groups(self) -> list[str]:
-        """Those that are online."""
+        """The groups that have a member online."""
         return list(self._members)
 
     def members(self, group: str) -> list[Client]:
-        """Those of now."""
+        """The members that are online now."""
         return list(self._members.of(group).values())
 
     def groups_of(self, channel: Channel) -> int:

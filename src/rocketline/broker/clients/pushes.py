@@ -77,12 +77,13 @@ class Pushes:
         except RocketlineError as error:
             push.told(error)
         else:
-            answer.add_done_callback(lambda done: self._answered(channel, push, done))
+            told = push.told  # and nothing else of it: what was written is not kept until it is answered
+            answer.add_done_callback(lambda done: self._answered(channel, told, done))
 
-    def _answered(self, channel: Channel, push: _Push, answer: asyncio.Future[Command]) -> None:
+    def _answered(self, channel: Channel, told: Told, answer: asyncio.Future[Command]) -> None:
         error = ClosedError("the broker closes") if answer.cancelled() else answer.exception()
         assert error is None or isinstance(error, RocketlineError)
-        push.told(answer.result() if error is None else error)
+        told(answer.result() if error is None else error)
         if channel in self._lines:
             self._advance(channel, _STEPS_AFTER_AN_ANSWER)
 

@@ -39,7 +39,7 @@ class Routes:
     def __init__(self, ask: Callable[[Command], Awaitable[Command | None]], *, clock: Clock, log: Throttle) -> None:
         self._ask, self._clock, self._log = ask, clock, log
         self._known: OrderedDict[str, Queues] = OrderedDict()
-        """Those that were asked for last come last."""
+        """By topic; what was asked for last comes last."""
         self._cost = 0
         self._used_at_s: dict[str, float] = {}
         self._waiting: dict[str, list[OnFound]] = {}

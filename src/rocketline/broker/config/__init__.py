@@ -1,7 +1,9 @@
 """The broker's settings and how they are loaded. Java: BrokerConfig.
 
 The settings themselves are declared by concern in the modules of this package; `unused` and its table hold those
-of Apache's broker that have no use here.
+of Apache's broker that have no use here. What a setting does is done where its value is read, in any room of `broker`;
+how files and flags become values is `settings`'. Those of the store and of connections are in `store.config` and
+`net.config`, which alone are imported.
 """
 
 from __future__ import annotations

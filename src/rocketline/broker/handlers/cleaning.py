@@ -36,8 +36,11 @@ class CleaningHandlers:
             RequestCode.CLEAN_UNUSED_TOPIC: self._clean_topics,
         }
 
-    def _clean_queues(self, channel: Channel, request: Command) -> Command:
-        self._store.clean_queues()
+    def _clean_queues(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, self._queues_cleaned(), is_change=True)
+
+    def _queues_cleaned(self) -> Steps[Command]:
+        yield from self._store.cleaning_queues()
         return response(ResponseCode.SUCCESS)
 
     def _delete_expired(self, channel: Channel, request: Command) -> Command:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rocketline.broker.clients.consumers import ConsumerRegistry
-from rocketline.broker.long_work import LongWork, Steps, answered_with, each_with_pause
+from rocketline.broker.long_work import LongWork, Steps, answered_with
 from rocketline.broker.metadata.consumer_filters import ConsumerFilters
 from rocketline.model.subscription import SubscriptionData
 from rocketline.net.channel import Channel, Outcome
@@ -61,14 +61,18 @@ class QueueInspectionHandlers:
     def _filled(
         self, dump: ConsumeQueueDump, topic: str, queue_id: int, index: int, count: int
     ) -> Steps[ConsumeQueueDump]:
-        if count > _ENTRIES_A_STEP:
+        """Some at a time: units of an earlier life are compared with the log, wherever in it their records lie. In a
+        queue that has batches nobody knows where the next ones begin."""
+        if count > _ENTRIES_A_STEP:  # hundreds may wait, and keep nothing while they do
             yield
+        at_once = count if self._store.queues.is_batched(topic) else _ENTRIES_A_STEP
         entries: list[ConsumeQueueData] = []
-        units = self._store.units(topic, queue_id, index, count)
-        for unit, is_step in each_with_pause(units, _ENTRIES_A_STEP):
-            entries.append(ConsumeQueueData(*unit))
-            if is_step:
-                yield
+        while some := self._store.units(topic, queue_id, index + len(entries), min(count, at_once)):
+            entries += [ConsumeQueueData(*unit) for unit in some]
+            count -= len(some)
+            if count <= 0 or len(some) < at_once:
+                break
+            yield
         return replace(dump, queue_data=entries)
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:

@@ -42,7 +42,7 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     _RESERVE_TIME: Attribute(True, "a whole number from -1 on", re.compile(r"-1|\d{1,18}", re.ASCII).fullmatch),
 }
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
-"""Those that Apache knows belong to features that we do not have."""
+"""None: the attributes that Apache knows belong to features that we do not have."""
 
 
 _CHANGES_MAX = 100

@@ -215,7 +215,7 @@ class ConsumerFilters:
         self._saved_version = self._begun_version
 
     def save_failed(self) -> None:
-        """It is tried again next time."""
+        """The table is written again next time."""
 
     def save(self) -> None:
         """Write the file now, if there is anything to write. Raises `OSError`."""

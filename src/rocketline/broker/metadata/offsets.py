@@ -36,7 +36,7 @@ _OFFSETS_A_STEP: Final = 500
 _GROUPS_A_STEP: Final = 1_000
 _REMOVED_A_STEP: Final = 10_000
 _OFFSET_BYTES: Final = 125
-"""That an offset takes in memory."""
+"""What an offset takes in memory."""
 _MAP_BYTES: Final = 250
 """And the first one of a group in a topic besides, with names that count by their length."""
 

@@ -23,7 +23,7 @@ from rocketline.store.files.json_files import load_json
 from rocketline.store.filesystem import FileSystem
 
 TOPICS_MAX: Final = 200_000
-"""Those of retries and dead letters included, which groups have. The table of so many has 50 to 120 MB."""
+"""Topics for retries and dead letters, which groups have, count too. A table of so many has 50 to 120 MB."""
 
 OnChange = Callable[[Sequence[TopicConfig]], None]
 

@@ -94,10 +94,10 @@ class _AtQueue:
         self.alike: dict[Wanted, _Alike] = {}
         self.by_code: dict[int, dict[_Alike, None]] = {}
         self.by_sql: OrderedDict[SqlFilter, _Alike] = OrderedDict()
-        """Those that are to be looked at next come first."""
+        """Pulls by SQL; the ones that are to be looked at next come first."""
 
     def interested(self, tags_codes: Collection[int]) -> list[_Alike]:
-        """Those who want a message with one of the tags, each once."""
+        """The pulls that want a message with one of the tags, each once."""
         everything = self.alike.get(None)
         found: dict[_Alike, None] = {} if everything is None else {everything: None}
         for code in tags_codes:

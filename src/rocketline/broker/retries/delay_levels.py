@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -41,6 +42,10 @@ _IDLE_S: Final = 0.1
 _AFTER_ERROR_S: Final = 10.0
 _TURN_MESSAGES: Final = 16
 """So many of one level are delivered in one turn, which takes a millisecond or two; then everybody else has theirs."""
+_TURN_BYTES: Final = 256 * 1024
+"""And so many bytes of all levels together, or the first message: properties may take ten times as long as bodies."""
+_MESSAGE_BYTES: Final = 4 * 1024
+"""As what the smallest one counts."""
 _GROUP: Final = "SCHEDULE_CONSUMER"
 """As which deliveries are counted. Java: MixAll.SCHEDULE_CONSUMER_GROUP."""
 
@@ -66,6 +71,7 @@ class DelayedDelivery(SavedFile):
         self._data_version = saved.data_version or DataVersion(timestamp=clock.wall_ms())
         self._offsets = dict(saved.offset_table)
         self._deliveries = 0
+        self._next_level, self._left = 1, 0  # whose turn it is, and how many bytes more this turn of the loop may take
         self._unsafe: tuple[DelayOffsetTable, int] | None = None  # to be saved once the log is flushed up to there
         self._saved = self._being_saved = saved
 
@@ -85,6 +91,7 @@ class DelayedDelivery(SavedFile):
 
     async def run(self) -> None:
         """Deliver whatever comes due, until cancelled."""
+        self._correct()
         wait_s = _FIRST_S
         while True:
             await asyncio.sleep(wait_s)
@@ -94,11 +101,24 @@ class DelayedDelivery(SavedFile):
                 self._log.error("delayed messages not delivered", str(error), error=error)
                 wait_s = _AFTER_ERROR_S
 
+    def _correct(self) -> None:
+        """Offsets count as far as the queues went at the start: Apache's broker saves them ahead of the log, and after
+        a power cut the places behind are given out again."""
+        for level, offset in list(self._offsets.items()):
+            with suppress(OSError):  # what cannot be read now is delivered later, too
+                self._offsets[level] = min(offset, self._store.max_offset(names.SCHEDULE_TOPIC, level - 1))
+
     def deliver(self) -> float:
         """Deliver some of what is due. Returns after how many seconds there may be more to do."""
-        now_ms = self._store.store_clock.now_ms()
-        waits_ms = [self._deliver_level(level, now_ms) for level in range(1, self._levels.max_level + 1)]
-        return min([_IDLE_S, *(wait_ms / 1000 for wait_ms in waits_ms if wait_ms is not None)])
+        now_ms, wait_s, self._left = self._store.store_clock.now_ms(), _IDLE_S, _TURN_BYTES
+        for _ in range(self._levels.max_level):
+            wait_ms = self._deliver_level(self._next_level, now_ms)
+            self._next_level = self._next_level % self._levels.max_level + 1
+            if self._left <= 0:
+                return 0
+            if wait_ms is not None:
+                wait_s = min(wait_s, wait_ms / 1000)
+        return wait_s
 
     def _deliver_level(self, level: int, now_ms: int) -> int | None:
         """The same for one level: milliseconds until its next message is due, None if it is to be looked at idly."""
@@ -108,7 +128,7 @@ class DelayedDelivery(SavedFile):
         at = min(max(self._offsets.get(level, 0), queue.min_offset), queue.max_offset)
         wait_ms = None
         try:
-            for log_offset, _, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
+            for log_offset, size, due_ms in self._store.units(names.SCHEDULE_TOPIC, level - 1, at, _TURN_MESSAGES):
                 wait_ms = due_ms - now_ms
                 # More than a whole delay ahead: the level was longer when it was stored, or by a broker of Apache whose
                 # clock was set back since. Java: correctDeliverTimestamp.
@@ -117,7 +137,9 @@ class DelayedDelivery(SavedFile):
                 if not self._deliver_one(level, log_offset):
                     wait_ms = None
                     break
-                at, wait_ms = at + 1, 0
+                at, wait_ms, self._left = at + 1, 0, self._left - max(size, _MESSAGE_BYTES)
+                if self._left <= 0:
+                    break
         finally:
             self._move(level, at)  # what was delivered before a failure must not come again
         return wait_ms
@@ -125,11 +147,11 @@ class DelayedDelivery(SavedFile):
     def _deliver_one(self, level: int, log_offset: int) -> bool:
         """False if the store does not take the message now: it is to be tried again."""
         parked = self._store.message_at(log_offset)
+        if parked is not None and parked.topic != names.SCHEDULE_TOPIC:
+            parked = None  # in place of one that the log has lost, a unit leads to its beginning
         message = None if parked is None else _released(parked)
         if message is None:
             self._log.warning("delayed message left behind", "it cannot be read", level=level, log_offset=log_offset)
-            return True
-        if message.topic == names.HALF_TOPIC:
             return True
         size = len(message.body)
         try:

@@ -71,7 +71,7 @@ class SendChecks:
         return topic
 
     def properties(self, asked: SendMessageRequestHeader) -> dict[str, str]:
-        """Those of the message. Raises `RefusalError` for a text that would take everybody's time to read."""
+        """The properties of the message. Raises `RefusalError` for a text that would take everybody's time to read."""
         text = asked.properties or ""
         if len(text) > _PROPERTIES_CHARACTERS_MAX:
             problem = f"properties of {len(text)} characters: a message carries at most {PROPERTIES_BYTES_MAX} bytes"

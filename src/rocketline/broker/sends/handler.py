@@ -330,7 +330,7 @@ def _refuse_special(properties: Mapping[str, str]) -> None:
 
 
 def _member_properties(properties: bytes) -> bytes:
-    """Those of a message in a batch, ended as they should be. Raises `RefusalError` if it is one for itself only."""
+    """The properties of a message in a batch, ended as they should be. Raises `RefusalError` if it has to go alone."""
     if may_be_special(properties):
         named = decode_properties(properties)
         _refuse_special(named)
@@ -340,10 +340,12 @@ def _member_properties(properties: bytes) -> bytes:
 
 
 def _is_half(message: StoredMessage) -> bool:
-    """The message is half a transaction. One that an old consumer sends back, to be delayed, only was one."""
+    """The message is half a transaction. One that an old consumer sends back, to be delayed, only was one; as is one
+    that is a dead letter by then."""
     if message.properties.get(property_names.TRAN_MSG, "").lower() != "true":
         return False
-    return not (message.reconsume_times > 0 and int(message.properties.get(property_names.DELAY, "0")) > 0)
+    is_delayed = int(message.properties.get(property_names.DELAY, "0")) > 0
+    return not (message.reconsume_times > 0 and (is_delayed or names.is_dlq_topic(message.topic)))
 
 
 def _is_int32(text: str) -> bool:

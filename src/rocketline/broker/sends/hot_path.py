@@ -58,7 +58,7 @@ class _Turn:
         self.requests = 0
         """Whose messages are laid out, whether or not they are to be answered."""
         self.sends: list[StoredSend] = []
-        """Those that are to be answered, in the order of their messages in the log."""
+        """Sends that are to be answered, in the order of their messages in the log."""
         self.runs: list[tuple[HotPeer, int, int]] = []
         """Who sent them, and where in `sends` theirs begin and end: a run for each read."""
         self.problem: StoreError | OSError | None = None

@@ -235,13 +235,13 @@ class _ReplyOutcome:
 
     def pushed(self, problem: str | None, code: ResponseCode = ResponseCode.SYSTEM_ERROR) -> None:
         self.problem, self.code = problem, code
-        self._settle()
+        self._one_known()
 
     def stored(self, place: tuple[str, int] | None) -> None:
         self.place = place
-        self._settle()
+        self._one_known()
 
-    def _settle(self) -> None:
+    def _one_known(self) -> None:
         self._left -= 1
         if not self._left:
             self._done(self)

@@ -139,7 +139,7 @@ class ConsumeProgress:
         return self.subscribed(group, self._offsets.topics_of(group))
 
     def subscribed(self, group: str, topics: Iterable[str]) -> Iterator[str]:
-        """Those of the topics that a group which is online subscribes to; all, if it is not online."""
+        """Which of the topics a group that is online subscribes to; all, if it is not online."""
         info = self._consumers.info(group)
         return (topic for topic in topics if info is None or not info.subscriptions or topic in info.subscriptions)
 

@@ -12,6 +12,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.logs import Log
+from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.settings import Settings
 
 _log = Log(__name__)
@@ -28,8 +29,13 @@ class SlowConsumers:
         config = self._settings.value
         if not config.disable_consume_if_consumer_read_slowly:
             return
+        barred: dict[str, SubscriptionGroupConfig] = {}
+        first: dict[str, object] = {}
         for (name, topic, _), size in list(self._stats.fall_bytes.items()):
             group = self._groups.get(name)
             if size > config.consumer_fallbehind_threshold and group is not None and group.consume_enable:
-                self._groups.update(replace(group, consume_enable=False, attributes={}))
-                _log.warning("group barred from consuming: too far behind", group=name, topic=topic, bytes=size)
+                first = first or {"group": name, "topic": topic, "bytes": size}
+                barred[name] = replace(group, consume_enable=False, attributes={})
+        if barred:
+            self._groups.update(*barred.values())  # at once: there may be thousands, and each would be a write
+            _log.warning("groups barred from consuming: too far behind", count=len(barred), **first)

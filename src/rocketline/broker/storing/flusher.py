@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from rocketline.clock import Clock
 from rocketline.logs import Log
@@ -40,6 +40,9 @@ _CATCH_UP_EFFORT: Final = 4096
 """What one turn of the loop adds to an index that is being rebuilt, a hundred records with their keys or a part of one
 with thousands: a few milliseconds."""
 
+_RELEASED_A_TURN: Final = 256
+"""Messages whose senders are told in one turn of the loop: five milliseconds. A disk that stands still for a second
+lets ten thousand go at once."""
 _LOOK_QUEUES: Final = 20
 """Queues that one turn of the loop compares with the log: a few milliseconds as well."""
 
@@ -52,6 +55,9 @@ class Flushed(Enum):
     """The message is written, and no more can be said of it."""
     FAILED = auto()
     """The store is read-only now, and the message must count as lost."""
+
+
+_Writing: TypeAlias = "Generator[None, None, QueueFlushJob | None]"
 
 
 class _Waiter(NamedTuple):
@@ -79,6 +85,9 @@ class Flusher:
         self._timers: list[Timer] = []
         self._next_step: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
+        self._next_write: asyncio.TimerHandle | None = None
+        self._next_release: asyncio.Handle | None = None
+        self._next_cleaning: asyncio.TimerHandle | None = None
         self._loading: asyncio.TimerHandle | None = None
         self._thorough_s = self._queues_thorough_s = clock.monotonic()
         self._is_closing = False
@@ -104,7 +113,7 @@ class Flusher:
         self._is_closing = True
         for timer in self._timers:
             timer.cancel()
-        for handle in (self._next_step, self._next_look, self._loading):
+        for handle in (self._next_step, self._next_look, self._next_write, self._next_cleaning, self._loading):
             if handle is not None:
                 handle.cancel()
         for running in (self._running, self._running_queues, self._reserving, self._unlinking, self._sweeping):
@@ -144,6 +153,9 @@ class Flusher:
     async def drain(self) -> None:
         """Return once nobody waits any more, or the store takes nothing."""
         while self._waiters:
+            if self._is_durable(self._waiters[0]):
+                self._release(Flushed.OK)
+                continue
             self.flush()
             if self._running is None:
                 return
@@ -164,23 +176,36 @@ class Flusher:
         if self._store.problem is not None:
             self._release_all()
             return
-        flushed = self._store.flushed_log_offset
-        while self._waiters and self._waiters[0].end <= flushed:
-            self._release(Flushed.OK)
+        if self._next_release is None:
+            self._release_durable()
         if self._store.is_sync:
             # Group commit: two turns of the loop later, so that requests that are readable already join this fsync,
             # which costs as much as many messages.
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self.flush)
 
+    def _release_durable(self) -> None:
+        """Tell those who waited for what is flushed by now, some in this turn of the loop."""
+        self._next_release, left = None, _RELEASED_A_TURN
+        while self._waiters and self._is_durable(self._waiters[0]):
+            if left <= 0:
+                self._next_release = asyncio.get_running_loop().call_soon(self._release_durable)
+                return
+            left -= max(self._waiters[0].messages, 1)
+            self._release(Flushed.OK)
+
+    def _is_durable(self, waiter: _Waiter) -> bool:
+        return waiter.end <= self._store.flushed_log_offset
+
     def _release_all(self) -> None:
         while self._waiters:
             self._release(Flushed.FAILED)
 
     def _release(self, flushed: Flushed) -> None:
+        """Tell the first one that; or that all is well, if it is."""
         waiter = self._waiters.popleft()
         self._waiting -= waiter.messages
-        waiter.done(flushed)
+        waiter.done(Flushed.OK if self._is_durable(waiter) else flushed)
 
     # --- what the timers call
 
@@ -200,16 +225,35 @@ class Flusher:
             self.flush()
 
     def _write_behind(self) -> None:
-        self._store.write_behind()
-        config, now_s = self._config(), self._clock.monotonic()
-        if self._running_queues is not None or self._store.problem is not None:
+        """Begin to write what queues and index have in memory, unless that is under way: there may be new units in
+        thousands of queues."""
+        if self._next_write is not None:
             return
+        if self._running_queues is not None or self._store.problem is not None:
+            self._write_on(_without_flush(self._store.writing_behind()))
+            return
+        config, now_s = self._config(), self._clock.monotonic()
         is_thorough = now_s >= self._queues_thorough_s + config.flush_consume_queue_thorough_interval / 1000
         if is_thorough:
             self._queues_thorough_s = now_s
-        job = self._store.begin_queue_flush(is_thorough=is_thorough)
-        self._running_queues = asyncio.get_running_loop().run_in_executor(self._slow_thread, job.run)
-        self._running_queues.add_done_callback(partial(self._queues_flushed, job))
+        self._write_on(self._store.beginning_queue_flush(is_thorough=is_thorough))
+
+    def _write_on(self, writing: _Writing) -> None:
+        """A step, and as long a pause after it for everybody else; then the sync in a thread."""
+        self._next_write = None
+        begin_s = self._clock.monotonic()
+        try:
+            next(writing)
+        except StopIteration as done:
+            self._flush_queues(done.value)
+        else:
+            pause_s = self._clock.monotonic() - begin_s
+            self._next_write = asyncio.get_running_loop().call_later(pause_s, self._write_on, writing)
+
+    def _flush_queues(self, job: QueueFlushJob | None) -> None:
+        if job is not None and self._store.problem is None:
+            self._running_queues = asyncio.get_running_loop().run_in_executor(self._slow_thread, job.run)
+            self._running_queues.add_done_callback(partial(self._queues_flushed, job))
 
     def _queues_flushed(self, job: QueueFlushJob, running: asyncio.Future[None]) -> None:
         self._running_queues = None
@@ -246,11 +290,24 @@ class Flusher:
         self._sweep()
         if self._next_look is None and self._store.retry_looks():
             self._look_on()
-        unused = self._store.clean()
+        unused = self._store.drop_expired()
+        if self._next_cleaning is None:
+            self._clean_on(self._store.cleaning())
         if unused and self._unlinking is None:
             loop = asyncio.get_running_loop()
             self._unlinking = loop.run_in_executor(self._slow_thread, self._store.unlink, unused)
             self._unlinking.add_done_callback(self._unlinked)
+
+    def _clean_on(self, cleaning: Iterator[None]) -> None:
+        """Let queues and index forget what went with the log, in steps as well."""
+        self._next_cleaning = None
+        begin_s = self._clock.monotonic()
+        try:
+            next(cleaning)
+        except StopIteration:
+            return
+        pause_s = self._clock.monotonic() - begin_s
+        self._next_cleaning = asyncio.get_running_loop().call_later(pause_s, self._clean_on, cleaning)
 
     def _unlinked(self, running: asyncio.Future[None]) -> None:
         self._unlinking = None
@@ -296,6 +353,11 @@ class Flusher:
         if not self._is_closing and self._store.look_on(_LOOK_QUEUES):
             loop = asyncio.get_running_loop()
             self._next_look = loop.call_later(self._clock.monotonic() - begin_s, self._look_on)
+
+
+def _without_flush(steps: Iterator[None]) -> _Writing:
+    yield from steps
+    return None
 
 
 def _error(running: asyncio.Future[None]) -> OSError | None:

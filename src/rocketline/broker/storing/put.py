@@ -127,7 +127,8 @@ class MessagePut:
         self._random = random.random
 
     def put(self, message: StoredMessage, done: Done) -> None:
-        """Store one message. `done` is called before this returns, or after the flush that the message waits for.
+        """Store one message. `done` is called before this returns, or after the flush that the message waits for, which
+        takes its body away meanwhile.
 
         A delayed message comes back with the place where it is parked, and its own topic in its properties.
         """
@@ -242,18 +243,26 @@ class MessagePut:
 
     def _delay(self, message: StoredMessage) -> PutResult | None:
         """Send a message that is to be delayed to the topic where such ones wait. Java: handleScheduleMessage."""
-        properties = message.properties
-        level = int(properties.get(property_names.DELAY, "0"))
-        if level > 0:
-            for name in property_names.TIMERS:
-                properties.pop(name, None)
-            level = self._store.levels.capped(level)
-            properties[property_names.DELAY] = str(level)
-            properties[property_names.REAL_TOPIC] = message.topic
-            properties[property_names.REAL_QID] = str(message.queue_id)
-            message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+        level = int(message.properties.get(property_names.DELAY, "0"))
+        if level <= 0 and not _has_timer(message.properties):
             return None
-        return self._set_timer(message) if _has_timer(properties) else None
+        if message.sys_flag & INNER_BATCH:  # where messages wait each has a place of its own
+            return _illegal("a batch within one record cannot be delayed")
+        if level <= 0:
+            return self._set_timer(message)
+        self._set_level(message, level)
+        return None
+
+    def _set_level(self, message: StoredMessage, level: int) -> None:
+        """Send it to the queue of its delay level."""
+        properties = message.properties
+        for name in property_names.TIMERS:
+            properties.pop(name, None)
+        level = self._store.levels.capped(level)
+        properties[property_names.DELAY] = str(level)
+        properties[property_names.REAL_TOPIC] = message.topic
+        properties[property_names.REAL_QID] = str(message.queue_id)
+        message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
 
     def _timer_problem(self, properties: Mapping[str, str]) -> PutResult | None:
         """Why half a transaction could never be delivered at the moment that it is for."""
@@ -325,6 +334,7 @@ class MessagePut:
         """Tell that it is stored, after the flush if the message is to wait for it."""
         store = self._store
         if store.is_sync and message.properties.get(property_names.WAIT, "true").lower() == "true":
+            message.body = b""  # it is in the log; a request of a hundred bytes may have copied megabytes there
             self._flusher.wait(store.max_log_offset, lambda flushed: done(self._after_flush(flushed, put)))
         else:
             done(PutResult(PutStatus.PUT_OK, put.places, size=put.size))

@@ -30,7 +30,7 @@ from rocketline.store.timers.timer_store import TimerStore
 from rocketline.wire.recall_handle import recalled_key
 
 _RUN_MESSAGES: Final = 64
-_RUN_BYTES: Final = 1024 * 1024
+_RUN_BYTES: Final = 256 * 1024
 """So much is delivered in one turn of the loop: a few milliseconds."""
 _WALK_UNITS: Final = 2000
 """So many units are looked at in one turn."""
@@ -94,17 +94,21 @@ class TimerDelivery:
         places, markers = array("q"), array("q")
         for count, (position, unit) in enumerate(self._timers.take(slot_ms), 1):
             is_marker = unit.is_delete and not unit.is_roll
-            (markers if is_marker else places).append(unit.log_offset if is_marker else position)
+            (markers if is_marker else places).append(position)
             if not count % _WALK_UNITS:
                 yield
         recalled = _Recalled(len(markers)) if markers else None
         changes: Counter[str] = Counter()
-        for count, log_offset in enumerate(markers, 1):
-            marker = self._parked_at(log_offset)
+        size = 0
+        for count, position in enumerate(markers, 1):
+            unit = self._timers.unit_at(position)
+            marker = self._parked_at(unit.log_offset)
             if recalled is not None and marker is not None and (key := recalled_key(marker.properties)) is not None:
                 changes[key[0]] += 1
                 recalled.add(*key)
-            if not count % _MARKERS:
+            size += unit.record_bytes
+            if size > _RUN_BYTES or not count % _MARKERS:
+                size = 0
                 yield
         for run in self._runs(places):
             messages = self._messages(run, recalled, changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketline.broker.long_work import LongWork, answered
+from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered
 from rocketline.broker.timers.service import TimerService
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
@@ -32,4 +32,9 @@ class TimerHandlers:
     def _get_metrics(self, channel: Channel, request: Command) -> Outcome:
         if self._timers is None:
             return response(ResponseCode.SYSTEM_ERROR, _OFF)
-        return self._work.begin(channel, request, answered(self._timers.metrics))
+        return self._work.begin(channel, request, self._metrics_told(self._timers))
+
+    def _metrics_told(self, timers: TimerService) -> Steps[Command]:
+        if timers.waiting_topics > LARGE_TABLE:
+            yield
+        return (yield from answered(timers.metrics))

@@ -60,6 +60,8 @@ class TimerService:
         self._timers.open(self._queue_offset_at, self._parking.end, self._topic_at)
         self._delivery = TimerDelivery(store, self._timers, stats, log)
         self._slot: Steps[None] | None = None
+        self._broken: str | None = None
+        """Why the files must be derived anew, until they are."""
         self._parked_first = self._parking.end  # what lies before it may be due by now, or be called back there
         self._wake: asyncio.Event | None = None
         self._rates = (clock.monotonic(), 0, 0)
@@ -98,8 +100,13 @@ class TimerService:
 
     @property
     def metrics(self) -> TimerMetrics:
-        """How many messages wait, by topic."""
+        """How many messages wait, by topic: a copy."""
         return self._timers.counts.table
+
+    @property
+    def waiting_topics(self) -> int:
+        """Of how many topics messages wait."""
+        return len(self._timers.counts)
 
     def figures(self) -> TimerFigures:
         now_ms, first_ms = self._store.store_clock.now_ms(), self._timers.next_ms()
@@ -153,6 +160,8 @@ class TimerService:
 
     def step(self) -> float | None:
         """Do some of what there is to do. Returns after how many seconds there may be more; None: nothing waits."""
+        if self._broken is not None:
+            return self._derive_anew(self._broken)
         try:
             is_parking = self._park_some()
             is_delivering = self._deliver_some()
@@ -172,11 +181,11 @@ class TimerService:
 
     def _refused(self, error: StoreError | OSError) -> float:
         """The same is tried again after a while."""
-        if isinstance(error, OSError):
-            self._log.error("timer messages not delivered", told(error), error=error)
-            return _AFTER_ERROR_S
-        self._log.warning("timer messages not delivered", str(error))
-        return _AFTER_REFUSAL_S
+        if isinstance(error, StoreError):  # be it that of a queue which is being derived anew
+            self._log.warning("timer messages not delivered", str(error))
+            return _AFTER_REFUSAL_S
+        self._log.error("timer messages not delivered", told(error), error=error)
+        return _AFTER_ERROR_S
 
     def _until_next_s(self) -> float:
         first_ms = self._timers.next_ms()
@@ -220,11 +229,15 @@ class TimerService:
         return True
 
     def _derive_anew(self, problem: str) -> float:
+        self._broken = problem
+        if self._timers.is_being_saved:
+            return _LOOK_S
         try:
             self._timers.derive_anew(problem)
         except OSError as error:
             self._log.error("timers cannot be derived anew", told(error), error=error)
             return _AFTER_ERROR_S
+        self._broken = None
         self._parking.begin_anew()
         self._parked_first = self._parking.end
         return 0

@@ -182,7 +182,7 @@ class CheckRound:
         """Read some op messages on. Returns the effort."""
         effort, store = 1, self._tools.store
         for log_offset, _, _ in store.units(names.OP_HALF_TOPIC, 0, self._op_next, _OP_EFFORT):
-            op = store.message_at(log_offset)
+            op = self._message(names.OP_HALF_TOPIC, log_offset)
             if op is None:
                 self._tools.log.warning("ends of transactions unreadable", "asked for again", log_offset=log_offset)
             offsets = [] if op is None else ended_in(op.tag, op.body)
@@ -206,16 +206,22 @@ class CheckRound:
         if ahead:
             self._open_ops[self._op_next] = ahead
 
+    def _message(self, topic: str, log_offset: int) -> StoredMessage | None:
+        """The one that a unit leads to: in place of a message that the log has lost that is its beginning."""
+        message = self._tools.store.message_at(log_offset)
+        return message if message is not None and message.topic == topic else None
+
     # --- half messages that have not ended
 
     def _look_at(self, log_offset: int, asked: list[StoredMessage]) -> None:
         """Decide about the half message that the walk is at: when this returns it is done with, or the walk is over."""
         tools, config = self._tools, self._tools.settings.value
-        half = tools.store.message_at(log_offset)
+        half = self._message(names.HALF_TOPIC, log_offset)
         if half is None:
             tools.log.warning("half message left behind", "it cannot be read", log_offset=log_offset)
             return
-        age_ms, kept_ms = tools.clock.wall_ms() - half.born_ms, config.store.file_reserved_time * _HOUR_MS
+        age_ms = tools.clock.wall_ms() - half.born_ms
+        kept_ms = max(config.store.file_reserved_time, 1) * _HOUR_MS  # or with 0 nobody would be asked
         if (
             real_place(half) is None
             or half_messages.check_times(half) >= config.transaction_check_max

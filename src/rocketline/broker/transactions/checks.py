@@ -8,6 +8,7 @@ half message asked for twice, and none forgotten.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.storing.flusher import Flusher
@@ -27,6 +28,8 @@ class TransactionChecks:
     ) -> None:
         self._tools, self._offsets, self._questions, self._flusher = tools, offsets, questions, flusher
         self._before = EndedBefore()
+        self._known: Progress | None = None
+        """What is committed."""
         self._at: Progress | None = None
         """How far rounds are, if that is not committed yet."""
         self._unsafe: tuple[Progress, int] | None = None
@@ -34,6 +37,8 @@ class TransactionChecks:
 
     async def run(self) -> None:
         """Round after round, until cancelled."""
+        with suppress(OSError):  # the first round meets it, too
+            self._begin()
         while True:
             await asyncio.sleep(max(self._tools.settings.value.transaction_check_interval, 1) / 1000)
             try:
@@ -46,6 +51,8 @@ class TransactionChecks:
         tools = self._tools
         self.commit_safe()
         begin = self._begin()
+        if self._at is None:
+            self._commit(begin)  # should anybody else have done so meanwhile
         if begin.half >= tools.store.max_offset(names.HALF_TOPIC, 0):
             return
         self._questions.begin_round()
@@ -63,11 +70,16 @@ class TransactionChecks:
                 self._flusher.flush()  # a few pages alone would wait for ten seconds
 
     def _begin(self) -> Progress:
-        if self._at is not None:
-            return self._at
-        topics = (names.HALF_TOPIC, names.OP_HALF_TOPIC)
-        half, op = (self._offsets.query(_GROUP, topic, 0) for topic in topics)
-        return Progress(half, op)
+        """Where rounds are. What was committed is read once, because others may commit for this group, too; and it
+        counts only as far as the queues go: Apache's broker saves it ahead of the log, and after a power cut the places
+        behind are given out again."""
+        if self._known is None:
+            half, op = (
+                min(self._offsets.query(_GROUP, topic, 0), self._tools.store.max_offset(topic, 0))
+                for topic in (names.HALF_TOPIC, names.OP_HALF_TOPIC)
+            )
+            self._known = Progress(half, op)
+        return self._at or self._known
 
     async def _flushed(self) -> None:
         """With SYNC_FLUSH, wait until what was appended can be read: the answer to a question refers to it."""
@@ -98,6 +110,7 @@ class TransactionChecks:
                 self._flusher.wait(store.max_log_offset, lambda _: self.commit_safe(), messages=0)
 
     def _commit(self, progress: Progress) -> None:
+        self._known = progress
         for topic, offset in ((names.HALF_TOPIC, progress.half), (names.OP_HALF_TOPIC, progress.op)):
             if self._offsets.offsets_of(_GROUP, topic).get(0, -1) != offset:
                 self._offsets.commit(_GROUP, topic, 0, offset)

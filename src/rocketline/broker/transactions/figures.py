@@ -1,7 +1,8 @@
 """How many half messages of each topic wait for their end, kept in `transactionMetrics`. Java: TransactionMetrics.
 
-After a crash the figures are those of the last save. Differs: none is below zero, however often a transaction is ended,
-and a message that is taken up again counts again.
+After a crash the figures are those of the last save; if neither the file nor its `.bak` can be read, they begin anew:
+nothing but an administrator's picture depends on them. Differs: none is below zero, however often a transaction is
+ended, and a message that is taken up again counts again.
 """
 
 from __future__ import annotations
@@ -12,23 +13,34 @@ from pathlib import Path
 
 from rocketline.broker.metadata.saving import SavedFile
 from rocketline.clock import Clock
+from rocketline.errors import CorruptStoreError
+from rocketline.logs import Log
 from rocketline.model.topic_config import DataVersion
 from rocketline.store.files.json_files import FileSave, load_json
 from rocketline.store.filesystem import FileSystem
 from rocketline.wire.bodies import encode_in_parts
 from rocketline.wire.bodies.transactions import HalfMessages, TransactionMetrics
 
+_log = Log(__name__)
+
 
 class TransactionFigures(SavedFile):
     """The figures. The file is made with the first half message."""
 
     def __init__(self, files: FileSystem, path: Path, clock: Clock, is_topic: Callable[[str], bool]) -> None:
-        """Raises `CorruptStoreError` if the file at `path` cannot be read."""
+        """Raises `OSError` if the file at `path` cannot be read."""
         self._files, self._path, self._clock, self._is_topic = files, path, clock, is_topic
-        saved = load_json(files, path, TransactionMetrics) or TransactionMetrics()
+        saved = self._load() or TransactionMetrics()
         self._version = saved.data_version or DataVersion(timestamp=clock.wall_ms())
         self._topics = dict(saved.transaction_count)
         self._saved = self._being_saved = self._version
+
+    def _load(self) -> TransactionMetrics | None:
+        try:
+            return load_json(self._files, self._path, TransactionMetrics)
+        except CorruptStoreError as error:
+            _log.warning("figures of half messages cannot be read, and begin anew", problem=str(error))
+            return None
 
     def add(self, topic: str, count: int) -> None:
         """So many half messages more, or fewer."""

@@ -103,8 +103,8 @@ class TransactionHandlers:
         return None
 
     def _is_of(self, message: StoredMessage | None, topics: tuple[str, ...]) -> TypeGuard[StoredMessage]:
-        """It is in the queue of one of the topics. Within the body of another message anything may look like a record,
-        but no queue leads there."""
+        """The message is in the queue of one of the topics. Within the body of another message anything may look like a
+        record, but no queue leads there."""
         if message is None or message.topic not in topics:
             return False
         units = self._store.units(message.topic, message.queue_id, message.queue_offset, 1)
@@ -119,6 +119,7 @@ class TransactionHandlers:
         place = real_place(half)
         assert place is not None, "looked at before"
         message = half_messages.committed(half, place)
+        half.body = b""  # nobody needs it any more, and the commit may wait for its flush
         later = LaterAnswer(channel, request)
 
         def stored(result: PutResult) -> None:
@@ -154,6 +155,7 @@ class TransactionHandlers:
         if not self._is_of(message, _RESUMED_FROM) or real is None:
             return _refused(f"there is no half message at the log offset {place}, nor one that was given up")
         again = half_messages.resumed(message)
+        message.body = b""
         later = LaterAnswer(channel, request)
 
         def stored(result: PutResult) -> None:

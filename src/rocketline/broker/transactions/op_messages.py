@@ -44,13 +44,14 @@ class OpMessages:
         self._clock, self._log, self._call_later = clock, log, call_later
         self._waiting: dict[int, None] = {}
         self._unread: set[int] = set()
-        """Those that are written and, with SYNC_FLUSH, cannot be read before they are flushed up to `_unread_end`."""
+        """Half messages whose ends are written and, with SYNC_FLUSH, cannot be read before the log is flushed up to
+        `_unread_end`."""
         self._unread_end = 0
         self._size = 0
         self._is_due = False
 
     def __contains__(self, queue_offset: int) -> bool:
-        """It has ended, and no op message that can be read says so yet."""
+        """The half message has ended, and no op message that can be read says so yet."""
         self._forget_readable()
         return queue_offset in self._waiting or queue_offset in self._unread
 

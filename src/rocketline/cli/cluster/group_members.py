@@ -1,4 +1,4 @@
-"""Those commands of `rocketline group` that are about who is online."""
+"""The commands of `rocketline group` that are about who is online."""
 
 from __future__ import annotations
 

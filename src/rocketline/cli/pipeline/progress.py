@@ -77,7 +77,7 @@ class RunView:
         progress.update(bar, completed=totals.rows, total=total or 1, figures=totals.text)
 
     def _bar(self, progress: Progress, query: str) -> TaskID:
-        """It pulses until the first batch is done."""
+        """The bar pulses until the first batch is done."""
         if query not in self._bars:
             self._bars[query] = progress.add_task(query, total=None, figures="first batch …")
         return self._bars[query]

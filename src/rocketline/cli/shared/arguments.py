@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
@@ -119,7 +120,8 @@ def span_argument(text: str) -> dt.timedelta:
     datetime.timedelta(seconds=5400)
     """
     if match := _AGO.fullmatch(text):
-        return dt.timedelta(milliseconds=float(match[1]) * _UNIT_MS[match[2]])
+        with suppress(OverflowError):
+            return dt.timedelta(milliseconds=float(match[1]) * _UNIT_MS[match[2]])
     raise click.BadParameter(f"{text!r} is no length of time: write 500ms, 90s, 10m, 2h or 3d")
 
 

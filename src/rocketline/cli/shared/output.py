@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
@@ -24,6 +25,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _WIDTH = 10_000
 """Rich would cut or fold what does not fit; a terminal goes on in the next line, and copied text stays whole."""
+_BREAKS = re.compile(r"[\t\n\r\u2028\u2029]+")
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that move the cursor, or turn the direction of writing."""
 NOTHING = "–"
 """Shown where there is no value."""
 
@@ -90,11 +94,16 @@ def output_options(command: Command) -> Command:
 
 
 def shown(name: str, value: object) -> str:
-    """A value for people, by the unit that its name ends in.
+    """A value for people, by the unit that its name ends in. Texts are others': what would steer a terminal is not
+    shown as it is.
 
-    >>> shown("delay_s", 3725.0), shown("log_bytes", 1536), shown("tags", None), shown("lag", 12)
-    ('1h 2m', '1.5 KiB', '–', '12')
+    >>> shown("delay_s", 3725.0), shown("log_bytes", 1536), shown("tags", None), shown("lag", 12), shown("id", "a\x1bc")
+    ('1h 2m', '1.5 KiB', '–', '12', 'a�c')
     """
+    return _STEERING.sub("\ufffd", _BREAKS.sub(" ", _shown(name, value)))
+
+
+def _shown(name: str, value: object) -> str:
     if value is None or value == "":
         return NOTHING
     if isinstance(value, bool):

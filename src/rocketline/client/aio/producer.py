@@ -297,6 +297,10 @@ class Producer(AsyncClient[ProducerOptions]):
     def check_transaction(self, check: TransactionCheck) -> None:
         _log.warning("transaction asked for of a producer that makes none", group=self.group)
 
+    def runtime_closed(self) -> None:
+        if self.batches is not None:
+            self.batches.end()
+
     # --- brokers that failed
 
     async def _probe_brokers(self) -> None:

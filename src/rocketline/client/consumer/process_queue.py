@@ -52,11 +52,11 @@ class ProcessQueue(Generic[Queued]):
 
     def __init__(self, now_s: float) -> None:
         self._messages: dict[int, Queued] = {}
-        """Those that wait, by offset and in order of their offsets."""
+        """Messages that wait, by offset and in order of their offsets."""
         self._consuming: dict[int, Queued] = {}
         self._queue_offset_max = 0
         self.message_count = 0
-        """Those that wait and those taken. Java: msgCount."""
+        """Messages that wait and messages that were taken. Java: msgCount."""
         self.body_bytes = 0
         """Their bodies, as stored. Java: msgSize."""
         self.backlog_count = 0
@@ -141,7 +141,7 @@ class ProcessQueue(Generic[Queued]):
         self._put_back(back)
 
     def consume_again(self, messages: Sequence[Queued]) -> None:
-        """These, which were taken, wait again. Java: makeMessageToConsumeAgain."""
+        """Let messages that were taken wait again. Java: makeMessageToConsumeAgain."""
         for message in messages:
             self._consuming.pop(message.queue_offset, None)
         self._put_back({message.queue_offset: message for message in messages})
@@ -223,4 +223,4 @@ class ProcessQueue(Generic[Queued]):
 
 
 Queue: TypeAlias = ProcessQueue[ReceivedMessage]
-"""That of every real consumer."""
+"""The process queue of every real consumer."""

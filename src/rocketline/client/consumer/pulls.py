@@ -66,7 +66,7 @@ class PullResult:
     min_offset: int
     max_offset: int
     messages: list[ReceivedMessage]
-    """Those that the subscription wants, by their exact tags; perhaps none."""
+    """The messages that the subscription wants, by their exact tags; perhaps none."""
 
 
 @dataclass(slots=True)

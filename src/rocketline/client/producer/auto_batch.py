@@ -19,7 +19,7 @@ from rocketline.client.producer.send_request import SendRequest, entry_of
 from rocketline.client.runtime.namespaced import as_seen
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Alarm
-from rocketline.errors import RocketlineError, one_more
+from rocketline.errors import ClosedError, RocketlineError, one_more
 from rocketline.model import property_names as names
 from rocketline.model.queue import MessageQueue
 
@@ -165,6 +165,22 @@ class AutoBatch:
         self._is_closed = True
         for place in list(self._groups):
             self._leave(place)
+
+    def end(self) -> None:
+        """What waits is not sent any more, since there is nothing left to send it by. Each caller is told so."""
+        self._is_closed = True
+        waiting = [member for group in self._groups.values() for member in group.members]
+        self._groups.clear()
+        self._of_queue.clear()
+        self.waiting_bytes = 0
+        for _, _, receipt in waiting:
+            self._soon.give_permit()
+            if not receipt.done():
+                receipt.set_exception(
+                    ClosedError(
+                        f"producer {self._core.group!r} was closed while a message waited for others to join it"
+                    )
+                )
 
     def _look(self) -> None:
         """Have those leave whose time has come."""

@@ -56,7 +56,7 @@ class Permits:
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
         self._fresh = iter(range(count_max))
-        """Those that nobody has had yet: they take no room."""
+        """Permits that nobody has had yet: they take no room."""
         self._returned: deque[None] = deque()
 
     def take(self) -> bool:

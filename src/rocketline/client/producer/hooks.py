@@ -21,11 +21,11 @@ class SendMode(Enum):
     """What the caller does meanwhile. Java: CommunicationMode."""
 
     SYNC = "SYNC"
-    """It waits for the receipt: `send`."""
+    """The caller waits for the receipt: `send`."""
     ASYNC = "ASYNC"
-    """It goes on, and is told later: `send_soon`."""
+    """The caller goes on, and is told later: `send_soon`."""
     ONEWAY = "ONEWAY"
-    """It never learns what became of the message."""
+    """The caller never learns what became of the message."""
 
 
 class MessageKind(Enum):

@@ -108,8 +108,11 @@ class SendRequests:
         if properties:
             request.message_id = properties.get(property_names.UNIQ_KEY) or self._ids.make()
             request.properties = self._format(message.topic, properties, request.message_id)
-            is_reply = properties.get(property_names.MSG_TYPE) == MSG_TYPE_REPLY
-            request.code = _REPLY_CODE if is_reply else _SEND_CODE
+            request.code = _SEND_CODE
+            if properties.get(property_names.MSG_TYPE) == MSG_TYPE_REPLY:
+                request.code = _REPLY_CODE
+                if self._namespace:
+                    request.topic, request.head = message.topic, self._head(message.topic)
         else:
             request.code = _SEND_CODE
             request.message_id = self._ids.make()
@@ -183,13 +186,16 @@ class SendRequests:
             raise InvalidMessageError(str(topic), f"the topic is {type(topic).__name__}, not text")
         name = with_namespace(self._namespace, topic)
         check_topic_to_send(name)
+        learnt = self._topics[topic] = name, self._head(name), is_retry_topic(name)
+        return learnt
+
+    def _head(self, name: str) -> str:
+        """For a topic by its name on the wire. A cluster has one topic for replies, which is in no namespace."""
         options = self._options
-        head = (
+        return (
             f'"extFields":{{"a":{quote(self._group)},"b":{quote(name)},"c":{quote(options.create_topic_key)},'
             f'"d":"{options.default_topic_queue_nums}","k":"{_text(options.unit_mode)}",'
         )
-        learnt = self._topics[topic] = name, head, is_retry_topic(name)
-        return learnt
 
     def _format(self, topic: str, properties: dict[str, str], message_id: str) -> str:
         try:

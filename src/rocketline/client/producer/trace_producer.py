@@ -84,6 +84,9 @@ class TraceProducer:
     def check_transaction(self, check: TransactionCheck) -> None:
         """Nobody asks: it makes none."""
 
+    def runtime_closed(self) -> None:
+        """Nobody waits: it has closed it itself."""
+
 
 def trace_dispatcher(
     runtime: ClientRuntime, group: str, side: Side, topic: str, buffer: TraceBuffer

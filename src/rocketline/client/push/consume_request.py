@@ -51,7 +51,7 @@ class Handler:
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """It must be awaited: a function of `async def`, or an object whose class has such a `__call__`."""
+    """What it returns must be awaited: a function of `async def`, or an object whose class has such a `__call__`."""
     call = getattr(function, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
@@ -160,9 +160,8 @@ class HandlerCaller:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            request.error = (
-                error  # whatever it is, also the end of something that it waited for: the messages come again
-            )
+            # Whatever it is, also the end of something that the handler waited for: the messages come again.
+            request.error = error
         else:
             _take_result(request, returned)
         request.ended_s = self._now_s()

@@ -63,7 +63,7 @@ class PullLimits:
         )
 
     def leave_room_for(self, queue: Queue, count: int, size_bytes: int) -> bool:
-        """They will not be exceeded when so many messages have come, which follow those that are here."""
+        """Whether the limits hold when so many messages have come, which follow those that are here."""
         return (
             queue.message_count + count <= self.count
             and (queue.body_bytes + size_bytes) // _MIB <= self.size_mib

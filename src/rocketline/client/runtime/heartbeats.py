@@ -83,7 +83,7 @@ class Heartbeats:
         return True
 
     def _parted(self, targets: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those that there is a connection to, and the others; each once."""
+        """The addresses that there is a connection to, and the others; each once."""
         connected = {address: self._connections.channel(address) is not None for address in targets}
         return [each for each in connected if connected[each]], [each for each in connected if not connected[each]]
 

@@ -45,6 +45,10 @@ class ProducerMember(Protocol):
         """Find out what became of a transaction of its group, and tell the broker; for CHECK_TRANSACTION_STATE (39)."""
         ...
 
+    def runtime_closed(self) -> None:
+        """The runtime was closed under it: nothing is sent any more, and whoever waits must be told."""
+        ...
+
 
 class ConsumerMember(Protocol):
     """A consumer, as its runtime sees it. Java: MQConsumerInner.

@@ -59,12 +59,12 @@ class NameServerChoice:
         return [*self.addresses[self._next :], *self.addresses[: self._next]]
 
     def works(self, address: str) -> None:
-        """It answered: stay with it."""
+        """The name server answered: stay with it."""
         if address in self.addresses:
             self.chosen = address
 
     def failed(self, address: str) -> None:
-        """It did not answer: the next call begins with the one after it."""
+        """The name server did not answer: the next call begins with the one after it."""
         if address in self.addresses:
             self.chosen = None
             self._next = (self.addresses.index(address) + 1) % len(self.addresses)

@@ -74,7 +74,7 @@ class PendingRequest:
 
 
 class PendingRequests:
-    """Those of all producers of one runtime: brokers know the runtime's client id alone. On one loop."""
+    """The requests of all producers of one runtime: brokers know the runtime's client id alone. On one loop."""
 
     def __init__(self, timing: _Timing) -> None:
         self._timing = timing

@@ -157,6 +157,8 @@ class ClientRuntime:
             await self._heartbeats.say_farewells(self.client_id)
         finally:
             self.requests.end_all()
+            for producer in list(self._members.producers.values()):
+                producer.runtime_closed()
             await self._tasks.close()
             self._timers.close()
             await self.connections.close()

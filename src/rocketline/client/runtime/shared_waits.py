@@ -24,7 +24,7 @@ class _Timing(Protocol):
 
 
 class _Waiters:
-    """Those who wait for one thing. One alarm, for the first whose time will be over, serves them all."""
+    """Callers that wait for one thing. One alarm, for the first whose time will be over, serves them all."""
 
     __slots__ = ("_alarm", "_due_s", "_timing", "_waiting")
 
@@ -57,7 +57,7 @@ class _Waiters:
             self._set_alarm(due_s, due_s - now_s)
 
     def tell(self, problem: Exception | None) -> None:
-        """It is over."""
+        """What they wait for is over."""
         if self._alarm is not None:
             self._alarm.cancel()
         for _, waiter in self._waiting:

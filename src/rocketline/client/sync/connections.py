@@ -49,7 +49,7 @@ _TRIAL_CALLS: Final = 16
 """Of so many calls that looked for their answers half must have seen them come, or looking pauses."""
 _PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 10.0
-"""It pauses for the first at first, and twice as long each time, up to the second."""
+"""The looking pauses for the first at first, and twice as long each time, up to the second."""
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _TIMEVAL: Final = struct.Struct("ll")
 
@@ -320,7 +320,7 @@ class BlockingConnections:
         self._idle: dict[str, list[BlockingConnection]] = {}
         """By address; the one used last lies on top. Lists are pushed and popped without a lock, which is safe."""
         self._busy: set[BlockingConnection] = set()
-        """Those in use; sets are changed without a lock, too."""
+        """Connections in use; sets are changed without a lock, too."""
         self._is_closed = False
         self._forks = _forks
         self._opaques = itertools.count(1)

@@ -106,7 +106,7 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
         # A callback sends by itself: on the loop's own thread it would wait for a batch that nobody sends meanwhile.
         if self.options.auto_batch and (gathers or is_given) and not self.runtime.portal.is_inside:
-            return self._send_queue.send(request, queue, selector, timeout_s, SendMode.SYNC, gathers=gathers).result()
+            return self._send_queue.send_and_wait(request, queue, selector, timeout_s, gathers=gathers)
         first = self._core.first_queue(request, self._turns.positions, queue, selector)
         left_s = timeout_s
         if first is None:
@@ -164,6 +164,10 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
     ) -> None:
         """Send and never learn what became of it: quick, for what may get lost. Raises only what is wrong before."""
         self._twin.check_running()
+        is_given, portal = queue is not None or selector is not None, self.runtime.portal
+        if self.options.auto_batch and is_given and not portal.is_inside:  # what gathers for its queue leaves before it
+            portal.call(self._twin.send_oneway(message, queue=queue, selector=selector))
+            return
         request = self._core.prepare(message)
         timeout_s = self.options.send_timeout_s
         due_s = self._clock.monotonic() + timeout_s

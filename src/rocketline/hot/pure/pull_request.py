@@ -45,7 +45,7 @@ _NAMES: Final = tuple(PullFields.__annotations__)
 
 
 def present(fields: PullFields) -> dict[str, str]:
-    """Those of the fields that are there, as the extension fields of a command."""
+    """The fields that are there, as the extension fields of a command."""
     return {name: value for name in _NAMES if (value := getattr(fields, name)) is not None}
 
 

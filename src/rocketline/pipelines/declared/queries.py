@@ -150,7 +150,7 @@ def _check_beginnings(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _is_split(pipeline: Pipeline, step: Step) -> bool:
-    """It has a table and a side table, and a source that it reads is read for each by itself."""
+    """The step has a table and a side table, and a source that it reads is read for each by itself."""
     return step.quarantine is not None and any(_has_own_query(pipeline, step, table) for table in _tables_of(step))
 
 

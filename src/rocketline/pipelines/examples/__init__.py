@@ -1,1 +1,1 @@
-"""Pipelines to learn from; `rocketline demo` runs one of them."""
+"""Pipelines to learn from; `rocketline demo` runs one of them. Nothing else depends on them."""

@@ -105,7 +105,7 @@ class StreamCheckpoint:
             raise PipelineError(f"{self.folder / 'metadata'} is damaged: {error}") from None
 
     def planned_batches(self) -> list[int]:
-        """Those whose offsets are known, in order."""
+        """The batches whose offsets are known, in order."""
         return self._numbers("offsets")
 
     def done_batches(self) -> list[int]:
@@ -216,7 +216,7 @@ class StreamCheckpoint:
         return self.folder / f"{_coverage_name(since)}.{run}"
 
     def _coverage_files(self, since: int) -> list[tuple[int, Path]]:
-        """Those that there are, with the numbers of their runs. Once there was one for all, which counts as the
+        """The files that there are, with the numbers of their runs. Once there was one for all, which counts as the
         oldest."""
         name = _coverage_name(since)
         files = self.folder.glob(f"{name}*") if self.folder.is_dir() else ()

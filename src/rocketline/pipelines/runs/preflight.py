@@ -100,6 +100,11 @@ def check_tables(plans: Plans) -> list[tuple[Table | TableTarget, pa.Schema]]:
 
 
 def _checked(plans: Plans, query: Query, name: str) -> list[tuple[Table | TableTarget, pa.Schema]]:
+    """The table if it is not there yet. Raises unless it fits the step and the query's checkpoint.
+
+    A table of Parquet files is no `Table`: Spark's own sink commits to it, and knows the numbers of batches but not
+    whose they are. So what is asked is the same for all, and is asked of Spark's log there, of the commits elsewhere.
+    """
     from pyspark.sql.pandas.types import to_arrow_schema
 
     target, schema = plans.pipeline.table(name), to_arrow_schema(plans.schemas[name], timezone="UTC")

@@ -150,7 +150,7 @@ def _listening(plans: Plans, log: ProgressLog, starter: _Starter) -> Iterator[No
 
 
 def _lands(pipeline: Pipeline, query: Query) -> bool:
-    """It reads one source and nothing else: what it has read is what its tables are compared with."""
+    """The query reads one source and nothing else: what it has read is what its tables are compared with."""
     return len(query.inputs) == 1 and query.inputs[0] in pipeline.sources
 
 

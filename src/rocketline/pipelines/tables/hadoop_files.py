@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HadoopFiles:
-    """Those that a session reaches, with its settings. Raises `PipelineError` with what the file system says."""
+    """The file systems that a session reaches, with its settings. Raises `PipelineError` with what they say."""
 
     spark: SparkSession
 

@@ -34,7 +34,7 @@ class Writer:
     run: int = 0
     """The number of the pipeline's run, see `runs`; 0 for those who only ask."""
     token: int = 0
-    """That run's own, if another has the same number."""
+    """What tells the run from another with the same number."""
 
     @property
     def key(self) -> str:
@@ -50,7 +50,7 @@ class Standing:
     run: int
     """The newest run that has added one; 0 if none has, or none that told its number."""
     token: int = 0
-    """That run's token; 0 if it told none."""
+    """The token of that run; 0 if it told none."""
 
     def is_of(self, writer: Writer) -> bool:
         """The last batch was added by this very run."""

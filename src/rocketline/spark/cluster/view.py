@@ -23,7 +23,7 @@ class Look:
 
     bounds: Mapping[MessageQueue, QueueExtent]
     gone: frozenset[MessageQueue] = frozenset()
-    """Those that were known, are still meant to be read, and are no more."""
+    """Queues that were known, are still meant to be read, and are no more."""
 
 
 class ClusterView(Protocol):

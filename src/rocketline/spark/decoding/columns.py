@@ -36,7 +36,7 @@ class RunOrigin:
     topic_on_wire: str
     """As its records do."""
     is_static: bool = False
-    """It is a queue of a static topic, which has another number on its broker."""
+    """The queue is one of a static topic, which has another number on its broker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def broken_records(spans: RecordSpans, wanted: Flags, columns: Sequence[str]) ->
 
 
 class UsualRecords:
-    """Those records of a buffer that can be decoded all at once."""
+    """The records of a buffer that can be decoded all at once."""
 
     def __init__(self, spans: RecordSpans, are_meant: Flags) -> None:
         self.numbers: Ints = np.flatnonzero(are_meant)

@@ -85,6 +85,16 @@ class OptionReader:
             self.problem(f"{name}={text!r}: it must be one of {', '.join(allowed)}")
         return text
 
+    def pattern(self, name: str) -> str | None:
+        """A regular expression, or None if there is none."""
+        text = self.text(name) or None
+        if text:
+            try:
+                re.compile(text)
+            except (re.error, RecursionError) as error:
+                self.problem(f"{name}={text!r} is no regular expression: {error}")
+        return text
+
     def whole(self, name: str, *, low: int, high: int = _LONG_MAX) -> int:
         """A whole number that has a default."""
         number = self.whole_or_none(name, low=low, high=high)

@@ -8,7 +8,6 @@ These values travel to executors, so they are plain: they can be pickled and com
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -222,17 +221,7 @@ def _what(reader: OptionReader, *, is_needed: bool) -> tuple[tuple[str, ...], st
         except ValueError as error:
             reader.problem(f"assign: {error}")
     reader.check_topics((*topics, *(queue.topic for queue in assignment)))
-    return topics, _pattern(reader), assignment
-
-
-def _pattern(reader: OptionReader) -> str | None:
-    text = reader.text("subscribePattern") or None
-    if text:
-        try:
-            re.compile(text)
-        except (re.error, RecursionError) as error:
-            reader.problem(f"subscribePattern={text!r} is no regular expression: {error}")
-    return text
+    return topics, reader.pattern("subscribePattern"), assignment
 
 
 def _tags(reader: OptionReader) -> str:

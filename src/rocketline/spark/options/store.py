@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -74,7 +73,7 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
         path=reader.required("path", "name the store's folder, as in .load(folder)"),
         log_paths=tuple(path.strip() for path in reader.text("commitLogPath").split(",") if path.strip()),
         topics=_topics(reader),
-        pattern=_pattern(reader),
+        pattern=reader.pattern("subscribePattern"),
         with_system_topics=reader.flag("includeSystemTopics"),
         tags=_tags(reader),
         start_ms=start_ms,
@@ -97,16 +96,6 @@ def _topics(reader: OptionReader) -> tuple[str, ...]:
     topics = tuple(dict.fromkeys(name for name in names if name))
     reader.check_topics(topics)
     return topics
-
-
-def _pattern(reader: OptionReader) -> str | None:
-    text = reader.text("subscribePattern") or None
-    if text:
-        try:
-            re.compile(text)
-        except (re.error, RecursionError) as error:
-            reader.problem(f"subscribePattern={text!r} is no regular expression: {error}")
-    return text
 
 
 def _tags(reader: OptionReader) -> tuple[str, ...]:

@@ -47,8 +47,8 @@ class Ask(Generic[Token]):
 class Patience:
     """How long failures may go on without anything good in between."""
 
-    def __init__(self, links: ExecutorClient, limit_s: float, sleep: Callable[[float], None]) -> None:
-        self._clock, self._limit_s, self._sleep = links.clock, limit_s, sleep
+    def __init__(self, client: ExecutorClient, limit_s: float, sleep: Callable[[float], None]) -> None:
+        self._clock, self._limit_s, self._sleep = client.clock, limit_s, sleep
         self._since_s: float | None = None
         self._failures = 0
 
@@ -75,20 +75,20 @@ class BrokerPulls(Generic[Token]):
 
     def __init__(
         self,
-        links: ExecutorClient,
+        client: ExecutorClient,
         options: SourceOptions,
         queue: MessageQueue,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`queue`, as on the wire, is one of those that are pulled: the others are in the same place."""
-        self._links, self._options, self._queue = links, options, queue
-        self._requests = links.requests(options.group_on_wire)
-        self._patience = Patience(links, _PATIENCE_PULLS * options.pull_timeout_s, sleep)
-        self._link: PullConnection | None = None
+        self._client, self._options, self._queue = client, options, queue
+        self._requests = client.requests(options.group_on_wire)
+        self._patience = Patience(client, _PATIENCE_PULLS * options.pull_timeout_s, sleep)
+        self._connection: PullConnection | None = None
         self._is_route_old = False
         self._frames: dict[tuple[MessageQueue, bool], PreparedPull | SignedPull] = {}
         self._under_way: dict[int, Token] = {}
-        now_ms = links.clock.wall_ms()
+        now_ms = client.clock.wall_ms()
         self._filtered = parse_subscription(queue.topic, options.selector, sub_version=now_ms)
         self._plain = parse_subscription(queue.topic, None, sub_version=now_ms)
         self.node = PullNode("", is_slave=False)
@@ -104,12 +104,12 @@ class BrokerPulls(Generic[Token]):
         """
         timeout_s = self._options.pull_timeout_s
         try:
-            link = self._connect()
+            connection = self._connect()
             if asks:
-                link.send([self._frame(link, ask) for ask in asks], timeout_s)
-            answers = link.receive(timeout_s)
+                connection.send([self._frame(connection, ask) for ask in asks], timeout_s)
+            answers = connection.receive(timeout_s)
             if any(answer.code == ResponseCode.GO_AWAY for answer in answers):
-                raise ConnectionLostError(link.address, "the broker is about to leave")
+                raise ConnectionLostError(connection.address, "the broker is about to leave")
         except (TransportError, RouteError, RemoteProtocolError) as error:
             self._drop()
             self._is_route_old = True
@@ -119,13 +119,13 @@ class BrokerPulls(Generic[Token]):
         return [(under_way.pop(answer.opaque), answer) for answer in answers if answer.opaque in under_way]
 
     def _connect(self) -> PullConnection:
-        if self._link is None:
+        if self._connection is None:
             if self._is_route_old:
-                self._links.update_route(self._queue.topic)
+                self._client.update_route(self._queue.topic)
                 self._is_route_old = False
-            self.node = self._links.node(self._queue, self._options.route_ttl_s)
-            self._link = self._links.borrow(self.node.address)
-        return self._link
+            self.node = self._client.node(self._queue, self._options.route_ttl_s)
+            self._connection = self._client.borrow(self.node.address)
+        return self._connection
 
     def reward(self) -> None:
         """An answer was of use."""
@@ -135,12 +135,12 @@ class BrokerPulls(Generic[Token]):
         """An answer was of no use; wait a moment. Raises `CallTimeoutError` when patience is over."""
         self._patience.strain(f"pulling {self._queue}", problem)
 
-    def _frame(self, link: PullConnection, ask: Ask[Token]) -> bytes:
+    def _frame(self, connection: PullConnection, ask: Ask[Token]) -> bytes:
         key = ask.queue, ask.is_plain
         pulls = self._frames.get(key)
         if pulls is None:
             pulls = self._frames[key] = self._make_frames(ask)
-        opaque = link.next_opaque()
+        opaque = connection.next_opaque()
         self._under_way[opaque] = ask.token
         return pulls.frame(ask.offset, ask.count, opaque)
 
@@ -150,22 +150,22 @@ class BrokerPulls(Generic[Token]):
         def command(offset: int, count: int) -> Command:
             query = PullQuery(ask.queue, offset, subscription, count, with_subscription=True)
             made = self._requests.command(query, self.node)
-            self._links.complete(made, self.node.address)
+            self._client.complete(made, self.node.address)
             return made
 
-        return SignedPull(command) if self._links.is_signed else PreparedPull(command(0, 1))
+        return SignedPull(command) if self._client.is_signed else PreparedPull(command(0, 1))
 
     def _drop(self) -> None:
         self._under_way.clear()
         self._frames.clear()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def close(self) -> None:
         """Leave the connection to the next reader, unless answers are still to come on it."""
         if self._under_way:
             self._drop()
-        elif self._link is not None:
-            self._links.give_back(self._link)
-            self._link = None
+        elif self._connection is not None:
+            self._client.give_back(self._connection)
+            self._connection = None

@@ -44,7 +44,7 @@ from rocketline.wire.headers import GetRouteInfoRequestHeader, GetTopicConfigReq
 
 _IDLE_S: Final = 60.0
 """A connection that nobody used for so long is closed: brokers close theirs after two minutes."""
-_LINKS_MAX: Final = 8
+_CLIENTS_MAX: Final = 8
 """Settings that a process keeps connections for; the oldest go first."""
 _OPAQUE_MASK: Final = 2**31 - 1
 _CLEANUP_POLICY, _COMPACTION = "cleanup.policy", "COMPACTION"
@@ -83,7 +83,7 @@ class PullConnection:
         self._connection.used_s = self._clock.monotonic()
 
     def is_usable(self) -> bool:
-        """It was used not long ago, and the broker has not said anything since."""
+        """The connection was used not long ago, and the broker has not said anything since."""
         return self._clock.monotonic() - self._connection.used_s < _IDLE_S and self._connection.is_quiet()
 
     def close(self) -> None:
@@ -121,8 +121,8 @@ class ExecutorClient:
     def close(self) -> None:
         """Close what nobody uses; what is in use is its user's to close."""
         self._asking.close()
-        for link in self._idle.values():
-            link.close()
+        for connection in self._idle.values():
+            connection.close()
         self._idle.clear()
 
     # --- requests
@@ -234,11 +234,11 @@ class ExecutorClient:
 
     def borrow(self, address: str) -> PullConnection:
         """A connection for one reader; give it back, or close it. Raises `ConnectError`."""
-        link = self._idle.pop(address, None)
-        if link is not None and link.is_usable():
-            return link
-        if link is not None:
-            link.close()
+        idle = self._idle.pop(address, None)
+        if idle is not None and idle.is_usable():
+            return idle
+        if idle is not None:
+            idle.close()
         connection = BlockingConnection(
             address,
             tls=self._tls,
@@ -248,34 +248,34 @@ class ExecutorClient:
         )
         return PullConnection(connection, self.clock)
 
-    def give_back(self, link: PullConnection) -> None:
+    def give_back(self, connection: PullConnection) -> None:
         """For the next reader. Nothing may be under way on it."""
-        link.note_use()
-        before = self._idle.pop(link.address, None)
+        connection.note_use()
+        before = self._idle.pop(connection.address, None)
         if before is not None:
             before.close()
-        self._idle[link.address] = link
+        self._idle[connection.address] = connection
 
 
 _kept: dict[tuple[int, ClientSettings], ExecutorClient] = {}
 """By process and settings; the newest last."""
 
 
-def links_for(settings: ClientSettings) -> ExecutorClient:
-    """Those of this process, made if there are none yet."""
+def client_for(settings: ClientSettings) -> ExecutorClient:
+    """The client of this process, made if there is none yet."""
     key = os.getpid(), settings
-    links = _kept.pop(key, None) or ExecutorClient(settings)
-    _kept[key] = links
-    while len(_kept) > _LINKS_MAX:
+    client = _kept.pop(key, None) or ExecutorClient(settings)
+    _kept[key] = client
+    while len(_kept) > _CLIENTS_MAX:
         (process, _), oldest = next(iter(_kept.items()))
         del _kept[process, _]
         if process == os.getpid():  # a parent's connections are the parent's to close
             oldest.close()
-    return links
+    return client
 
 
-def close_links() -> None:
-    """Close all that this process keeps. For tests, and for whoever is about to end."""
+def close_clients() -> None:
+    """Close all that this process keeps. For tests: a worker of Spark's keeps them until it ends."""
     own = [key for key in _kept if key[0] == os.getpid()]
     for key in own:
         _kept.pop(key).close()

@@ -24,7 +24,7 @@ from rocketline.spark.options.source_and_sink import SourceOptions
 from rocketline.spark.planning.data_loss import QUEUE_GONE, RECREATED, DataLossError, report
 from rocketline.spark.planning.planner import QueueRange, QueueRanges
 from rocketline.spark.pulling.broker_pulls import Ask, BrokerPulls
-from rocketline.spark.pulling.executor_client import ExecutorClient, links_for
+from rocketline.spark.pulling.executor_client import ExecutorClient, client_for
 from rocketline.spark.pulling.frames import PullAnswer
 from rocketline.spark.pulling.outcomes import Advance, Loss, Meaning, TryAgain, classify
 from rocketline.spark.pulling.schedule import IN_FLIGHT_MAX, Piece, PullSchedule
@@ -40,7 +40,7 @@ _Piece: TypeAlias = Piece[PulledRun]
 
 
 def read_ranges(
-    partition: QueueRanges, options: SourceOptions, columns: Sequence[str], links: ExecutorClient | None = None
+    partition: QueueRanges, options: SourceOptions, columns: Sequence[str], client: ExecutorClient | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of all ranges, one after another, each in the order of its queue.
 
@@ -49,13 +49,13 @@ def read_ranges(
     no broker may send.
     """
     keep_freed_memory()
-    links = links or links_for(options.client)
+    client = client or client_for(options.client)
     for ranges in _by_place(partition.ranges):
-        yield from _PlaceReader(links, options, ranges, tuple(columns)).batches()
+        yield from _PlaceReader(client, options, ranges, tuple(columns)).batches()
 
 
 def _by_place(ranges: Sequence[QueueRange]) -> list[list[QueueRange]]:
-    """Those that are pulled over one connection: of one topic and one broker."""
+    """The ranges that are pulled over one connection: of one topic and one broker."""
     places: dict[tuple[str, str, int], list[QueueRange]] = {}
     for one in ranges:
         is_static = one.broker.startswith(STATIC_BROKER_PREFIX)  # each queue is somewhere else
@@ -67,12 +67,12 @@ class _PlaceReader:
     """Reads ranges of one topic on one broker."""
 
     def __init__(
-        self, links: ExecutorClient, options: SourceOptions, ranges: Sequence[QueueRange], columns: tuple[str, ...]
+        self, client: ExecutorClient, options: SourceOptions, ranges: Sequence[QueueRange], columns: tuple[str, ...]
     ) -> None:
-        self._links, self._options, self._ranges, self._columns = links, options, ranges, columns
+        self._client, self._options, self._ranges, self._columns = client, options, ranges, columns
         self._topic_on_wire = options.client.on_wire(ranges[0].topic)
         self._origins = [self._origin(one) for one in ranges]
-        self._pulls: BrokerPulls[_Piece] = BrokerPulls(links, options, self._on_wire(ranges[0]))
+        self._pulls: BrokerPulls[_Piece] = BrokerPulls(client, options, self._on_wire(ranges[0]))
         self._bounds: dict[int, tuple[int, int]] = {}
         self._reported: set[tuple[int, str]] = set()
 
@@ -114,7 +114,7 @@ class _PlaceReader:
     def _pieces(self) -> Iterator[_Piece]:
         """The pieces of all ranges, in order, each with what was pulled of it."""
         is_filtered, count_max = self._options.is_filtered, self._options.pull_count_max
-        grains, place = self._links.grains, (self._ranges[0].broker, count_max)
+        grains, place = self._client.grains, (self._ranges[0].broker, count_max)
         schedule: PullSchedule[PulledRun] = PullSchedule(
             [(one.start, one.end) for one in self._ranges],
             count_max,
@@ -133,7 +133,7 @@ class _PlaceReader:
                     self._take(schedule, piece, answer)
                 yield from schedule.ready()
         except RouteError:
-            if not self._links.is_gone(self._on_wire(self._ranges[0]), self._options.route_ttl_s):
+            if not self._client.is_gone(self._on_wire(self._ranges[0]), self._options.route_ttl_s):
                 raise  # a broker that is down comes back with its messages, or has just done so
             for index in range(schedule.current_range, len(self._ranges)):
                 self._report(index, QUEUE_GONE)
@@ -170,7 +170,7 @@ class _PlaceReader:
     def _look_for_gaps(self, runs: Sequence[PulledRun], indices: Sequence[int], counts: Sequence[int]) -> None:
         """Without a filter, each offset is a message; only a compacted topic leaves some out."""
         for run, index, count in zip(runs, indices, counts, strict=True):
-            if count < run.high - run.low and not self._links.is_compacted(
+            if count < run.high - run.low and not self._client.is_compacted(
                 self._topic_on_wire, self._pulls.node, self._options.pull_timeout_s
             ):
                 self._report(index, VANISHED)

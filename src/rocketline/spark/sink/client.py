@@ -34,7 +34,7 @@ from rocketline.wire.properties import format_properties
 
 _NEVER: Final = 2**31 - 1
 _CLIENTS_MAX: Final = 4
-"""That a worker keeps, for options that differ; one more, and the one used longest ago is closed."""
+"""Clients that a worker keeps, for options that differ; one more, and the one used longest ago is closed."""
 _IDLE_S: Final = 30.0
 _TIMERS: Final[Mapping[int, bool]] = {ResponseCode.MESSAGE_ILLEGAL: True, ResponseCode.SYSTEM_ERROR: False}
 """Whether a broker has timers, by its answer to a message for a time that is none."""

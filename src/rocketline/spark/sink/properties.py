@@ -29,6 +29,8 @@ _BY_COLUMN: Final = {
 }
 _ALONE: Final = (property_names.DELAY, *property_names.TIMERS)
 """No broker takes a message with one of these in a batch."""
+_OTHER_TIMES: Final = (*_ALONE, property_names.TIMER_OUT_MS)
+"""With one of these, which messages that were read may have, brokers would not go by the column deliverTimestamp."""
 _BROKERS_OWN: Final = (
     property_names.TRAN_MSG,
     property_names.INNER_NUM,
@@ -69,7 +71,7 @@ class PropertyColumns:
                 own[name] = None if not values.null_count else _flags(values.is_valid())
                 if column == sink_schema.DELIVER_TIMESTAMP:
                     is_alone |= True if own[name] is None else own[name]
-                    own |= dict.fromkeys(property_names.TIMERS, own[name])
+                    own |= dict.fromkeys(_OTHER_TIMES, own[name])
         own |= dict.fromkeys(self._own)
         if sink_schema.PROPERTIES in batch.schema.names:
             entries = _Entries(batch.column(sink_schema.PROPERTIES), own)

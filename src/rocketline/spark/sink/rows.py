@@ -242,7 +242,7 @@ class _LaidOut:
     offsets: Numbers
     properties_bytes: Numbers
     alone_rows: Numbers
-    """Those that no batch can have."""
+    """Rows whose messages no batch can have."""
 
     def message(self, topic: str, row: int) -> Message:
         """The message of an entry, to be sent alone."""

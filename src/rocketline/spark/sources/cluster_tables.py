@@ -102,7 +102,7 @@ class _Lookup:
         self.offsets, self.clients = Offsets(self.calls), Clients(self.calls)
 
     async def topic_names(self) -> list[str]:
-        """Those that the options name, or all. Raises `TopicNotFoundError`."""
+        """The topics that the options name, or all. Raises `TopicNotFoundError`."""
         options = self.options
         known = users_topics(await self.topics.names(), await self.calls.cluster_info(), options.client.namespace)
         if options.pattern is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from rocketline.errors import RemoteProtocolError
 from rocketline.spark.decoding.record_columns import wrong_bodies
 from rocketline.spark.decoding.record_spans import Flags, Ints, RecordSpans, record_spans
-from rocketline.store.log.record_scan import SECTOR_BYTES
+from rocketline.store.log.record_scan import SECTOR_BYTES, are_torn
 from rocketline.wire.message_codec import (
     BLANK_BYTES_MIN,
     MAGIC_BLANK,
@@ -42,7 +42,7 @@ class Stop(Enum):
     MORE = auto()
     """The next record begins there, and is whole in the next chunk."""
     END = auto()
-    """That is as far as was asked for."""
+    """As far as was asked for."""
     BLANK = auto()
     """The rest of the file is blank."""
     NOTHING = auto()
@@ -127,11 +127,11 @@ def _stop(data: bytes, at: int, position: int, file_end: int, end: int) -> Stop:
     return Stop.MORE if is_here else Stop.BROKEN
 
 
-def are_whole(spans: RecordSpans) -> Flags:
-    """Which records fit together, and are what was stored, as far as that can be told."""
+def are_whole(spans: RecordSpans, at: int) -> Flags:
+    """Which records fit together, and are what was stored, if that can be told. Their bytes lie at `at` of the file."""
     whole = spans.sound.copy()
     whole[wrong_bodies(spans)] = False
-    whole[torn_properties(spans)] = False
+    whole[torn_properties(spans, at)] = False
     for number in np.flatnonzero(~spans.sound).tolist():
         try:
             decode_record(spans.record(number), check_crc=True)
@@ -141,15 +141,13 @@ def are_whole(spans: RecordSpans) -> Flags:
     return whole
 
 
-def torn_properties(spans: RecordSpans) -> Ints:
-    """The numbers of the sound records that lost their properties, or a sector of them, to a cut of power.
-
-    Check sums cover bodies alone. Properties end with a mark, or with text, and no text has a sector of zeros.
-    """
+def torn_properties(spans: RecordSpans, at: int) -> list[int]:
+    """The numbers of the sound records that lost properties to a cut of power. Bytes lie at `at` of their file."""
     numbers = np.flatnonzero(spans.sound & (spans.end > spans.properties_at))
     begin, end = spans.properties_at[numbers], spans.end[numbers]
-    torn = spans.data[end - 1] == 0
-    for place in np.flatnonzero(end - begin >= SECTOR_BYTES).tolist():
-        torn[place] |= bytes(SECTOR_BYTES) in spans.data[begin[place] : end[place]].tobytes()
-    found: Ints = numbers[torn]
-    return found
+    may_be = np.flatnonzero((spans.data[end - 1] == 0) | (end - begin >= SECTOR_BYTES))
+    return [
+        int(number)
+        for number, first, last in zip(numbers[may_be], begin[may_be], end[may_be], strict=True)
+        if are_torn(spans.data[first:last].tobytes(), at + int(first))
+    ]

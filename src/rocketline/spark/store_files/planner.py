@@ -57,7 +57,7 @@ def _partition_bytes(options: StoreOptions, total: int) -> int:
 
 
 def _is_in_time(log: WrittenLog, one: LogSlice, options: StoreOptions) -> bool:
-    """It may hold messages of the time asked for: store times go up along the log."""
+    """The file may hold messages of the time asked for: store times go up along the log."""
     if options.end_ms is not None:
         first_ms = log.store_ms(one.file.start)
         if first_ms is not None and first_ms > options.end_ms + _CLOCK_SLACK_MS:

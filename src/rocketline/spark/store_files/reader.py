@@ -113,7 +113,7 @@ class _LogReader:
         except RemoteProtocolError as error:
             self._report(one, str(error))
         # Only what is broken is left out: records still follow each other.
-        are_meant = are_whole(chunk.spans)
+        are_meant = are_whole(chunk.spans, chunk.position - one.file.start)
         are_meant[:end] = False
         for batch, _ in self._decode(one, chunk, are_meant, leaves_out_broken=True):
             yield batch
@@ -123,11 +123,12 @@ class _LogReader:
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Rows of the records that are meant, and the number of the first record after them."""
 
-        def name_record(number: int) -> str:
-            at = chunk.position + int(chunk.spans.starts[number]) - one.file.start
-            return f"the record at byte {at}"
+        in_file = chunk.position - one.file.start
 
-        torn = [number for number in torn_properties(chunk.spans).tolist() if are_meant[number]]
+        def name_record(number: int) -> str:
+            return f"the record at byte {in_file + int(chunk.spans.starts[number])}"
+
+        torn = [number for number in torn_properties(chunk.spans, in_file) if are_meant[number]]
         if torn:
             raise RemoteProtocolError(f"{name_record(torn[0])}: a part of its properties was never written")
         topics = _Topics(chunk, are_meant, self._is_topic_wanted, name_record)

@@ -48,7 +48,7 @@ def _comes_when_needed(topic: str) -> bool:
 
 
 def _known_topics(root: Path) -> set[str]:
-    """Those that have queues, and those of the broker's list, which may have no message yet; none if that is unsure."""
+    """Topics with queues, and those of the broker's list, which may have no message yet; none if that is unsure."""
     if any((root / name).exists() for name in _ROCKSDB):
         return set()
     known = topics_with_queues(root)

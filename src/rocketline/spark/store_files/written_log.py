@@ -115,7 +115,7 @@ class WrittenLog:
         with opened(file.path) as handle:
             stop = Stop.END
             for chunk in chunks(handle, file.start, file.end, position, file.end):
-                broken = np.flatnonzero(~are_whole(chunk.spans))
+                broken = np.flatnonzero(~are_whole(chunk.spans, chunk.position - file.start))
                 position, stop = chunk.end, chunk.stop
                 if len(broken):
                     position, stop = chunk.position + int(chunk.spans.starts[broken[0]]), Stop.BROKEN

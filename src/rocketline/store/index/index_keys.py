@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from rocketline.model import property_names
 from rocketline.store.index import key_hashes
-from rocketline.wire.properties import NAME_END, VALUE_END
+from rocketline.wire.properties import NAME_END, VALUE_END, stored_value
 
 IndexKeys: TypeAlias = "tuple[str | None, str | None, str | None]"
 """Unique key, keys parted by blanks, tag. None or empty: it has none."""
@@ -17,7 +17,7 @@ Weighed: TypeAlias = "tuple[Any, Any] | None"
 """The hash of each message's key by itself, and its length; None if no message has one."""
 
 _WANTED: Final = (property_names.UNIQ_KEY, property_names.KEYS, property_names.TAGS)
-_KEY_NAMES: Final = tuple(f"{name}{NAME_END}" for name in _WANTED)
+_UNIQ_KEY, _KEYS, _TAGS = (f"{name}{NAME_END}" for name in _WANTED)
 _NAME_END, _VALUE_END = ord(NAME_END), ord(VALUE_END)
 _CHARACTERS: Final = 16
 """So many characters of a long key take as long as a short key."""
@@ -31,21 +31,13 @@ def index_keys(properties: Mapping[str, str]) -> IndexKeys:
 
 
 def keys_in(properties: bytes) -> IndexKeys:
-    """The same of properties as they are stored.
-
-    What `record_scan.property_of` does, three times: written out here, for text, because every message that is looked
-    at by itself comes by, and this takes half as long.
-    """
-    text, found = str(properties, "utf-8", "replace"), []
-    for name in _KEY_NAMES:
-        at = text.find(name)
-        while at > 0 and text[at - 1] != VALUE_END:  # the end of a longer name
-            at = text.find(name, at + 1)
-        begin = at + len(name)
-        end = text.find(VALUE_END, begin)
-        found.append("" if at < 0 else text[begin:] if end < 0 else text[begin:end])
-    unique_key, keys, tag = found
-    return unique_key, keys, tag
+    """The same of properties as they are stored. Every message that is looked at by itself comes by."""
+    text = str(properties, "utf-8", "replace")  # once, and not for each value
+    return (
+        stored_value(text, _UNIQ_KEY, VALUE_END),
+        stored_value(text, _KEYS, VALUE_END),
+        stored_value(text, _TAGS, VALUE_END),
+    )
 
 
 def indexed(properties: bytes) -> Indexed:

@@ -53,7 +53,7 @@ class CheckReport:
     log_bytes: int = 0
     """Of all its files."""
     units: int = 0
-    """That point at their own record."""
+    """Units that point at their own record."""
     queues: int = 0
     index_entries: int = 0
     seconds: float = 0.0
@@ -78,9 +78,9 @@ class CheckReport:
     is_topic_table_lost: bool = False
     """There is a table of topics, and neither it nor its `.bak` can be read."""
     topics: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """Those with messages: how many queues, and whether these know batches."""
+    """Topics with messages: how many queues, and whether these know batches."""
     gone_topics: set[str] = field(default_factory=set)
-    """Those with messages that have neither queues nor a place in the table: they were deleted."""
+    """Topics with messages that have neither queues nor a place in the table: they were deleted."""
     is_batched: Callable[[str], bool | None] = lambda topic: None
     times: list[tuple[int, int]] = field(default_factory=list)
     """Log offset and store time of the last record before each damaged stretch."""
@@ -161,21 +161,26 @@ def look(fs: FileSystem, clock: Clock, config: StoreConfig, tell: Tell, timer_sl
     _tell_short(walk, findings, [queues.longest, *others])
     proven = max(max(others)[0], walk.end) + config.mapped_file_size_commit_log
     report.beyond = [one for one in queues.beyond if one.log_offset <= proven]
-    report.contradicted, report.is_confirmed = queues.contradicted, queues.is_confirmed
     if not is_clean:
         problem = "the last broker did not end cleanly: the next start reads the log from its last checkpoint"
         findings.add(Finding(kind=Kind.UNCLEAN, path=root / "abort", problem=problem, is_damage=False))
-    report.records, report.units, report.queues = walk.records, queues.units, queues.count
-    report.index_entries = index.entries if index is not None else 0
-    report.damaged, report.hurt_queues, report.log_end = walk.damaged, queues.hurt, walk.end
-    report.is_index_hurt = index is not None and index.hurt
     report.is_index_strange = index is None and config.message_index_enable
-    report.lost, report.topics, report.gone_topics = queues.lost, queues.topics, queues.gone_topics
-    report.times, report.last_ms = walk.times, walk.last.store_ms if walk.last is not None else 0
     report.is_topic_table_lost, report.is_batched = tables.is_lost, tables.is_batched
     report.timers = timers.known
+    _take_over(report, walk, queues, index)
     report.seconds = clock.monotonic() - begin_s
     return report
+
+
+def _take_over(report: CheckReport, walk: LogWalk, queues: QueueCheck, index: IndexCheck | None) -> None:
+    """What is known once all records were seen."""
+    report.records, report.units, report.queues = walk.records, queues.units, queues.count
+    report.damaged, report.hurt_queues, report.log_end = walk.damaged, queues.hurt, walk.end
+    report.contradicted, report.is_confirmed = queues.contradicted, queues.is_confirmed
+    report.lost, report.topics, report.gone_topics = queues.lost, queues.topics, queues.gone_topics
+    report.times, report.last_ms = walk.times, walk.last.store_ms if walk.last is not None else 0
+    report.index_entries = index.entries if index is not None else 0
+    report.is_index_hurt = index is not None and index.hurt
 
 
 def _index_check(

@@ -68,7 +68,7 @@ class IndexCheck:
         self._block: _Block | None = None
         self._at = 0  # the next entry in the block
         self.entries = 0
-        """That are right."""
+        """Entries that are right."""
         self._absent = 0
         self.longest: tuple[int, str] = (0, "")
         self.hurt = False

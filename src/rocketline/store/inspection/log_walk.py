@@ -122,7 +122,7 @@ class LogWalk:
             for record in scan(log, position, end, check_crc=True):
                 position = record.log_offset + record.size
                 if self.tail is not None:
-                    self._settle(record)
+                    self._end_damage(record)
                 self._check_time(record)
                 self.last, self.end = record, position
                 self.records += 1
@@ -150,7 +150,7 @@ class LogWalk:
         """No record is here. Whether that is damage or the log's end shows once a record follows, or none."""
         self.tail = Stretch(self.tail.begin, span.end) if self.tail is not None else span
 
-    def _settle(self, record: Record) -> None:
+    def _end_damage(self, record: Record) -> None:
         """A record follows: what was the end was none."""
         assert self.tail is not None
         self.damaged.append(Stretch(self.tail.begin, record.log_offset))
@@ -175,7 +175,7 @@ class LogWalk:
             )
 
     def is_damaged(self, position: int) -> bool:
-        """It lies in a stretch without a record. Ask once the walk is over, or of what is behind."""
+        """The position lies in a stretch without a record. Ask once the walk is over, or of what is behind."""
         at = bisect_right(self.damaged, position, key=lambda span: span.begin) - 1
         return at >= 0 and position < self.damaged[at].end
 

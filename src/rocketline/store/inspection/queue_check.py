@@ -94,7 +94,7 @@ class QueueCheck:
         self._former: dict[str, int] = {}  # messages of topics that were deleted and made anew
         self._not_yet = 0  # messages whose units a start makes, since the last broker had not written them when it died
         self.units = 0
-        """That point at their own record."""
+        """Units that point at their own record."""
         self.expired = 0
         """Units of messages that were in the log before its beginning."""
         self.longest: tuple[int, str] = (0, "")
@@ -246,7 +246,7 @@ class QueueCheck:
                 queue.miss(first + number, 1, record.log_offset)
 
     def _has_other_code(self, queue: _Queue, record: Record, unit: bytes) -> bool:
-        """It points at its record, but not with the tags code that the properties give."""
+        """The unit points at its record, but not with the tags code that the properties give."""
         log_offset, size, code = UNIT.unpack(unit)
         if (log_offset, size) != (record.log_offset, record.size):
             return False

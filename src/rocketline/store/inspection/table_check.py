@@ -45,7 +45,7 @@ _AHEAD_MS_MAX: Final = 3000
 
 
 class Tables:
-    """Those of `config` that can be read."""
+    """The tables of `config` that can be read."""
 
     def __init__(self, fs: FileSystem, root: Path, findings: Findings) -> None:
         self._fs, self._findings = fs, findings

@@ -21,6 +21,7 @@ from rocketline.store.filesystem import ReadOnlyMap
 from rocketline.store.log.commit_log import CommitLog
 from rocketline.wire.append_crc import has_valid_append_crc
 from rocketline.wire.message_codec import BLANK_BYTES_MIN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from rocketline.wire.properties import stored_value
 from rocketline.wire.record_layout import HOSTS, fixed_bytes, place_of, struct_of
 
 _FIXED = struct_of(
@@ -147,8 +148,10 @@ def _record_at(data: ReadOnlyMap | bytes, view: memoryview, at: int, position: i
     properties = tail[properties_at:]
     if check_crc and (
         crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc
-        or properties[-1:] == b"\0"
-        or (len(properties) >= SECTOR_BYTES and _has_blank_sector(properties, end - len(properties)))
+        or (
+            (properties[-1:] == b"\0" or len(properties) >= SECTOR_BYTES)
+            and are_torn(properties, end - len(properties))
+        )
     ):
         return None
     topic = tail[name_at:name_end]
@@ -157,12 +160,14 @@ def _record_at(data: ReadOnlyMap | bytes, view: memoryview, at: int, position: i
     return _new(Record, (position, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties))
 
 
-def _has_blank_sector(properties: bytes, at: int) -> bool:
-    """A sector of them, which lie at `at` of their file, never reached the disk.
+def are_torn(properties: bytes, at: int) -> bool:
+    """The end of a record's properties, which lie at `at` of their file, or a sector of them never reached the disk.
 
     The record's check sum covers the body alone, so Java takes a message that has lost its properties for a good one.
     No message of ours has a sector of zeros there, nor a zero at its end: `LogWriter` refuses it.
     """
+    if properties[-1:] == b"\0":
+        return True
     sectors = range(-at % SECTOR_BYTES, len(properties) - SECTOR_BYTES + 1, SECTOR_BYTES)
     return any(not any(properties[at : at + SECTOR_BYTES]) for at in sectors)
 
@@ -195,14 +200,7 @@ def store_ms_at(log: CommitLog, position: int) -> int:
 
 def property_of(properties: bytes, name: bytes) -> bytes:
     """The value of one property, b"" if it is missing. `name` ends with the mark that parts it from its value."""
-    at = properties.find(name)
-    while at > 0 and properties[at - 1] != 0x02:  # the end of a longer name
-        at = properties.find(name, at + 1)
-    if at < 0:
-        return b""
-    begin = at + len(name)
-    end = properties.find(b"\x02", begin)
-    return properties[begin:] if end < 0 else properties[begin:end]
+    return stored_value(properties, name, b"\x02")
 
 
 def messages_in(record: Record) -> int:

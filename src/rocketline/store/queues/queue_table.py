@@ -11,7 +11,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rocketline.errors import CorruptStoreError, QueueNotReadyError
 from rocketline.store.files.segments import OpenFiles
@@ -35,6 +35,8 @@ start that has to derive queues."""
 
 
 _FAILURES_MAX: Final = 100
+_QUEUES_A_STEP: Final = 32
+"""Whose units are written in one go, each perhaps to a new file: two or three milliseconds."""
 
 
 class Doctor(Protocol):
@@ -522,6 +524,10 @@ class QueueTable:
             self._wake(topic, queue_id)
         return self.awake
 
+    def is_awake(self, queue: Queue) -> bool:
+        """It is open, and its topic was not deleted since."""
+        return self._topics.get(queue.topic, {}).get(queue.queue_id) is queue
+
     @property
     def awake(self) -> Iterator[Queue]:
         """The queues that are open."""
@@ -622,12 +628,21 @@ class QueueTable:
 
     def write_behind(self) -> None:
         """Bring all waiting units into files. Raises `OSError`, but not for lack of room: what has none waits on."""
+        for _ in self.writing_behind():
+            pass
+
+    def writing_behind(self) -> Iterator[None]:
+        """The same, some queues in each step; those that get units meanwhile have them written the next time. Raises as
+        `write_behind` does."""
         self.shortage = None
-        for queue in list(self._behind):
-            if not self._write_behind(queue):
+        for number, queue in enumerate(list(self._behind), 1):
+            if queue in self._behind and not self._write_behind(queue):
                 return
-            del self._behind[queue]
-        self._stuck, self._stuck_bytes = {}, 0
+            self._behind.pop(queue, None)
+            if number % _QUEUES_A_STEP == 0:
+                yield
+        if self.shortage is None:
+            self._stuck, self._stuck_bytes = {}, 0
 
     def _write_behind(self, queue: Queue) -> bool:
         """False if there is no room."""
@@ -690,7 +705,7 @@ class QueueTable:
         be tried again.
         """
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
-        if topic not in self.topics:
+        if not any(topic in table for table in self._tables()):
             return
         self.removal_count += 1
         self.ends_file.forget(topic)
@@ -705,9 +720,13 @@ class QueueTable:
             self._behind.pop(queue, None)
             if isinstance(queue, ConsumeQueue):
                 self._kept_bytes -= self._kept.pop(queue, 0)
-        for table in (self._sleeping, self._unsettled, self._broken, self._topics):
+        for table in self._tables():
             table.pop(topic, None)
         self._undeleted.discard(topic)
+
+    def _tables(self) -> tuple[dict[str, Any], ...]:
+        """Each has some of the topics: there may be a hundred thousand, and nobody should go through all for one."""
+        return self._topics, self._sleeping, self._unsettled, self._broken
 
     def doomed(self) -> list[Path]:
         """The folders of deleted topics, of this and of earlier lives of the store, with whatever is left in them."""

@@ -21,6 +21,10 @@ class WaitingCounts:
         self.total = sum(metric.count for metric in self._waiting.values())
         """Of all topics."""
 
+    def __len__(self) -> int:
+        """How many topics there are."""
+        return len(self._waiting)
+
     def add(self, topic: str, count: int) -> None:
         """So many more, or fewer, wait. A marker may count against a message that is not there, for a while."""
         self._changed_ms = now_ms = self._now_ms()

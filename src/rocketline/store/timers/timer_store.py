@@ -109,6 +109,7 @@ class TimerStore:
         self._lock_ms = NO_LOCK
         self._noted: _Noted | None = None
         self._being_saved: tuple[_Noted, TimerSave] | None = None
+        self._failed: TimerSave | None = None  # it may still be at work: whoever stops waits for nothing
         self._dropped: list[Path] = []
         self._is_changed = False
         self.is_unsafe = False
@@ -226,6 +227,11 @@ class TimerStore:
     def is_rereading(self) -> bool:
         """Not all is parked again that was once."""
         return self.queue_offset < self._known[0]
+
+    @property
+    def is_being_saved(self) -> bool:
+        """Somebody writes the files, and will say that they are whole: nothing must be derived anew meanwhile."""
+        return self._being_saved is not None
 
     # --- parking
 
@@ -365,6 +371,8 @@ class TimerStore:
 
     def begin_save(self, log_end: int, flushed: int) -> TimerSave | None:
         """What is to be written; None if nothing is, or if the log is not flushed as far as that needs."""
+        if self._failed is not None and self._failed.is_lost:
+            self.is_unsafe = True
         if self.is_unsafe or self.is_rereading or self._being_saved is not None:
             return None
         if self._noted is None or flushed >= log_end:
@@ -399,14 +407,14 @@ class TimerStore:
         """The job ran."""
         if self._being_saved is not None:
             (noted, job), self._being_saved = self._being_saved, None
-            self._saved = noted.checkpoint
+            self._saved, self._failed = noted.checkpoint, None
             self._dropped = self._dropped[len(job.dropped) :]
 
     def save_failed(self) -> None:
         """It did not, or perhaps not."""
         if self._being_saved is not None:
             (noted, job), self._being_saved = self._being_saved, None
-            self.is_unsafe = job.is_lost
+            self.is_unsafe, self._failed = job.is_lost, job
             self.wheel.give_back(noted.slots, is_renewed=noted.is_wheel_renewed)
             self._is_changed = True
 

@@ -146,7 +146,7 @@ class TimerWheel:
         return taken
 
     def give_back(self, changed: Mapping[int, Slot], *, is_renewed: bool) -> None:
-        """These did not get into the file; those that changed since, or are over, are not asked for."""
+        """Slots that did not get into the file; those that changed since, or are over, are not asked for."""
         self._changed = {at: slot for at, slot in changed.items() if at in self._slots} | self._changed
         self._is_renewed |= is_renewed
 

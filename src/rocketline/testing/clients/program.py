@@ -95,7 +95,7 @@ class ClientProgram:
     ) -> list[Delivered]:
         """Consume until `count` deliveries came and a moment passed, or until the time is up; in order of arrival.
 
-        `expression` has tags, or is in SQL with `sql:` before it, which Java's client and ours understand."""
+        `expression` has tags, or is in SQL with `sql:` before it, which Java, Go and our client understand."""
         arguments = (name_servers, topic, group, mode, expression, str(count), str(timeout_s))
         result = self._call("consume", *arguments, timeout_s=timeout_s)
         return [Delivered(*values) for values in result["deliveries"]]

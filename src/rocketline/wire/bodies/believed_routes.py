@@ -122,7 +122,7 @@ def _by_broker(said: list[_Said]) -> dict[str, _Said]:
 
 
 def _within(offers: list[QueueData]) -> tuple[list[QueueData], tuple[str, ...]]:
-    """Those that are believed, as many of them as the topic may have queues; and what to say of the rest."""
+    """The entries that are believed, as many of them as the topic may have queues; and what to say of the rest."""
     kept: list[QueueData] = []
     doubts: list[str] = []
     left = ROUTE_QUEUES_MAX

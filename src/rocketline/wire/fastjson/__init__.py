@@ -85,7 +85,8 @@ def _parse_text(text: str, tolerated_max: int | None) -> Any:
 
 
 def _with_quoted_integer_keys(text: str) -> str:
-    """They are the usual reason why `json` refuses; tables of offsets have a great many, with blanks around in files.
+    """Bare integers as keys are the usual reason why `json` refuses; tables of offsets have a great many, with blanks
+    around them in files.
 
     Should one of these quotes land within a string, it ends that string before a digit, which `json` refuses.
     """

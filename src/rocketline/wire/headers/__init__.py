@@ -1,4 +1,8 @@
-"""Typed headers: one class for every command's extension fields, read by `decode` and written by `encode`."""
+"""Typed headers: one class for every command's extension fields, read by `decode` and written by `encode`.
+
+A `Command` comes in with its fields as texts, a header goes out, checked; and back. One module per subject has the
+classes, `fields` says how they are declared. What a request means is known by its handler, and by whoever asks.
+"""
 
 from rocketline.wire.headers.admin import (
     CheckRocksdbCqWriteProgressRequestHeader,

@@ -49,7 +49,7 @@ class RegisterBrokerRequestHeader(Header):
     broker_id: int
     heartbeat_timeout_millis: int | None = None
     enable_acting_master: bool | None = None
-    """That it is there at all, true or false, says that the broker knows about acting masters."""
+    """Whether the field is there at all, true or false, says that the broker knows about acting masters."""
     compressed: bool = False
     body_crc32: Int32 = 0
     """CRC-32 of the body as sent, without its top bit; 0 for unchecked."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -108,6 +109,25 @@ async def test_what_waits_is_bounded_in_bytes(clock: FakeClock, monkeypatch: pyt
     pushes.push(client_on(stuck, clock), Command(326, body=b"x"), told.append)
     assert type(told[-1]) is ClosedError
     stuck.abort()
+
+
+async def test_what_is_written_is_not_kept_until_it_is_answered(clock: FakeClock) -> None:
+    """Each connection could make a broker keep 32 of the largest frames for ten seconds."""
+    told = Told()
+    pushes, (silent, transport) = Pushes(clock, Alarms()), channel(clock)
+    client = client_on(silent, clock)
+    tracemalloc.start()
+    try:
+        for _ in range(AT_ONCE):
+            pushes.push(client, Command(326, body=bytes(200_000)), told.append)
+        await asyncio.sleep(0)
+        assert len(written(transport)) == AT_ONCE
+        transport.written.clear()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (told, kept < 400_000) == ([], True)
+    silent.abort()
 
 
 async def test_a_client_that_is_gone_is_told_of_at_once(clock: FakeClock) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
 from rocketline.model.java_hash import tags_code
+from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.offsets import ConsumeQueueDump
@@ -13,7 +15,7 @@ from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from support.brokers.connections import channel
 from support.brokers.tables import Tables, tables
-from support.long_steps import one_step
+from support.long_steps import AtOnce, one_step
 
 
 @pytest.fixture
@@ -54,6 +56,35 @@ def test_entries_are_told_from_the_index_on(kept: Tables) -> None:
 @pytest.mark.parametrize(("count", "told"), [(100, 3), (2**31 - 1, 3), (1, 1), (0, 0), (-1, 0)])
 def test_count_may_be_any_number(kept: Tables, count: int, told: int) -> None:
     assert len(dump(kept, index=2, count=count).queue_data) == told
+
+
+def test_thousands_of_entries_are_looked_at_some_at_a_time() -> None:
+    """Those of an earlier life are compared with the log."""
+    files = MemoryFileSystem(FakeClock(), capacity=2**30)
+    with tables(FakeClock(), files) as made:
+        for _ in range(2000):
+            made.append()
+    with tables(FakeClock(), files) as kept:
+        compared: list[int] = []
+        check_units = kept.store.queues.doctor.check_units
+        queue = kept.store.queue("T", 0)
+        assert isinstance(queue, ConsumeQueue)
+
+        def check(queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+            compared.append(len(units) // 20)
+            return check_units(queue, offset, units)
+
+        queue.check_with(check)
+        work = AtOnce(kept.clock)
+        handlers = QueueInspectionHandlers(kept.store, kept.consumers, kept.filters, work).by_code()
+        ext = {"topic": "T", "queueId": "0", "index": "0", "count": "1800"}
+        answer = handlers[RequestCode.QUERY_CONSUME_QUEUE](
+            channel(kept.clock)[0], Command(RequestCode.QUERY_CONSUME_QUEUE, ext)
+        )
+        assert isinstance(answer, Command)
+        found = decode(ConsumeQueueDump, answer.body).queue_data
+        assert (max(compared), work.pauses >= 3) == (500, True)
+        assert [entry.physic_offset for entry in found] == [unit[0] for unit in kept.store.units("T", 0, 0, 1800)]
 
 
 @pytest.mark.parametrize("index", [-1, 5, 2**40])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 from unittest.mock import Mock
 
 import pytest
@@ -16,11 +16,14 @@ from rocketline.broker.handlers.queue_inspection import QueueInspectionHandlers
 from rocketline.broker.handlers.subscriptions import SubscriptionHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
 from rocketline.broker.long_work import LongWork
+from rocketline.broker.timers.handler import TimerHandlers
+from rocketline.broker.timers.service import TimerService
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import LATER
 from rocketline.net.dispatch import Handler
 from rocketline.testing.fake_clock import FakeClock
+from rocketline.wire.bodies.stats import TimerMetric, TimerMetrics
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from support.brokers.connections import channel
@@ -46,6 +49,16 @@ def kept() -> Iterator[Tables]:
         yield made
 
 
+class Timers:
+    """Messages wait for a moment, in many topics."""
+
+    waiting_topics = MANY
+
+    @property
+    def metrics(self) -> TimerMetrics:
+        return TimerMetrics(timing_count={f"t{number}": TimerMetric(number, number) for number in range(MANY)})
+
+
 def handlers(kept: Tables, work: LongWork) -> dict[int, Handler]:
     nowhere = Mock()
     families = (
@@ -55,6 +68,7 @@ def handlers(kept: Tables, work: LongWork) -> dict[int, Handler]:
         ConnectionHandlers(kept.consumers, nowhere, work),
         QueueInspectionHandlers(kept.store, kept.consumers, kept.filters, work),
         AssignmentHandlers(kept.consumers, kept.topics, kept.groups, nowhere, nowhere, kept.settings, work),
+        TimerHandlers(cast("TimerService", Timers()), work),
     )
     return {code: handler for family in families for code, handler in family.by_code().items()}
 
@@ -69,8 +83,9 @@ def handlers(kept: Tables, work: LongWork) -> dict[int, Handler]:
         (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "T"}, b""),
         (RequestCode.QUERY_CONSUME_QUEUE, {"topic": "T", "queueId": "0", "index": "0", "count": str(MANY)}, b""),
         (RequestCode.QUERY_ASSIGNMENT, {}, b'{"topic":"W","consumerGroup":"G","messageModel":"BROADCASTING"}'),
+        (RequestCode.GET_TIMER_METRICS, {}, b""),
     ],
-    ids=["topics", "groups", "subscriptions", "topics of a group", "groups of a topic", "units", "queues"],
+    ids=["topics", "groups", "subscriptions", "topics of a group", "groups of a topic", "units", "queues", "timers"],
 )
 def test_questions_that_wait_keep_nothing_of_their_answers(
     kept: Tables, code: int, ext: dict[str, str], body: bytes

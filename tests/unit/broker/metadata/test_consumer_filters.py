@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +154,48 @@ def test_a_file_of_another_bloom_filter_is_not_taken_over(scene: Scene) -> None:
     scene.filters.save()
     assert len(scene.load(expectConsumerNumUseFilter="64")) == 0
     assert len(scene.load()) == 1
+
+
+_ENTRY: dict[str, object] = {
+    "bloomFilterData": {"bitNum": 112, "bitPos": [90, 68, 28]},
+    "bornTime": 5,
+    "clientVersion": 7,
+    "consumerGroup": "g",
+    "dead": False,
+    "deadTime": 0,
+    "expression": "a > 5",
+    "expressionType": "SQL92",
+    "topic": "T",
+}
+
+
+_DAMAGED: tuple[object, ...] = (
+    *({"T": {"groupFilterData": {"g": _ENTRY | {name: wrong}}}}
+      for name in _ENTRY for wrong in (None, [1], 10**30, "(" * 500, -1)),
+    None, [], {"T": None}, {"T": {"groupFilterData": None}}, {"T": {"groupFilterData": {"g": None}}},
+)  # fmt: skip
+_CUT = json.dumps({"filterDataByTopic": {"T": {"groupFilterData": {"g": _ENTRY}}}})[:90]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*(json.dumps({"filterDataByTopic": wrong}) for wrong in _DAMAGED), _CUT, "", "null", "[]", "\0" * 100],
+    ids=itertools.count(),
+)
+def test_a_damaged_file_keeps_no_group_from_its_filter(scene: Scene, text: str) -> None:
+    """What it says is nothing, or dead, or cannot be compiled; what a heartbeat says counts, and is saved."""
+    scene.files.make_folder(PATH.parent)
+    scene.files.write_file(PATH, text.encode())
+    filters = scene.load()
+    for kept in filters._each():
+        with contextlib.suppress(ExpressionError):
+            filters.compiled(kept)
+    register(filters, "g", [sql("b > 5", 1)])
+    kept_now = filters.get("g", "T")
+    assert kept_now is not None
+    assert filters.compiled(kept_now).matches(b"b\x016\x02")
+    filters.save()
+    assert scene.load().get("g", "T") is not None
 
 
 def test_memory_is_bounded_and_the_oldest_dead_give_way(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

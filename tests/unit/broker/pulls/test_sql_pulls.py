@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 
 from rocketline.broker.pulls import filter_work
 from rocketline.errors import ExpressionError
+from rocketline.model.java_hash import tags_code
 from rocketline.model.subscription import SubscriptionData
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.channel import LATER
@@ -132,6 +134,22 @@ async def test_heartbeat_says_what_later_pulls_want(scene: Scene) -> None:
         assert bodies(await scene.handle(pull(flags=0, subVersion="1"))) == [b"yes"]
     scene.heartbeat("a <= 5", version=2)
     assert bodies(await scene.handle(pull(flags=0, subVersion="2"))) == [b"no"]
+
+
+async def test_of_tags_and_an_expression_in_one_group_the_newest_count(scene: Scene) -> None:
+    """Members should say the same. Those that do not get what was said last, as with Apache's broker."""
+    scene.tables.append(b"tagged", a="5", TAGS="t")
+    scene.tables.append(b"greater", a="6")
+    by_tag = SubscriptionData("T", "t", ["t"], [tags_code("t")])
+    for version in (1, 3):
+        by_tag = replace(by_tag, sub_version=version)
+        scene.tables.consumers.register(consumer("g", by_tag), client_on(scene.channel, scene.tables.clock))
+        scene.tables.filters.register("g", [by_tag], {})
+        assert bodies(await scene.handle(pull(flags=0, subVersion=str(version)))) == [b"tagged"]
+        scene.heartbeat("a > 5", version=version + 1)
+        for said in ("TAG", "SQL92"):  # clients in Go say TAG
+            asked = pull(flags=0, subVersion=str(version + 1), expressionType=said)
+            assert bodies(await scene.handle(asked)) == [b"greater"]
 
 
 async def test_filters_that_are_missing_or_old_are_told(scene: Scene) -> None:

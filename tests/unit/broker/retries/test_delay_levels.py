@@ -15,6 +15,7 @@ from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketline.store.files.json_files import load_json
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 from rocketline.wire.message_codec import decode_records
@@ -106,6 +107,20 @@ def test_many_due_messages_are_delivered_over_several_turns(scene: Scene) -> Non
     while scene.schedule.deliver() == 0:
         pass
     assert scene.bodies() == [b"%d" % number for number in range(1000)]
+
+
+def test_large_messages_of_all_levels_are_delivered_some_in_a_turn(clock: FakeClock) -> None:
+    """16 of 4 MB in each of 18 levels held everybody up for a second."""
+    with started(clock, mappedFileSizeCommitLog=str(2**25)) as scene:
+        for level in range(1, 19):
+            for _ in range(4):
+                scene.park(level, bytes(100_000))
+        turns, before, waits = 0, scene.tables.store.max_log_offset, [scene.after(10_000)]
+        while (end := scene.tables.store.max_log_offset) != before:
+            assert end - before <= 256 * 1024 + 101_000
+            turns, before = turns + 1, end
+            waits.append(scene.schedule.deliver())
+        assert (turns, set(waits[:-1]), len(scene.delivered())) == (24, {0.0}, 72)
 
 
 def test_nothing_to_do_means_a_look_every_tenth_of_a_second(scene: Scene) -> None:
@@ -201,6 +216,19 @@ def test_half_message_is_never_delivered(scene: Scene) -> None:
     scene.after(1)
     assert not scene.delivered(HALF_TOPIC, 0)
     assert scene.schedule.table.offset_table == {1: 1}
+
+
+def test_place_without_a_message_is_passed_by(scene: Scene) -> None:
+    """A queue has units for what its log lacks; they lead to the log's beginning, where any message may be: one that
+    was delayed before came once more."""
+    scene.tables.append(b"plain", REAL_TOPIC="T", REAL_QID="1")
+    scene.park(1, b"before")
+    queue = scene.tables.store.queues.make(SCHEDULE_TOPIC, 0)
+    assert isinstance(queue, ConsumeQueue)
+    queue.end_at(3, None)
+    scene.park(1, b"behind")
+    scene.after(1)
+    assert scene.bodies() == [b"before", b"behind"]
 
 
 def test_progress_tells_next_and_end_of_the_levels_in_use(scene: Scene) -> None:

@@ -20,7 +20,7 @@ from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFile, FaultyFileSystem
 from support.stores.gated_files import GatedFileSystem
-from support.stores.small import ROOT, SYNC, contents, die, fill, message, open_store, store_config
+from support.stores.small import ROOT, SYNC, contents, die, fill, memory, message, open_store, store_config
 
 
 class Flushing:
@@ -99,6 +99,29 @@ async def test_a_flush_that_began_before_a_message_does_not_release_it(clock: Fa
         files.gate.let()
         await run.until_told(3)
         assert run.told[1:] == [(b"b", Flushed.OK), (b"c", Flushed.OK)]
+
+
+async def test_thousands_who_waited_for_one_flush_are_told_over_several_turns(clock: FakeClock) -> None:
+    """After a disk stood still for a second."""
+    async with flushing(memory(clock), clock, mapped_file_size_commit_log=1 << 20) as run:
+        for _ in range(2000):
+            run.send(b"x")
+        assert await most_in_a_turn(lambda: 2000 - len(run.told)) <= 256
+        assert {flushed for _, flushed in run.told} == {Flushed.OK}
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+async def test_those_whose_turn_has_not_come_are_told_what_is_true(clock: FakeClock, is_late: bool) -> None:
+    async with flushing(memory(clock), clock, mapped_file_size_commit_log=1 << 20) as run:
+        for _ in range(600):
+            run.send(b"x")
+        await until(lambda: run.is_flushed)
+        if is_late:
+            clock.advance(6)
+            run.flusher._check_deadlines()
+        else:
+            await run.flusher.drain()
+        assert [flushed for _, flushed in run.told] == [Flushed.OK] * 600
 
 
 async def test_a_message_that_nobody_waits_for_is_flushed_as_well(clock: FakeClock) -> None:
@@ -196,6 +219,51 @@ async def test_queues_and_checkpoint_follow_by_themselves(clock: FakeClock) -> N
         clock.advance(60)
         await until(lambda: run.store.checkpoint.logics_msg_timestamp > 0)
         assert files.size_of(Path("/store/consumequeue/T/0/00000000000000000000")) == 100
+
+
+QUEUES = 200
+
+
+def fill_queues(store: MessageStore, count: int) -> None:
+    """So many messages for each of many queues."""
+    for number in range(count * QUEUES):
+        store.append(message("T", bytes(100), queue_id=number % QUEUES))
+
+
+async def most_in_a_turn(left: Callable[[], int]) -> int:
+    """How much of it at most goes in one turn of the loop, until nothing is left."""
+    most, before = 0, left()
+    while before:
+        await asyncio.sleep(0)
+        most, before = max(most, before - left()), left()
+    return most
+
+
+async def test_new_units_of_many_queues_are_written_some_in_a_turn_of_the_loop(clock: FakeClock) -> None:
+    """A message for each queue of a topic once held everybody up for a second."""
+    async with flushing(memory(clock), clock, flush_interval_consume_queue=1) as run:
+        fill_queues(run.store, 1)
+        await until(lambda: run.is_flushed and any(queue.is_behind for queue in run.store.queues.awake))
+        assert await most_in_a_turn(lambda: sum(queue.is_behind for queue in run.store.queues.awake)) <= 32
+        clock.advance(60)
+        await until(lambda: run.store.checkpoint.logics_msg_timestamp > 0)
+
+
+async def test_many_queues_forget_expired_messages_some_in_a_turn_of_the_loop(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketline.broker.storing.flusher._CLEAN_FIRST_S", 0.001)
+    async with flushing(memory(clock), clock, clean_resource_interval=1, mapped_file_size_commit_log=4096) as run:
+        fill_queues(run.store, 1)
+        await until(lambda: run.is_flushed)
+        clock.advance(73 * 3600)
+        fill_queues(run.store, 1)
+        await until(lambda: run.is_flushed)
+        run.store.delete_expired()
+        few = 40  # whose messages are in one file with later ones
+        queues = run.store.queues
+        most = await most_in_a_turn(lambda: max(QUEUES - few - sum(queue.min_offset > 0 for queue in queues.awake), 0))
+        assert most <= 32
 
 
 async def test_a_queue_that_cannot_be_synced_makes_the_store_read_only(clock: FakeClock) -> None:

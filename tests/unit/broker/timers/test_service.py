@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
-from rocketline.errors import CorruptStoreError
-from rocketline.model.names import WHEEL_TIMER_TOPIC
+from rocketline.broker.storing.timer_properties import slot_before
+from rocketline.errors import CorruptStoreError, QueueNotReadyError
+from rocketline.model.ids import LogOffset
+from rocketline.model.message import StoredMessage
+from rocketline.model.names import HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.memory_filesystem import MemoryFileSystem
-from rocketline.store.timers.checkpoint import TimerCheckpoint, lock_ms_of
+from rocketline.store.queues.consume_queue import ConsumeQueue
+from rocketline.store.timers.checkpoint import UNUSABLE, TimerCheckpoint, lock_ms_of
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import SPACE_CALLS, FaultyFileSystem, Survival
+from rocketline.wire.properties import encode_properties
 from support.brokers.tables import ROOT, message
 from support.brokers.timers import TimerScene
 from support.stepping_clock import SteppingClock
@@ -48,6 +56,44 @@ def test_each_comes_within_a_step_after_its_moment(scene: TimerScene) -> None:
         assert 0 <= found.store_ms - due[found.properties["UNIQ_KEY"]] <= 1000
     assert scene.waiting() == 0
     assert scene.work() is None
+
+
+def test_large_messages_are_parked_and_delivered_some_in_a_turn(scene: TimerScene) -> None:
+    due_ms = scene.clock.wall_ms() + 5000
+    for number in range(40):
+        scene.send(f"{number}", due_ms, body=bytes(60_000))
+    waiting = [0]
+    while scene.service.step() == 0:
+        waiting.append(scene.waiting())
+    assert {after - before for before, after in itertools.pairwise(waiting)} == {5}
+    scene.clock.advance(7)
+    ends = [scene.store.max_log_offset]
+    while scene.service.step() == 0:
+        ends.append(scene.store.max_log_offset)
+    assert max(after - before for before, after in itertools.pairwise(ends)) < 6 * 60_000
+    assert len(scene.delivered()) == 40
+
+
+def test_large_markers_are_read_some_in_a_turn(scene: TimerScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    due_ms = scene.clock.wall_ms() + 5000
+    scene.send("k", due_ms)
+    for _ in range(40):
+        scene.send("", due_ms, recalls="k", body=bytes(60_000))
+    scene.work()
+    scene.clock.advance(7)
+    read: list[int] = []
+    message_at = scene.store.message_at
+
+    def noted(place: int) -> StoredMessage | None:
+        read.append(place)
+        return message_at(LogOffset(place))
+
+    monkeypatch.setattr(scene.store, "message_at", noted)
+    most = 0
+    while scene.service.step() == 0:
+        most, read[:] = max(most, len(read)), []
+    assert 0 < most <= 6
+    assert scene.delivered() == []
 
 
 def test_message_beyond_the_wheel_is_rolled_until_its_time(scene: TimerScene) -> None:
@@ -354,6 +400,67 @@ def test_message_without_a_time_stops_nobody(scene: TimerScene) -> None:
     assert scene.keys() == ["good"]
 
 
+@pytest.mark.parametrize("topic", [WHEEL_TIMER_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC])
+def test_message_for_a_topic_where_messages_wait_comes_to_an_end(scene: TimerScene, topic: str) -> None:
+    """Apache's broker takes such ones. The first was delivered, and due, again and again until the disk was full."""
+    slot = str(scene.clock.wall_ms() // 1000 * 1000)
+    scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS=slot, REAL_TOPIC=topic, REAL_QID="0", DELAY="x"))
+    scene.clock.advance(2)
+    for _ in range(20):
+        scene.service.step()
+    assert scene.work() is None
+    assert scene.store.max_offset(topic, 0) == (topic == WHEEL_TIMER_TOPIC)
+
+
+@pytest.mark.parametrize(
+    "topic", ["../../outside", "a/b", "..", "a\0b", "x" * 256], ids=["outside", "folders", "above", "zero", "long"]
+)
+def test_message_for_what_is_no_topic_is_left_behind(scene: TimerScene, topic: str) -> None:
+    """Apache's broker takes a plain message for the timer topic, and with it whatever it says. Its queue lay outside of
+    the store, or had a name that no disk takes: then the store was read-only."""
+    slot_ms = slot_before(scene.clock.wall_ms() + 1000, 1000)
+    scene.store.append(message(WHEEL_TIMER_TOPIC, TIMER_OUT_MS=str(slot_ms), REAL_TOPIC=topic, REAL_QID="0"))
+    scene.send("good", scene.clock.wall_ms() + 1000)
+    scene.pass_time(3)
+    assert scene.keys() == ["good"]
+    assert scene.store.queue(topic, 0) is None
+    assert scene.waiting() == 0
+
+
+@pytest.mark.parametrize("number", [None, "5", "x"])
+def test_batch_in_one_record_that_apache_parked_stops_nobody(scene: TimerScene, number: str | None) -> None:
+    """It need not say of how many messages it is, and its topic may have other queues by now."""
+    slot_ms = slot_before(scene.clock.wall_ms() + 1000, 1000)
+    properties = {"TIMER_OUT_MS": str(slot_ms), "REAL_TOPIC": "T", "REAL_QID": "1", "UNIQ_KEY": "batch"}
+    if number is not None:
+        properties["INNER_NUM"] = number
+    queue = scene.store.queues.make(WHEEL_TIMER_TOPIC, 0)
+    with scene.store.batch() as writer:
+        flags = NEED_UNWRAP | INNER_BATCH
+        writer.add(queue, b"x", encode_properties(properties), 0, b"", bytes(8), flags, 0, 0, 0)
+    scene.send("good", scene.clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    assert scene.keys() == ["batch", "good"]
+    scene.send("later", scene.clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    assert scene.keys() == ["batch", "good", "later"]
+
+
+def test_place_without_a_message_is_passed_by(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """A queue has units for what its log lacks; they lead to the log's beginning, where any message may be. One that
+    had a time and a place of its own among its properties was delivered there."""
+    scene = TimerScene(clock, files)
+    scene.store.append(message("T", b"plain", TIMER_OUT_MS="1", REAL_TOPIC="T", REAL_QID="1", UNIQ_KEY="plain"))
+    scene.send("before", clock.wall_ms() + 1000)
+    queue = scene.store.queues.make(WHEEL_TIMER_TOPIC, 0)
+    assert isinstance(queue, ConsumeQueue)
+    queue.end_at(3, None)
+    scene.send("behind", clock.wall_ms() + 1000)
+    scene.pass_time(5)
+    assert scene.keys() == ["before", "behind"]
+    scene.close()
+
+
 def test_full_disk_delays_and_loses_nothing(clock: FakeClock) -> None:
     files = MemoryFileSystem(clock, capacity=2**30)
     scene = TimerScene(clock, files)
@@ -367,6 +474,17 @@ def test_full_disk_delays_and_loses_nothing(clock: FakeClock) -> None:
     scene.work()
     assert scene.keys() == ["late"]
     scene.close()
+
+
+def test_queue_that_is_derived_anew_is_waited_for_no_longer_than_that_takes(scene: TimerScene) -> None:
+    """All others waited ten seconds at a time."""
+    scene.send("late", scene.clock.wall_ms() + 1000)
+    scene.work()
+    scene.clock.advance(5)
+    with patch.object(scene.store.queues, "make", side_effect=QueueNotReadyError("T", 1)):
+        assert scene.work() == 0.5
+    scene.work()
+    assert scene.keys() == ["late"]
 
 
 def test_delivery_that_is_held_back_is_not_looked_at_all_the_time(scene: TimerScene) -> None:
@@ -430,6 +548,32 @@ def test_files_that_a_checkpoint_still_needs_are_there(clock: FakeClock, files: 
     scene.close()
 
 
+def test_nothing_is_derived_anew_while_somebody_writes_the_files(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """A save that was under way said afterwards that all was well, in the middle of reading everything anew."""
+    scene, now_ms = TimerScene(clock, files), clock.wall_ms()
+    for number in range(1, 300):
+        scene.send(f"{number}", now_ms + number * 100)
+    scene.work()
+    flush(scene.store)
+    job = scene.service.begin_save()
+    assert job is not None
+    garble_log(files)
+    clock.advance(5)
+    for _ in range(5):
+        scene.service.step()
+    job.run()
+    scene.service.save_done()
+    assert not files.exists(LOG.with_name("timerlog.corrupt"))
+    scene.service.step()
+    saved = TimerCheckpoint.load(files, CHECK, lock_ms_of(files, ROOT), clock.wall_ms())
+    assert saved is not None
+    assert saved.log_flushed == UNUSABLE
+    scene.pass_time(40)
+    assert set(scene.keys()) == {f"{number}" for number in range(1, 300)}
+    assert scene.waiting() == 0
+    scene.close()
+
+
 def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
     disk = FaultyFileSystem(clock)
     scene = TimerScene(clock, disk)
@@ -447,6 +591,26 @@ def test_failed_sync_ends_saving_and_loses_nothing(clock: FakeClock) -> None:
     again.pass_time(20)
     assert set(again.keys()) == {f"{number}" for number in range(1, 10)}
     again.close()
+
+
+def test_sync_that_fails_while_the_broker_stops_ends_saving_too(clock: FakeClock) -> None:
+    """Nobody waited for it any more, and the last save said that all was on disk."""
+    disk = FaultyFileSystem(clock)
+    scene = TimerScene(clock, disk)
+    for number in range(1, 10):
+        scene.send(f"{number}", clock.wall_ms() + 60_000)
+    scene.work()
+    flush(scene.store)
+    job = scene.service.begin_save()
+    assert job is not None
+    scene.service.save_failed()
+    disk.fail(at=1, calls={"sync"}, error=errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        job.run()
+    disk.heal()
+    scene.service.save()
+    assert not disk.exists(CHECK)
+    assert not scene.service.is_unsaved
 
 
 def test_markers_for_one_message_or_for_none_count_for_nothing_in_the_end(scene: TimerScene) -> None:
@@ -648,7 +812,6 @@ def test_log_stays_until_late_messages_are_delivered(clock: FakeClock, files: Me
     scene.close()
     clock.advance(8 * 86_400)
     scene = TimerScene(clock, files, mappedFileSizeCommitLog="65536", deleteWhen=hours)
-    scene.store.is_needed = scene.service.has_late
     scene.store.unlink(scene.store.clean())
     scene.work()
     assert scene.keys() == [f"{number}" for number in range(40)]

@@ -18,10 +18,13 @@ from rocketline.broker.transactions.op_messages import OpMessages
 from rocketline.errors import StoreFullError
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from rocketline.model.sys_flags import INNER_BATCH, NEED_UNWRAP
 from rocketline.store.filesystem import FileSystem
+from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.bodies.transactions import ended_in
 from rocketline.wire.message_codec import decode_records
+from rocketline.wire.properties import encode_properties
 from support.brokers.tables import ROOT, Tables, message, tables
 from support.stores.small import flush
 
@@ -228,6 +231,19 @@ def test_one_older_than_the_store_keeps_messages_is_given_up(scene: Scene) -> No
     assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"a"]
 
 
+def test_log_that_may_go_at_any_time_lets_producers_be_asked(clock: FakeClock) -> None:
+    """With fileReservedTime=0 each that was open was given up with the first round, however young it was."""
+    with started(clock, fileReservedTime="0") as scene:
+        scene.half(b"old", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        scene.clock.advance(20)
+        scene.half(b"young")
+        assert not scene.round(1)
+        assert bodies(scene.round(6)) == [b"young"]
+        assert not scene.all(TRANS_CHECK_MAX_TIME_TOPIC)
+        scene.round(3600)
+        assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"old"]
+
+
 def test_one_that_is_taken_up_again_is_asked_for_however_old_it_is(scene: Scene) -> None:
     """An administrator who comes after the week-end had it given up again at once, and nobody was asked."""
     scene.half(b"a")
@@ -259,6 +275,39 @@ def test_half_message_without_a_real_topic_stops_nobody(scene: Scene) -> None:
     scene.half(b"a")
     assert bodies(scene.round(7)) == [b"a"]
     assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"poison"]
+
+
+def test_half_message_that_belongs_among_half_messages_stops_nobody(scene: Scene) -> None:
+    """Apache's broker loses one with a delay so. Each commit of it made one more, which was asked for again."""
+    scene.store.append(message(HALF_TOPIC, b"poison", PGROUP="g", REAL_TOPIC=HALF_TOPIC, REAL_QID="0"))
+    scene.half(b"a")
+    assert bodies(scene.round(7)) == [b"a"]
+    assert bodies(scene.all(TRANS_CHECK_MAX_TIME_TOPIC)) == [b"poison"]
+
+
+def test_place_without_a_half_message_is_passed_by(scene: Scene) -> None:
+    """A queue has units for what its log lacks; they lead to the log's beginning, where any message may be: it was
+    stored once more in its own topic, in each round."""
+    scene.store.append(message("T", b"plain", REAL_TOPIC="T", REAL_QID="1"))
+    scene.half(b"a")
+    queue = scene.store.queues.make(HALF_TOPIC, 0)
+    assert isinstance(queue, ConsumeQueue)
+    queue.end_at(3, None)
+    scene.half(b"b")
+    assert bodies(scene.round(7)) == [b"a", b"b"]
+    assert scene.store.max_offset("T", 0) == 1
+
+
+def test_batch_in_one_record_that_apache_took_for_half_stops_nobody(scene: Scene) -> None:
+    """It need not say of how many messages it is, and the broker ended with the first round."""
+    properties = {"REAL_TOPIC": "T", "REAL_QID": "0", "PGROUP": "g", "TRAN_MSG": "true"}
+    queue = scene.store.queues.make(HALF_TOPIC, 0)
+    with scene.store.batch() as writer:
+        flags, born_ms = NEED_UNWRAP | INNER_BATCH, scene.clock.wall_ms()
+        writer.add(queue, b"batch", encode_properties(properties), 0, b"", bytes(8), flags, born_ms, 0, 0)
+    scene.half(b"a")
+    assert bodies(scene.round(7)) == [b"batch", b"a"]
+    assert bodies(scene.round(7)) == [b"batch", b"a"]
 
 
 def test_immunity_puts_questions_off_and_counts_none(scene: Scene) -> None:
@@ -416,6 +465,20 @@ def test_figures_survive(clock: FakeClock) -> None:
         again = TransactionFigures(scene.tables.files, PATH, clock, lambda _: True)
         assert again.counts() == {"T": 1}
         assert again.begin_save() is None
+
+
+def test_figures_that_nobody_can_read_begin_anew_and_stop_no_start(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with started(clock) as scene:
+        for name in (PATH, PATH.with_name(f"{PATH.name}.bak")):
+            scene.tables.files.write_file(name, b'{"transactionCount":{"T":')
+        again = TransactionFigures(scene.tables.files, PATH, clock, lambda _: True)
+        assert again.counts() == {}
+        assert "figures of half messages cannot be read" in caplog.text
+        again.add("T", 1)
+        again.save()
+        assert TransactionFigures(scene.tables.files, PATH, clock, lambda _: True).counts() == {"T": 1}
 
 
 def test_figures_of_many_topics_are_saved_in_steps(clock: FakeClock) -> None:

@@ -82,3 +82,16 @@ async def test_one_that_did_not_read_is_waited_for_again_once_it_does(scene: Sce
     deaf.is_congested = False
     assert await scene.round("g") == 0
     assert len(deaf.asked) == 1
+
+
+async def test_one_member_of_the_group_is_asked_each_in_its_turn(scene: Scene) -> None:
+    """S171, S174."""
+    first, second, _ = scene.line("g"), scene.line("g"), scene.line("other")
+    for count in range(1, 5):
+        await scene.round("g")
+        assert len(first.asked) + len(second.asked) == count
+    assert len(first.asked) == len(second.asked) == 2
+    first.is_closed = True
+    for _ in range(3):
+        await scene.round("g")
+    assert (len(first.asked), len(second.asked)) == (2, 5)

@@ -7,7 +7,7 @@ import datetime as dt
 import click
 import pytest
 
-from rocketline.cli.shared.arguments import parse_time, time_argument
+from rocketline.cli.shared.arguments import parse_time, span_argument, time_argument
 from rocketline.testing.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000
@@ -40,3 +40,10 @@ def test_time_without_a_zone_is_local_and_that_of_apaches_tools_too() -> None:
 def test_anything_else_is_refused_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no time: write now, 10m"):
         time_argument(text)
+
+
+@pytest.mark.parametrize("text", ["", "5", "-5s", "soon", "9" * 20 + "d", "9" * 400 + "s"])
+def test_length_of_time_that_is_none_is_refused(text: str) -> None:
+    """One beyond all bounds ended in a traceback."""
+    with pytest.raises(click.BadParameter, match="no length of time"):
+        span_argument(text)

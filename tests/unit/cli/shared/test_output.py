@@ -26,6 +26,12 @@ def test_people_see_aligned_columns_with_units(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_people_see_no_control_characters_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever sends a message chooses its id, and with it what the terminal of an administrator did."""
+    Output(is_json=False).table(["message_id", "keys"], [["\x1b[2J\x07a\nb", ["k\x9b1"]]])
+    assert capsys.readouterr().out == "message id  keys\n\ufffd[2J\ufffda b    k\ufffd1\n"
+
+
 def test_machines_see_an_object_per_line_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     Output(is_json=True).table(COLUMNS, ROWS)
     first, second = map(json.loads, capsys.readouterr().out.splitlines())

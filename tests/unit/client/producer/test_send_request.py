@@ -108,6 +108,19 @@ def test_same_message_sent_again_has_another_id() -> None:
     assert making.prepare(message).message_id != making.prepare(message).message_id
 
 
+def test_replies_are_in_no_namespace() -> None:
+    """C117: a cluster has one topic for them, whoever sends them; another would be made, or refused."""
+    making = requests("N")
+    reply = Message("north_REPLY_TOPIC", b"4", properties={"color": "red"})
+    reply.properties["MSG_TYPE"] = "reply"
+    request = making.prepare(reply)
+    assert request.topic == "north_REPLY_TOPIC"
+    assert making.command(request, QUEUE, "broker-a", BORN_MS).ext["b"] == "north_REPLY_TOPIC"
+    sent = frame.decode(making.frame(request, QUEUE, "broker-a", BORN_MS, 1))
+    assert (sent.code, sent.ext["b"]) == (325, "north_REPLY_TOPIC")
+    assert making.prepare(Message("north_REPLY_TOPIC", b"4")).topic == "N%north_REPLY_TOPIC"
+
+
 def test_namespace_is_in_topic_group_and_properties() -> None:
     making = requests("N")
     for request in (making.prepare(Message("T", b"x")), making.prepare_batch([Message("T", b"x")])):

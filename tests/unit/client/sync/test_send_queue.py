@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, cast
 
 import pytest
 
 from rocketline.client.producer.async_sends import AsyncSends
 from rocketline.client.producer.back_pressure import Permits, SendRoom
-from rocketline.client.sync.portal import Portal
+from rocketline.client.sync.portal import CTRL_C_S, Portal
 from rocketline.client.sync.send_queue import BlockingRoom, SendQueue
 from rocketline.errors import CallTimeoutError, ClosedError, OverloadedError, SelectorError
 from rocketline.testing.fake_clock import FakeClock
@@ -24,6 +28,7 @@ class Loop:
         self.posted: list[Callable[[], None]] = []
         self.sent: list[Any] = []
         self.refuses = False
+        self.is_open = True
         self.wrong: Future[Any] | None = None
         self.permits = Permits(count_max)
 
@@ -122,6 +127,95 @@ def test_caller_waits_for_room_in_its_time() -> None:
     first.set_result(None)
     waiting.join()
     assert not later[0].done()
+
+
+def test_what_is_handed_over_after_the_runtime_was_closed_is_told_so() -> None:
+    """By one thread while another closes it: its loop takes nothing any more."""
+    loop = Loop(count_max=1)
+    over = send_queue(loop)
+    loop.is_open = False
+    for _ in range(3):
+        with pytest.raises(ClosedError):
+            hand(over).result(0)
+
+
+@contextmanager
+def interrupted(meanwhile: Callable[[], object]) -> Iterator[None]:
+    """Have another thread do something at each step of this one at which a signal's handler may run, and wait for it,
+    as handlers do that close something."""
+    stuck: list[str] = []
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            at_work = threading.Thread(target=meanwhile, daemon=True)
+            at_work.start()
+            at_work.join(5)
+            if at_work.is_alive():
+                stuck.append(frame.f_code.co_name)
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+    assert not stuck
+
+
+def test_loop_waits_for_no_thread_that_waits_for_a_receipt() -> None:
+    loop = Loop()
+    over = send_queue(loop)
+
+    def turn() -> None:
+        loop.turn()
+        for handed in loop.sent:
+            handed[5].done()
+
+    def answer() -> None:
+        while not loop.sent:
+            time.sleep(0.01)
+        loop.sent[0][5].set_result("receipt")
+
+    answering = threading.Timer(0.3, answer)
+    answering.start()
+    with interrupted(turn):
+        receipt: Any = over.send_and_wait(cast("Any", Request()), None, None, 3.0, gathers=False)
+    answering.join()
+    assert receipt == "receipt"
+
+
+class Room:
+    """Has some once it was given that very much."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self.give = self.given.append  # which is no step of Python's
+
+    def take(self, size: int) -> bool:
+        return size in self.given
+
+
+def test_loop_waits_for_no_thread_that_waits_for_room() -> None:
+    room = BlockingRoom(cast("SendRoom", Room()))
+    giving = threading.Timer(0.3, lambda: room.give(5))
+    giving.start()
+    with interrupted(lambda: room.give(1)):
+        assert room.take(5, 30)
+    giving.join()
+
+
+def test_whoever_waits_for_room_wakes_when_some_comes_back() -> None:
+    """At once, and not when it looks for signals next."""
+    room = BlockingRoom(SendRoom(1, 100))
+    assert room.take(60, 0)
+    assert not room.take(50, 0.01)
+    begin_s = time.monotonic()
+    for _ in range(20):
+        waiting = threading.Thread(target=room.take, args=(60, 30))
+        waiting.start()
+        room.give(60)
+        waiting.join()
+    assert time.monotonic() - begin_s < 20 * CTRL_C_S / 2
 
 
 def test_receipt_cannot_be_called_back() -> None:

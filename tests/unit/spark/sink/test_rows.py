@@ -142,6 +142,24 @@ def test_row_with_a_time_or_a_delay_goes_alone() -> None:
     assert parcels[1].message.properties["SPARK_ID"] == "run/7/3/1"
 
 
+def test_time_in_a_column_wins_over_those_that_a_message_was_read_with() -> None:
+    """A broker goes by a delay level first, and takes what says that a timer let it go for a message of now: it came
+    long before its time."""
+    batch = _batch(
+        body=[b"1", b"2", b"3"],
+        deliverTimestamp=[datetime(2030, 1, 1, tzinfo=UTC)] * 2 + [None],
+        properties=[
+            [("DELAY", "3"), ("REAL_TOPIC", "T")],
+            [("TIMER_OUT_MS", "1"), ("TIMER_DELAY_SEC", "5")],
+            [("TIMER_OUT_MS", "1"), ("TIMER_DELAY_SEC", "5")],
+        ],
+    )
+    first, second, third = _messages(list(_encoder().encode(batch)))
+    assert _without_ids(first) == {"TIMER_DELIVER_MS": "1893456000000", "REAL_TOPIC": "T"}
+    assert _without_ids(second) == {"TIMER_DELIVER_MS": "1893456000000"}
+    assert _without_ids(third) == {"TIMER_OUT_MS": "1", "TIMER_DELAY_SEC": "5"}
+
+
 def test_columns_win_over_entries_of_their_names_and_a_given_id_is_kept() -> None:
     batch = _batch(
         body=[b"1", b"2"],

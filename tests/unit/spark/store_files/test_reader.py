@@ -22,6 +22,7 @@ from rocketline.spark.sources.store_source import RocketMQStoreDataSource
 from rocketline.spark.store_files import reader as store_reader
 from rocketline.spark.store_files.planner import LogSlices, plan_store
 from rocketline.spark.store_files.reader import read_slices
+from rocketline.store.log.record_scan import SECTOR_BYTES
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.compression import compress
 from support.spark.records import rows_of
@@ -460,11 +461,20 @@ def test_properties_that_were_never_written_are_told_or_left_out(root: Path, clo
         long = store.append(message("T", b"x", shop="s" * 3000))
         messages += put(store, clock, 10)
     path = log_paths(root)[0]
-    for at in (messages[5].log_offset - 1, long.log_offset + 1500):
-        overwrite(path, at, bytes(1 if at < long.log_offset else 600))
+    overwrite(path, messages[5].log_offset - 1, bytes(1))
+    overwrite(path, long.log_offset + 1500 & -SECTOR_BYTES, bytes(SECTOR_BYTES))
     with pytest.raises(CorruptStoreError, match=f"record at byte {messages[4].log_offset}: .*never written"):
         read(root)
     assert read(root, fail_on_data_loss=False) == expected(messages[:4] + messages[5:])
+
+
+def test_zeros_that_fill_no_sector_belong_to_a_property(root: Path, clock: FakeClock) -> None:
+    """Apache's broker stores what it is sent; the disk loses whole sectors."""
+    with store_at(root, clock) as store:
+        long = store.append(message("T", b"x", shop="s" * 3000))
+    at = (long.log_offset + 1500 & -SECTOR_BYTES) + 1
+    overwrite(log_paths(root)[0], at, bytes(2 * SECTOR_BYTES - 2))
+    assert len(read(root)) == 1
 
 
 def test_a_chain_that_breaks_is_told_or_goes_on_at_the_next_safe_place(root: Path, clock: FakeClock) -> None:

@@ -264,6 +264,23 @@ class TestTable:
         assert len(table.take_unsynced()) == 2
         assert table.take_unsynced() == []
 
+    def test_one_topic_is_deleted_without_a_look_at_all_others(
+        self, files: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """There may be a hundred thousand, and eight are deleted in one go."""
+
+        def all_of_them(table: QueueTable) -> set[str]:
+            raise AssertionError("all topics were gathered")
+
+        table = self.table(files)
+        for topic in ("T", "U"):
+            table.make(topic, 0).extend([0, 100, 0])
+        monkeypatch.setattr(QueueTable, "topics", property(all_of_them))
+        table.remove("T")
+        table.remove("nobody")
+        monkeypatch.undo()
+        assert set(table.topics) == {"U"}
+
     def test_a_deleted_topic_leaves_nothing_and_what_still_comes_for_it_goes_nowhere(
         self, files: MemoryFileSystem
     ) -> None:

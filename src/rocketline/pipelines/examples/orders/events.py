@@ -31,7 +31,7 @@ class Counts:
     duplicates: int = 0
     malformed: int = 0
     senseless: int = 0
-    """They can be read, and sell nothing, or for less than nothing."""
+    """Orders that can be read, and sell nothing, or for less than nothing."""
 
 
 class OrderStream:

@@ -126,10 +126,17 @@ func pushConsumer(arguments []string, handle handler) rocketmq.PushConsumer {
 	}
 	push, problem := rocketmq.NewPushConsumer(options...)
 	check(problem)
-	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: expression}
-	check(push.Subscribe(topic, selector, handle))
+	check(push.Subscribe(topic, selectorOf(expression), handle))
 	check(push.Start())
 	return push
+}
+
+// selectorOf is for tags, or for SQL if that stands before the expression.
+func selectorOf(expression string) consumer.MessageSelector {
+	if sql, isSQL := strings.CutPrefix(expression, "sql:"); isSQL {
+		return consumer.MessageSelector{Type: consumer.SQL92, Expression: sql}
+	}
+	return consumer.MessageSelector{Type: consumer.TAG, Expression: expression}
 }
 
 func (d *deliveries) takeAll(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {

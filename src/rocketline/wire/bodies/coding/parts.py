@@ -82,7 +82,7 @@ def _named_fields(cls: Any) -> list[tuple[str, str, Any]]:
 
 @cache
 def is_small(hint: Any) -> bool:
-    """It holds no map and no list, however deep."""
+    """A value of this type holds no map and no list, however deep."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (list, dict):
         return False

@@ -115,7 +115,7 @@ class _LargeField(NamedTuple):
     hint: Any
     put: Callable[[Any, Any], None]
     is_flat: bool
-    """It is a map or list of what holds none."""
+    """The value is a map or list of what holds neither."""
 
     def key_in(self, value: dict[str, Any]) -> str | None:
         """By which key it is there, as something that can be read in steps."""
