@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from rocketline.client.consumer.filter_check import check_filters
-from rocketline.client.consumer.hooks import ConsumeHooks
+from rocketline.client.consumer.hooks import ConsumeHook, ConsumeHooks
 from rocketline.client.consumer.offset_store import ReadFrom
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.consumer.pulls import PullPlan, Pulls
@@ -22,6 +22,7 @@ from rocketline.client.consumer.stats import ConsumerStats
 from rocketline.client.consumer.subscriptions import Subscriptions
 from rocketline.client.pop.pops import PopPlan, Pops
 from rocketline.client.pop.settling import Settling
+from rocketline.client.producer.trace_producer import trace_dispatcher
 from rocketline.client.push.concurrent import ConcurrentConsumption
 from rocketline.client.push.consume_request import HandlerCaller
 from rocketline.client.push.consumption import ConsumptionContext
@@ -35,6 +36,7 @@ from rocketline.client.push.pull_loop import PullContext, PullLimits, PullLoop
 from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
 from rocketline.client.push.told_properties import told_properties
+from rocketline.client.push.traced import ConsumeTrace
 from rocketline.client.rebalance.listeners import is_inside_listener, tell_listener
 from rocketline.client.rebalance.options import make_offset_store, start_timestamp_ms
 from rocketline.client.rebalance.queue_locks import LOCK_PERIOD_S
@@ -43,6 +45,7 @@ from rocketline.client.rebalance.start_offset import StartOffsets
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable
+from rocketline.client.trace.dispatcher import TraceDispatcher
 from rocketline.errors import InvalidFilterError, RocketlineError
 from rocketline.logs import Log, Throttle
 from rocketline.model.names import retry_topic
@@ -81,7 +84,8 @@ class PushConsumerCore:
             options.consume_from,
             start_timestamp_ms(options, runtime.clock),
         )
-        shared = self._surroundings()
+        self._tracing: TraceDispatcher | None = None
+        shared = self._surroundings(self._hooks())
         self.pop_loops = self._pop_loops(shared) if options.asks_brokers else None
         self.rebalancer = Rebalancer(
             runtime,
@@ -121,9 +125,19 @@ class PushConsumerCore:
         self.over = asyncio.Event()
         """Set when the consumer is closed, or the runtime under it."""
 
-    def _surroundings(self) -> ConsumptionContext:
+    def _hooks(self) -> ConsumeHooks:
+        """The application's, behind our own if the consumer traces."""
         runtime, options = self._runtime, self.options
-        hooks = ConsumeHooks(options.consume_hooks, self.throttle)
+        hooks: tuple[ConsumeHook, ...] = options.consume_hooks
+        if options.trace:
+            group = runtime.without_namespace(self.group)
+            trace = ConsumeTrace(runtime, group, options.trace_topic)
+            self._tracing = trace_dispatcher(runtime, group, "CONSUME", options.trace_topic, trace.buffer)
+            hooks = (trace, *hooks)
+        return ConsumeHooks(hooks, self.throttle)
+
+    def _surroundings(self, hooks: ConsumeHooks) -> ConsumptionContext:
+        runtime, options = self._runtime, self.options
         return ConsumptionContext(
             group=self.group,
             options=options,
@@ -186,6 +200,8 @@ class PushConsumerCore:
         `InvalidFilterError` if a broker refuses an expression."""
         self._is_running = True
         self._started_ms = self._runtime.clock.wall_ms()
+        if self._tracing is not None:
+            self._tracing.begin()
         self._begin_periodic_work()
         for topic in list(self.topics):
             await self._runtime.look_for_route(topic)
@@ -249,6 +265,8 @@ class PushConsumerCore:
             await self.persist_offsets(is_last=True)
             await self._runtime.unregister_consumer(self.group)
         finally:
+            if self._tracing is not None:
+                await self._tracing.close()
             self.rebalancer.close()
             self.throttle.flush()
 
