@@ -25,9 +25,12 @@ from rocketline.client.trace.records import TraceKind, TraceRecord, decode_recor
 from rocketline.errors import ConfigError, ResponseError
 from rocketline.model.message import Message
 from rocketline.model.names import HALF_TOPIC, TRACE_TOPIC
+from rocketline.model.queue import MessageQueue
+from rocketline.model.subscription import MessageRequestMode
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.scripted_broker import Received
 from rocketline.testing.scripted_peer import ScriptedPeer
+from rocketline.wire.bodies.pop import MessageQueueAssignment, QueryAssignmentResponseBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import CheckTransactionStateRequestHeader
@@ -36,6 +39,7 @@ from rocketline.wire.properties import parse_properties
 from rocketline.wire.recall_handle import RecallHandle
 from support.brokers.tables import message as stored
 from support.clients.members import until
+from support.clients.popping import popped_bodies
 from support.clients.producers import FLAVOURS, MakeProducer, maker
 
 SEND, BATCH, END = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.END_TRANSACTION
@@ -354,6 +358,18 @@ class TestConsumers:
             (TraceKind.BEGUN, "ID1"),
             (TraceKind.CONSUMED, "ID1"),
         ]
+
+    async def test_handlers_of_popped_messages_are_noted_too(self, peer: ScriptedPeer) -> None:
+        """C126."""
+        every = MessageQueue("T", "broker-a", -1)
+        assigned = QueryAssignmentResponseBody([MessageQueueAssignment(every, MessageRequestMode.POP)])
+        peer.on(RequestCode.QUERY_ASSIGNMENT).reply(body=assigned)
+        peer.on(RequestCode.POP_MESSAGE).call(lambda received: popped_bodies(b"one")).never()
+        peer.on(RequestCode.ACK_MESSAGE).reply()
+        await self.consume(peer, lambda message: None, client_rebalance=False)
+        begun, ended = traced(peer)
+        assert (begun.kind, begun.message_id, ended.kind) == (TraceKind.BEGUN, "ID0", TraceKind.CONSUMED)
+        assert begun.request_id == ended.request_id
 
     async def test_orderly_handlers_are_noted_too(self, peer: ScriptedPeer) -> None:
         peer.broker.put("T", b"one", properties={"UNIQ_KEY": "ID"})
