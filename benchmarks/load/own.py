@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 from rocketline.client.aio.producer import Producer as AsyncProducer
 from rocketline.client.aio.push_consumer import PushConsumer as AsyncPushConsumer
+from rocketline.client.producer.options import ProducerKeywords
 from rocketline.client.producer.receipts import SendStatus
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.sync.producer import Producer
@@ -21,7 +23,7 @@ from rocketline.errors import RocketlineError
 from rocketline.model.message import Message
 from rocketline.net import loop
 
-_SEND_TIMEOUT_S = 20.0
+_OPTIONS: ProducerKeywords = {"send_timeout_s": 20.0, "trace": "ROCKETLINE_TRACED" in os.environ}
 
 
 class Load:
@@ -69,7 +71,7 @@ class Load:
                 except RocketlineError as error:
                     self._fail(error)
 
-        with Producer(self._name_servers, group="load-sync", send_timeout_s=_SEND_TIMEOUT_S) as producer:
+        with Producer(self._name_servers, group="load-sync", **_OPTIONS) as producer:
             producer.send(Message(topic, body))
             start_s = time.perf_counter()
             threads = [
@@ -86,7 +88,7 @@ class Load:
     # --- asyncio
 
     async def _asynchronous(self, topic: str, body: bytes, how: str, callers: int, seconds: float) -> float:
-        async with AsyncProducer(self._name_servers, group=f"load-{how}", send_timeout_s=_SEND_TIMEOUT_S) as producer:
+        async with AsyncProducer(self._name_servers, group=f"load-{how}", **_OPTIONS) as producer:
             await producer.send(Message(topic, body))
             start_s = time.perf_counter()
             if how == "async":

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fuzz.broker_targets import broker_targets
+from rocketline.client.trace.timeline import MessageTrace
 from rocketline.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from rocketline.model.ids import HostAddress, OffsetMessageId
 from rocketline.model.sys_flags import CompressionType
@@ -34,6 +35,11 @@ from support.golden import golden_frames, read_lines
 
 Decode = Callable[[bytes], object]
 EXPANDED_BYTES_MAX = 1 << 20
+_TRACES = (
+    b"Pub\x015\x01R\x01g\x01T\x01ID\x01t\x01k\x01b:1\x017\x013\x010\x01O\x01true\x01h\x02",
+    b"SubBefore\x016\x01R\x01g\x01C\x01ID\x011\x01k\x01h\x02SubAfter\x01C\x01ID\x012\x01true\x01k\x010\x018\x01g\x02",
+    b"EndTransaction\x018\x01R\x01g\x01T\x01ID\x01t\x01k\x01b:1\x012\x01X\x01UNKNOW\x01true\x02Recall\x019\x01R\x01g\x01T\x01ID\x01true\x02",
+)
 
 
 class Target(NamedTuple):
@@ -194,6 +200,7 @@ def _message_targets(frames: list[bytes]) -> Iterable[Target]:
     batches = tuple(_body(data) for data in frames if frame.decode(data).code == RequestCode.SEND_BATCH_MESSAGE)
     yield Target("stored messages", _records, records)
     yield Target("batch", lambda data: decode_batch(data, "T"), batches)
+    yield Target("trace records", lambda data: MessageTrace.read("ID", [("host", data)]), _TRACES)
     yield Target("properties", decode_properties, (b"TAGS\x01a\x02KEYS\x01k\x02", b"a\x01b", b"\x02\x02\x01"))
     for kind in CompressionType:
         seeds = tuple(compress(text, kind) for text in (b"", b"hello " * 100, bytes(range(256))))

@@ -642,3 +642,29 @@ class TestBatches:
             error = await error_of(producer.send([Message("T", bytes(400))] * 3))
         assert isinstance(error, InvalidMessageError)
         assert error.code == 13
+
+
+class TestMessageHooks:
+    class Mark:
+        def __init__(self) -> None:
+            self.seen: list[bytes] = []
+
+        def prepare_message(self, message: Message) -> Message:
+            self.seen.append(message.body)
+            return Message.of(message.topic, message.body, {**message.properties, "mark": "yes"}, message.flag)
+
+    async def test_each_message_is_seen_once_and_another_is_sent(self, make: MakeProducer, peer: ScriptedPeer) -> None:
+        """However it is sent, and however often that is tried."""
+        hook = self.Mark()
+        peer.on(SEND).reply(code=ResponseCode.SYSTEM_BUSY).default()
+        async with make(peer.address, message_hooks=(hook,)) as producer:
+            await producer.send(Message("T", b"1"))
+            await producer.send_soon(Message("T", b"2"))
+            await producer.send_oneway(Message("T", b"3"))
+            await producer.send([Message("T", b"4"), Message("T", b"5")])
+        assert hook.seen == [b"1", b"2", b"3", b"4", b"5"]
+        sent = peer.requests(SEND)
+        assert {parse_properties(one.header.properties)["mark"] for one in sent} == {"yes"}
+        assert [one.body for one in sent if one.body != b"3"] == [b"1", b"1", b"2"]
+        (batch,) = peer.requests(BATCH)
+        assert [one.properties["mark"] for one in decode_batch(batch.body, "T")] == ["yes", "yes"]

@@ -48,6 +48,7 @@ DOCUMENTED = {
     "rocketline.net.remote": "Remote",
     "rocketline.net.server": "Server",
     "rocketline.net.tls": "client_context",
+    "rocketline.otel": "Telemetry",
     "rocketline.pipelines.definition_file": "load",
     "rocketline.pipelines.tables.reading": "read_table",
     "rocketline.settings": "Flag",

@@ -52,6 +52,7 @@ public final class LoadClient {
         producer.setNamesrvAddr(nameServers);
         producer.setSendMsgTimeout(20_000);
         producer.setMqClientApiTimeout(20_000);
+        producer.setEnableTrace(System.getenv("ROCKETLINE_TRACED") != null);
         producer.start();
         try {
             producer.send(new Message(topic, body));

@@ -14,6 +14,7 @@ from rocketline.admin.topics import Topics
 from rocketline.admin.views import BrokerAddress
 from rocketline.client.consumer.subscriptions import MessageSelector
 from rocketline.client.received_message import ReceivedMessage, decode_messages
+from rocketline.client.trace.timeline import MessageTrace
 from rocketline.errors import (
     NoMessageError,
     RemoteProtocolError,
@@ -24,6 +25,7 @@ from rocketline.errors import (
 from rocketline.model import property_names
 from rocketline.model.ids import OffsetMessageId
 from rocketline.model.message import Message
+from rocketline.model.names import TRACE_TOPIC
 from rocketline.model.queue import MessageQueue
 from rocketline.wire.bodies import decode_answer
 from rocketline.wire.bodies.running import ConsumeMessageDirectlyResult
@@ -106,6 +108,27 @@ class Messages:
         if not found:
             raise NoMessageError(f"topic {topic!r} has no message with the key {key!r} in that time")
         return sorted(found, key=lambda message: message.store_ms)
+
+    async def trace(
+        self,
+        message_id: str,
+        *,
+        topic: str = TRACE_TOPIC,
+        count_max: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = END_OF_TIME_MS,
+    ) -> MessageTrace:
+        """What became of the message with an id that its producer gave, as clients that trace told.
+
+        Up to `count_max` trace messages are read of each broker. Raises `NoMessageError` if nobody told anything.
+        """
+        found = await self.by_key(topic, message_id, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms)
+        told = list(filter(None, map(_told_in, found)))
+        trace = MessageTrace.read(message_id, told, broken=len(found) - len(told))
+        if not trace.events:
+            broken = f", and {trace.broken} records that cannot be read" if trace.broken else ""
+            raise NoMessageError(f"topic {topic!r} has no trace of message {message_id!r} in that time{broken}")
+        return trace
 
     async def by_unique_key(
         self, topic: str, message_id: str, *, begin_ms: int | None = None, end_ms: int = END_OF_TIME_MS
@@ -269,6 +292,14 @@ def of_the_application(properties: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in properties.items() if name in _OF_THE_APPLICATION or name not in _OF_ROCKETMQ
     }
+
+
+def _told_in(trace: ReceivedMessage) -> tuple[str, bytes] | None:
+    """The host that a trace message came from, and what it told; None if it is broken."""
+    try:
+        return str(trace.born_host).rpartition(":")[0], trace.body
+    except RocketlineError:
+        return None
 
 
 def _one_of_each_name(brokers: list[BrokerAddress]) -> list[BrokerAddress]:

@@ -92,6 +92,7 @@ class Messages(BlockingArea[AsyncMessages]):
     get = waits(AsyncMessages.get)
     by_offset_id = waits(AsyncMessages.by_offset_id)
     by_key = waits(AsyncMessages.by_key)
+    trace = waits(AsyncMessages.trace)
     by_unique_key = waits(AsyncMessages.by_unique_key)
     at = waits(AsyncMessages.at)
     between = waits(AsyncMessages.between)

@@ -4,7 +4,7 @@ Each is a core in a room of its own, and two shells around it, `aio` for asyncio
 and close it (`aio.shell`, `sync.shell`). Cores own no loop and open no socket: those of producers and pull consumers
 decide and never wait, those of push and lite pull consumers work on the runtime's loop. From the bottom: the floor
 (options, scheduling, validation, received_message, and `lifecycle`, the states that a shell goes through), `runtime`
-(what all clients of a process share), `producer` and `consumer`, `rebalance`, `push` and `lite_pull`, then the shells.
-Later `trace`, beside `producer` and `consumer`. Applications import from `rocketline` and `rocketline.aio`, not from
-here.
+(what all clients of a process share), `trace` (what they write down of their messages), `producer` and `consumer`,
+`rebalance`, `push` and `lite_pull`, then the shells. Applications import from `rocketline` and `rocketline.aio`, not
+from here.
 """

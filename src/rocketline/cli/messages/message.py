@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketline.cli.messages import message_view
+from rocketline.cli.messages import message_view, trace_view
 from rocketline.cli.messages.send import GROUP
 from rocketline.cli.shared.arguments import examples, parse_queue, time_argument
 from rocketline.cli.shared.connection import ClusterConnection, connection_options
 from rocketline.cli.shared.output import Output, output_options
+from rocketline.model.names import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         ("rocketline message find orders --begin 10m", "by time"),
         ("rocketline message get orders 7F0000010C1218B4AAC2", "by either id"),
         ("rocketline message at orders broker-a:0 17", "by place"),
+        ("rocketline message trace 7F0000010C1218B4AAC2", "where it has been"),
     ),
 )
 def message() -> None:
@@ -144,6 +146,39 @@ def recall(connection: ClusterConnection, is_json: bool, topic: str, handle: str
     with Producer(connection.name_servers, group=GROUP, send_timeout_s=connection.timeout_s, **options) as producer:
         message_id = producer.recall(topic, handle)
     Output(is_json=is_json).done(f"called back {message_id}", {"message_id": message_id, "topic": topic})
+
+
+@message.command(
+    short_help="Where a message has been.",
+    epilog=examples(
+        ("rocketline message trace 7F0000010C1218B4AAC2", "sent, stored, each delivery and what came of it"),
+        ("rocketline message trace 7F0000010C1218B4AAC2 --trace-topic traces --json", "from a topic of one's own"),
+    ),
+)
+@click.argument("message_id")
+@click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where its clients write traces.")
+@click.option("--begin", "begin_ms", type=time_argument, metavar="TIME", help="Told then or later: 10m means ago.")
+@click.option("--end", "end_ms", type=time_argument, metavar="TIME", help="Told before.")
+@click.option("--limit", type=click.IntRange(1), default=64, show_default=True, help="Trace messages of each broker.")
+@output_options
+@connection_options
+def trace(
+    connection: ClusterConnection,
+    is_json: bool,
+    message_id: str,
+    trace_topic: str,
+    begin_ms: int | None,
+    end_ms: int | None,
+    limit: int,
+) -> None:
+    """Show what became of the message MESSAGE_ID, as those of its clients told that trace, in whatever language.
+
+    Times are those of the clients' machines. A trace comes a few seconds late.
+    """
+    end = {} if end_ms is None else {"end_ms": end_ms}
+    with connection.admin() as admin:
+        found = admin.messages.trace(message_id, topic=trace_topic, count_max=limit, begin_ms=begin_ms or 0, **end)
+    trace_view.show(found, Output(is_json=is_json))
 
 
 @message.command(short_help="Have a consumer consume a message now.")

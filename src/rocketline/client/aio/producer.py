@@ -23,12 +23,15 @@ from rocketline.client.producer.recall import Recalls
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.requests import Requests
 from rocketline.client.producer.send_request import SendRequest
+from rocketline.client.producer.trace_producer import trace_dispatcher
+from rocketline.client.producer.traced import TracedCore
 from rocketline.client.replies import ReceivedReply
 from rocketline.client.runtime.members import TransactionCheck
 from rocketline.client.runtime.namespaced import as_seen
 from rocketline.client.runtime.pending_requests import ReplyCounts
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable, running_loop
+from rocketline.client.trace.dispatcher import TraceDispatcher
 from rocketline.clock import Clock
 from rocketline.errors import ClosedError, RocketlineError
 from rocketline.logs import Log
@@ -63,7 +66,8 @@ class Producer(AsyncClient[ProducerOptions]):
         **options: Unpack[ProducerKeywords],
     ) -> None:
         super().__init__(ProducerOptions, name_servers, options, group, runtime, clock)
-        self.core = ProducerCore(
+        core = TracedCore if self.options.trace else ProducerCore
+        self.core = core(
             group,
             self.options,
             client_id=self.runtime.client_id,
@@ -83,6 +87,10 @@ class Producer(AsyncClient[ProducerOptions]):
             self.batches = AutoBatch(self.runtime, self.core, self.soon, self.delivery.positions)
         self._requests = Requests(self.runtime, self.core, self.delivery, self.soon, self.batches)
         self._recalls = Recalls(self.runtime, self.core)
+        self._tracing: TraceDispatcher | None = None
+        if self.core.trace is not None:
+            topic, buffer = self.options.trace_topic, self.core.trace.buffer
+            self._tracing = trace_dispatcher(self.runtime, group, "PRODUCE", topic, buffer)
         self._probing: Stoppable | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it runs; None before and after. One comparison tells whether it can be used."""
@@ -108,6 +116,8 @@ class Producer(AsyncClient[ProducerOptions]):
 
     async def _begin(self) -> None:
         self._loop = self.delivery.loop = asyncio.get_running_loop()
+        if self._tracing is not None:
+            self._tracing.begin()
         if self.core.faults is not None and self.options.probes_brokers:
             self._probing = self.runtime.every(
                 _PROBE_ROUND_S, _PROBE_ROUND_S, self._probe_brokers, name="probe brokers"
@@ -121,6 +131,8 @@ class Producer(AsyncClient[ProducerOptions]):
         await self.soon.drain(self.options.send_timeout_s)
         if self._probing is not None:
             self._probing.cancel()
+        if self._tracing is not None:
+            await self._tracing.close()
         await self.runtime.unregister_producer(self.runtime.with_namespace(self.group))
         await super()._leave()
 

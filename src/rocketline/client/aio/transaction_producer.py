@@ -78,7 +78,14 @@ class TransactionProducer(Producer):
         if check_workers < 1 or not check_timeout_s > 0:
             raise ValueError(f"check_workers={check_workers}, check_timeout_s={check_timeout_s}: both are above zero")
         self._wire_group = self.runtime.with_namespace(group)
-        self._checks = Checks(check, self._wire_group, self.runtime, workers=check_workers, timeout_s=check_timeout_s)
+        self._checks = Checks(
+            check,
+            self._wire_group,
+            self.runtime,
+            workers=check_workers,
+            timeout_s=check_timeout_s,
+            trace=self.core.trace,
+        )
 
     @asynccontextmanager
     async def transaction(
@@ -149,7 +156,7 @@ class TransactionProducer(Producer):
             self._refuse()
         started_s = self._clock.monotonic()
         timeout_s = self.options.send_timeout_s if timeout_s is None else timeout_s
-        request = prepare_half(self.core.requests, self._wire_group, message)
+        request = prepare_half(self.core.requests, self._wire_group, self.core.hooked(message))
         queue = self._make_way(request, queue, selector)
         receipt = await self.delivery.send(request, SendMode.SYNC, queue, selector, started_s, timeout_s)
         return begun(request, message, receipt, self._wire_group)
@@ -167,6 +174,8 @@ class TransactionProducer(Producer):
         try:
             if address is None:
                 raise self.core.no_address(queue.broker_name)
+            if self.core.trace is not None:
+                self.core.trace.ended(transaction.message, transaction.receipt, address, state.value)
             await self.runtime.send_oneway(address, command, timeout_s=self.options.send_timeout_s)
         except RocketlineError as error:
             _log.warning("end of a transaction not told; the broker asks later", problem=str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rocketline.client.received_message import ReceivedMessage
@@ -24,6 +24,8 @@ class ConsumeHookContext:
     """The name of what the handler returned, as Java calls it."""
     return_type: str = ""
     """SUCCESS, TIME_OUT, EXCEPTION, RETURNNULL or FAILED. Java: ConsumeReturnType."""
+    carried: dict[object, object] = field(default_factory=dict)
+    """What hooks want to find again after the call, each under itself. Java: mqTraceContext."""
 
 
 class ConsumeHook(Protocol):

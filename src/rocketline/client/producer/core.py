@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from rocketline.client.options import ClientOptions
 from rocketline.client.producer.attempts import RetryRules, SendAttempts, retry_rules
-from rocketline.client.producer.hooks import SendContext, SendHooks, SendMode
+from rocketline.client.producer.hooks import SendContext, SendHooks, SendMode, hooked
 from rocketline.client.producer.options import ProducerOptions
 from rocketline.client.producer.queue_choice import BrokerFaults, Positions, QueueSelector, choose, select
 from rocketline.client.producer.receipts import SendReceipt, read_receipt
 from rocketline.client.producer.send_request import SendRequest, SendRequests
+from rocketline.client.runtime.identity import id_address
 from rocketline.client.runtime.namespaced import as_seen, on_wire
 from rocketline.client.runtime.routes import ClientRoutes, PublishInfo
 from rocketline.clock import Clock
@@ -30,10 +30,12 @@ from rocketline.errors import (
 )
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
-from rocketline.net.address import local_address
 from rocketline.wire.command import Command
 from rocketline.wire.namespaces import with_namespace, without_namespace
 from rocketline.wire.unique_id import UniqueIdGenerator
+
+if TYPE_CHECKING:
+    from rocketline.client.producer.traced import SendTrace
 
 NO_ROUTE: Final = 10005
 
@@ -52,6 +54,10 @@ class ModeRules(NamedTuple):
 class ProducerCore:
     """The core of one producer."""
 
+    requests_kind: ClassVar[type[SendRequests]] = SendRequests
+    trace: SendTrace | None = None
+    """Where a producer that traces writes down what became of its messages: see `traced.TracedCore`."""
+
     def __init__(
         self,
         group: str,
@@ -66,8 +72,8 @@ class ProducerCore:
         """`common` are the options of the runtime, which other clients may share."""
         self.group, self.options, self.clock, self.routes = group, options, clock, routes
         self._client_id, self.namespace = client_id, namespace
-        ids = UniqueIdGenerator(_id_address(common), os.getpid(), random.getrandbits(32), clock)
-        self.requests = SendRequests(with_namespace(namespace, group), options, namespace, ids)
+        ids = UniqueIdGenerator(id_address(common), os.getpid(), random.getrandbits(32), clock)
+        self.requests = self.requests_kind(with_namespace(namespace, group), options, namespace, ids)
         self.hooks = SendHooks(options.send_hooks, options.forbidden_hooks)
         self.faults = BrokerFaults(options.latency_levels) if options.avoids_slow_brokers else None
         self.topics: set[str] = set()
@@ -77,9 +83,18 @@ class ProducerCore:
 
     def prepare(self, messages: Message | Sequence[Message]) -> SendRequest:
         """The request for a message or a batch. Raises `InvalidNameError` or `InvalidMessageError`."""
+        if self.options.message_hooks:
+            if isinstance(messages, Message):
+                return self.requests.prepare(self.hooked(messages))
+            messages = [self.hooked(message) for message in messages]
         return (
             self.requests.prepare(messages) if isinstance(messages, Message) else self.requests.prepare_batch(messages)
         )
+
+    def hooked(self, message: Message) -> Message:
+        """What is sent in the place of a message."""
+        hooks = self.options.message_hooks
+        return hooked(hooks, message) if hooks and isinstance(message, Message) else message
 
     def publish_info(self, topic: str) -> PublishInfo | None:
         """The queues of a topic, named as on the wire; None if there is none that could be sent to."""
@@ -179,12 +194,3 @@ class ProducerCore:
 
     def _without_namespace(self, topic: str) -> str:
         return without_namespace(topic, self.namespace) if self.namespace else topic
-
-
-def _id_address(options: ClientOptions) -> bytes:
-    """The machine's address, the first part of message ids."""
-    ip = options.client_ip or local_address()
-    try:
-        return socket.inet_pton(socket.AF_INET6 if ":" in ip else socket.AF_INET, ip)
-    except OSError:  # a client may call itself anything
-        return socket.inet_pton(socket.AF_INET, local_address())

@@ -76,6 +76,16 @@ class SendHook(Protocol):
     def after_send(self, context: SendContext) -> None: ...
 
 
+class MessageHook(Protocol):
+    """Called once with each message that is sent, before the first attempt, in the thread or loop of the caller.
+
+    It returns what is sent in its place, which may be the same: the application's own message is not to be changed.
+    What it raises is logged, and changes nothing.
+    """
+
+    def prepare_message(self, message: Message) -> Message: ...
+
+
 class ForbiddenHook(Protocol):
     """Called before every attempt. What it raises goes to the caller, and nothing is sent. Java: CheckForbiddenHook.
 
@@ -83,6 +93,16 @@ class ForbiddenHook(Protocol):
     """
 
     def check_forbidden(self, context: SendContext) -> None: ...
+
+
+def hooked(hooks: Sequence[MessageHook], message: Message) -> Message:
+    """What is sent in the place of `message`."""
+    for hook in hooks:
+        try:
+            message = hook.prepare_message(message)
+        except Exception as error:  # noqa: BLE001  # the application's: messages are sent all the same
+            _log.error("message hook failed", error=error, topic=message.topic)
+    return message
 
 
 class SendHooks:

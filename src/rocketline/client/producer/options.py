@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketline.client.options import ClientKeywords, ClientOptions, option
-from rocketline.client.producer.hooks import ForbiddenHook, SendHook
+from rocketline.client.producer.hooks import ForbiddenHook, MessageHook, SendHook
 from rocketline.client.producer.queue_choice import LATENCY_LEVELS
 from rocketline.errors import LocalProtocolError
-from rocketline.model.names import AUTO_CREATE_TOPIC, topic_problem
+from rocketline.model.names import AUTO_CREATE_TOPIC, TRACE_TOPIC, topic_problem
 from rocketline.model.sys_flags import CompressionType
 from rocketline.wire.codes import ResponseCode
 from rocketline.wire.compression import LEVEL_DEFAULT, compress
@@ -95,6 +95,14 @@ class ProducerOptions(ClientOptions):
     """How long a blocking `send` looks for its answer before its thread goes to sleep, if no other thread sends; 0: not
     at all. A call to a broker nearby takes two thirds of the time for it, and half again as much of a processor's.
     Where answers take longer than this, it stops looking. Java: none."""
+    trace: bool = False
+    """Write down what became of each message, in `trace_topic`: see the guide. Java: enableTrace."""
+    trace_topic: str = TRACE_TOPIC
+    """Where that is written. Brokers make it with the first record, if they make topics at all. Java: traceTopic."""
+    trace_recalls: bool = False
+    """With `trace`: write down recalls, too. Java: com.rocketmq.recall.default.trace.enable."""
+    message_hooks: tuple[MessageHook, ...] = ()
+    """See each message once before it is sent, and may send another in its place. Java: none."""
     send_hooks: tuple[SendHook, ...] = ()
     """See every attempt before and after. Java: SendMessageHook."""
     forbidden_hooks: tuple[ForbiddenHook, ...] = ()
@@ -102,7 +110,7 @@ class ProducerOptions(ClientOptions):
 
     def problems(self) -> Iterator[str]:
         yield from ClientOptions.problems(self)
-        for topic in (*self.topics, self.create_topic_key):
+        for topic in (*self.topics, self.create_topic_key, self.trace_topic):
             if problem := topic_problem(topic):
                 yield f"topic {topic!r}: {problem}"
         if self.auto_batch and self.batch_bytes_max > self.message_bytes_max:
@@ -145,5 +153,9 @@ class ProducerKeywords(ClientKeywords, total=False):
     batch_bytes_max: int
     batch_total_bytes_max: int
     busy_wait_s: float
+    trace: bool
+    trace_topic: str
+    trace_recalls: bool
+    message_hooks: tuple[MessageHook, ...]
     send_hooks: tuple[SendHook, ...]
     forbidden_hooks: tuple[ForbiddenHook, ...]

@@ -28,7 +28,10 @@ class Recalls:
         header = RecallMessageRequestHeader(producer_group=group, topic=topic_on_wire, recall_handle=handle)
         left_s = max(due_s - self._runtime.clock.monotonic(), 0.0)
         answer = await self._runtime.ask_ok(address, header, timeout_s=left_s, vip=True)
-        return headers.decode(RecallMessageResponseHeader, answer.ext).msg_id
+        message_id = headers.decode(RecallMessageResponseHeader, answer.ext).msg_id
+        if self._core.trace is not None and self._core.options.trace_recalls:
+            self._core.trace.recalled(topic, message_id)
+        return message_id
 
     async def _address(self, topic: str, broker_name: str, timeout_s: float) -> str:
         """The master of the broker named in the handle; if nobody knows it, any broker of the topic can tell."""

@@ -52,6 +52,7 @@ class SendRequest:
         "messages",
         "moved",
         "properties",
+        "sent_ms",
         "sys_flag",
         "topic",
     )
@@ -73,6 +74,8 @@ class SendRequest:
     sys_flag: int
     flag: int
     body: bytes
+    sent_ms: int
+    """When the last attempt began. Only producers that trace set it."""
 
 
 class SendRequests:

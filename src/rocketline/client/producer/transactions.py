@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from rocketline.client.producer.receipts import SendReceipt
 from rocketline.client.producer.send_request import SendRequest, SendRequests
+from rocketline.client.producer.traced import SendTrace
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.members import TransactionCheck
 from rocketline.client.runtime.runtime import ClientRuntime
@@ -266,9 +267,18 @@ class Checks:
     asks again. Should sixty-four hang in their threads, no more are begun until one of them is done.
     """
 
-    def __init__(self, check: Check, group: str, runtime: ClientRuntime, *, workers: int, timeout_s: float) -> None:
-        """`group` as it is called on the wire."""
-        self._check, self._group, self._runtime = check, group, runtime
+    def __init__(
+        self,
+        check: Check,
+        group: str,
+        runtime: ClientRuntime,
+        *,
+        workers: int,
+        timeout_s: float,
+        trace: SendTrace | None = None,
+    ) -> None:
+        """`group` as it is called on the wire; `trace` is where answers are written down."""
+        self._check, self._group, self._runtime, self._trace = check, group, runtime, trace
         self._workers, self._timeout_s = workers, timeout_s
         self._waiting: deque[TransactionCheck] = deque()
         self._waiting_bytes = self._running = self._threads = 0
@@ -309,6 +319,8 @@ class Checks:
         command = end_command(_answer_header(check, self._group), state, problem)
         try:
             self._runtime.prepare(command, check.channel.peer)
+            if self._trace is not None:
+                self._trace.answered(check.message, check.header.transaction_id, check.channel.peer, state.value)
             await check.channel.send_oneway(command, _ANSWER_TIMEOUT_S)
         except RocketlineError as error:
             _log.warning("check of a transaction not answered; the broker asks again", problem=str(error))

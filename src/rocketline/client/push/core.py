@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Final
 
 from rocketline.client.consumer.filter_check import check_filters
-from rocketline.client.consumer.hooks import ConsumeHooks
+from rocketline.client.consumer.hooks import ConsumeHook, ConsumeHooks
 from rocketline.client.consumer.offset_store import ReadFrom
 from rocketline.client.consumer.process_queue import Queue
 from rocketline.client.consumer.pulls import PullPlan, Pulls
@@ -20,6 +20,7 @@ from rocketline.client.consumer.queue_bounds import QueueBounds
 from rocketline.client.consumer.running_info import running_info
 from rocketline.client.consumer.stats import ConsumerStats
 from rocketline.client.consumer.subscriptions import Subscriptions
+from rocketline.client.producer.trace_producer import trace_dispatcher
 from rocketline.client.push.concurrent import ConcurrentConsumption
 from rocketline.client.push.consume_request import HandlerCaller
 from rocketline.client.push.consumption import ConsumptionContext
@@ -30,6 +31,7 @@ from rocketline.client.push.orderly import OrderlyConsumption
 from rocketline.client.push.pull_loop import PullContext, PullLimits, PullLoop
 from rocketline.client.push.replies import Replies
 from rocketline.client.push.send_back import SendBack
+from rocketline.client.push.traced import ConsumeTrace
 from rocketline.client.rebalance.listeners import is_inside_listener, tell_listener
 from rocketline.client.rebalance.options import make_offset_store, start_timestamp_ms
 from rocketline.client.rebalance.queue_locks import LOCK_PERIOD_S
@@ -38,6 +40,7 @@ from rocketline.client.rebalance.start_offset import StartOffsets
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.scheduling import Stoppable
+from rocketline.client.trace.dispatcher import TraceDispatcher
 from rocketline.errors import InvalidFilterError, RocketlineError
 from rocketline.logs import Log, Throttle
 from rocketline.model.names import retry_topic
@@ -89,7 +92,8 @@ class PushConsumerCore:
             start=start,
             is_orderly=options.orderly,
         )
-        shared = self._surroundings()
+        self._tracing: TraceDispatcher | None = None
+        shared = self._surroundings(self._hooks())
         self._concurrent = None if options.orderly else ConcurrentConsumption(shared)
         self.consumption = self._concurrent or OrderlyConsumption(shared, self.rebalancer.locks)
         self._direct = DirectConsumption(
@@ -116,9 +120,19 @@ class PushConsumerCore:
         self.over = asyncio.Event()
         """Set when the consumer is closed, or the runtime under it."""
 
-    def _surroundings(self) -> ConsumptionContext:
+    def _hooks(self) -> ConsumeHooks:
+        """The application's, behind our own if the consumer traces."""
         runtime, options = self._runtime, self.options
-        hooks = ConsumeHooks(options.consume_hooks, self.throttle)
+        hooks: tuple[ConsumeHook, ...] = options.consume_hooks
+        if options.trace:
+            group = runtime.without_namespace(self.group)
+            trace = ConsumeTrace(runtime, group, options.trace_topic)
+            self._tracing = trace_dispatcher(runtime, group, "CONSUME", options.trace_topic, trace.buffer)
+            hooks = (trace, *hooks)
+        return ConsumeHooks(hooks, self.throttle)
+
+    def _surroundings(self, hooks: ConsumeHooks) -> ConsumptionContext:
+        runtime, options = self._runtime, self.options
         return ConsumptionContext(
             group=self.group,
             options=options,
@@ -159,6 +173,8 @@ class PushConsumerCore:
         `InvalidFilterError` if a broker refuses an expression."""
         self._is_running = True
         self._started_ms = self._runtime.clock.wall_ms()
+        if self._tracing is not None:
+            self._tracing.begin()
         self._begin_periodic_work()
         for topic in list(self.topics):
             await self._runtime.look_for_route(topic)
@@ -222,6 +238,8 @@ class PushConsumerCore:
             await self.persist_offsets(is_last=True)
             await self._runtime.unregister_consumer(self.group)
         finally:
+            if self._tracing is not None:
+                await self._tracing.close()
             self.rebalancer.close()
             self.throttle.flush()
 

@@ -9,6 +9,7 @@ from rocketline.client.consumer.hooks import ConsumeHook
 from rocketline.client.consumer.pulls import FilterHook
 from rocketline.client.options import option
 from rocketline.client.rebalance.options import ConsumerKeywords, ConsumerOptions, QueueListener
+from rocketline.model.names import TRACE_TOPIC, topic_problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,10 @@ class PushOptions(ConsumerOptions):
     queue_listener: QueueListener | None = None
     """Told when other queues are this consumer's: awaited or called on the loop, where it must not block; of a blocking
     consumer, called in a thread. The next rebalance waits until it has ended. Java: messageQueueListener."""
+    trace: bool = False
+    """Write down each call of a handler, in `trace_topic`: see the guide. Java: enableTrace."""
+    trace_topic: str = TRACE_TOPIC
+    """Where that is written. Brokers make it with the first record, if they make topics at all. Java: traceTopic."""
     consume_hooks: tuple[ConsumeHook, ...] = ()
     """See every call of a handler before and after. Java: ConsumeMessageHook."""
     filter_hooks: tuple[FilterHook, ...] = ()
@@ -65,6 +70,8 @@ class PushOptions(ConsumerOptions):
         for name in ("pull_topic_count_max", "pull_topic_size_max_mib"):
             if getattr(self, name) == 0:
                 yield f"{name}=0: must be at least 1, or -1 for no bound"
+        if problem := topic_problem(self.trace_topic):
+            yield f"trace_topic {self.trace_topic!r}: {problem}"
 
 
 class PushKeywords(ConsumerKeywords, total=False):
@@ -87,5 +94,7 @@ class PushKeywords(ConsumerKeywords, total=False):
     pulls_with_subscription: bool
     close_wait_s: float
     queue_listener: QueueListener | None
+    trace: bool
+    trace_topic: str
     consume_hooks: tuple[ConsumeHook, ...]
     filter_hooks: tuple[FilterHook, ...]

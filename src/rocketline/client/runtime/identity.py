@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import time
 
 from rocketline.client.options import DEFAULT_INSTANCE, ClientOptions
@@ -45,3 +46,12 @@ def own_namespace(options: ClientOptions) -> str:
         return options.namespace
     matches = (_NAMESPACE_IN_ADDRESS.match(address) for address in options.name_servers)
     return next((match[1] for match in matches if match), "")
+
+
+def id_address(options: ClientOptions) -> bytes:
+    """The machine's address, the first part of message ids."""
+    ip = options.client_ip or local_address()
+    try:
+        return socket.inet_pton(socket.AF_INET6 if ":" in ip else socket.AF_INET, ip)
+    except OSError:  # a client may call itself anything
+        return socket.inet_pton(socket.AF_INET, local_address())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketline.client.producer.hooks import MessageKind, SendContext, SendHooks, SendMode
+from rocketline.client.producer.hooks import MessageKind, SendContext, SendHooks, SendMode, hooked
 from rocketline.model.message import Message
 from rocketline.model.queue import MessageQueue
 
@@ -57,3 +57,19 @@ def test_kind_of_a_message_is_known_by_its_delay() -> None:
     assert context().kind is MessageKind.NORMAL
     assert context(Message("T", b"x", delay_level=1)).kind is MessageKind.DELAY
     assert (bool(SendHooks()), bool(SendHooks([Hook("1", [])]))) == (False, True)
+
+
+def test_message_hooks_follow_each_other_and_one_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Marks:
+        def __init__(self, mark: str) -> None:
+            self._mark = mark
+
+        def prepare_message(self, message: Message) -> Message:
+            if not self._mark:
+                raise KeyError("no mark")
+            return Message.of(message.topic, message.body + self._mark.encode(), message.properties, message.flag)
+
+    given = Message("T", b"x")
+    assert hooked([Marks("1"), Marks(""), Marks("2")], given).body == b"x12"
+    assert given.body == b"x"
+    assert "message hook failed" in caplog.text

@@ -58,6 +58,7 @@ final class Consume {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments[2]);
         consumer.setNamesrvAddr(arguments[0]);
         consumer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
+        consumer.setEnableTrace(Numbered.TRACED);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(1);
         consumer.subscribe(arguments[1], selector(arguments[4]));

@@ -7,6 +7,9 @@ final class Numbered {
     /** For an answer. The default of three seconds is not enough for JVMs that start side by side on a busy machine. */
     static final int PATIENCE_MS = 20_000;
 
+    /** Whether clients write down what becomes of their messages. */
+    static final boolean TRACED = System.getenv("ROCKETLINE_TRACED") != null;
+
     private static final int SIZE_MIN = 5000;
 
     static Message message(String topic, int number, int failures) {

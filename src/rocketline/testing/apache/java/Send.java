@@ -26,6 +26,7 @@ final class Send {
         DefaultMQProducer producer = new DefaultMQProducer("senders-" + arguments[1]);
         producer.setNamesrvAddr(arguments[0]);
         producer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
+        producer.setEnableTrace(Numbered.TRACED);
         producer.setSendMsgTimeout(Numbered.PATIENCE_MS);
         // A send that is repeated after its time is up may be stored twice.
         producer.setRetryTimesWhenSendFailed(0);

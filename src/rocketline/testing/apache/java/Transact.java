@@ -30,6 +30,7 @@ final class Transact implements TransactionListener {
         producer.setNamesrvAddr(arguments[0]);
         producer.setInstanceName("transact-" + arguments[2]);
         producer.setMqClientApiTimeout(Numbered.PATIENCE_MS);
+        producer.setEnableTrace(Numbered.TRACED);
         producer.setSendMsgTimeout(Numbered.PATIENCE_MS);
         producer.setTransactionListener(listener);
         producer.start();

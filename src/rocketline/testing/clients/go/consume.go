@@ -34,6 +34,7 @@ func consume(arguments []string) *deliveries {
 	case <-time.After(time.Duration(integer(arguments[6])) * time.Second):
 	}
 	time.Sleep(moment)
+	waitForTraces()
 	check(push.Shutdown())
 	taken.lock.Lock()
 	return taken
@@ -110,7 +111,7 @@ func pushConsumer(arguments []string, handle handler) rocketmq.PushConsumer {
 	if mode == "broadcast" {
 		model = consumer.BroadCasting
 	}
-	push, problem := rocketmq.NewPushConsumer(
+	options := []consumer.Option{
 		consumer.WithGroupName(group),
 		// Otherwise two that broadcast share the file with their offsets.
 		consumer.WithInstance(fmt.Sprint("pid", os.Getpid())),
@@ -119,7 +120,11 @@ func pushConsumer(arguments []string, handle handler) rocketmq.PushConsumer {
 		consumer.WithConsumerModel(model),
 		consumer.WithConsumerOrder(mode == "orderly"),
 		consumer.WithMaxReconsumeTimes(1),
-	)
+	}
+	if traced() {
+		options = append(options, consumer.WithTrace(traceConfig(nameServers, group)))
+	}
+	push, problem := rocketmq.NewPushConsumer(options...)
 	check(problem)
 	check(push.Subscribe(topic, selectorOf(expression), handle))
 	check(push.Start())

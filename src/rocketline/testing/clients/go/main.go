@@ -14,7 +14,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
 
@@ -34,6 +36,26 @@ func main() {
 		panic("no such command: " + os.Args[1])
 	}
 	check(json.NewEncoder(os.Stdout).Encode(result))
+}
+
+// traced tells whether clients write down what becomes of their messages.
+func traced() bool {
+	return os.Getenv("ROCKETLINE_TRACED") != ""
+}
+
+func traceConfig(nameServers, group string) *primitive.TraceConfig {
+	return &primitive.TraceConfig{
+		GroupName: group,
+		Access:    primitive.Local,
+		Resolver:  primitive.NewPassthroughResolver(strings.Split(nameServers, ";")),
+	}
+}
+
+// waitForTraces lets what was written down leave: a client that shuts down does not wait for it.
+func waitForTraces() {
+	if traced() {
+		time.Sleep(2 * time.Second)
+	}
 }
 
 func check(problem error) {

@@ -27,15 +27,19 @@ type sender struct {
 }
 
 func send(nameServers, topic string, portions []string) *sender {
-	own, problem := rocketmq.NewProducer(
-		producer.WithGroupName("senders-"+topic),
+	options := []producer.Option{
+		producer.WithGroupName("senders-" + topic),
 		producer.WithNameServer(strings.Split(nameServers, ";")),
 		// By sharding key where there is one, at random where there is none.
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
 		// A send that is repeated after its time is up may be stored twice.
 		producer.WithRetry(0),
 		producer.WithSendMsgTimeout(patience),
-	)
+	}
+	if traced() {
+		options = append(options, producer.WithTrace(traceConfig(nameServers, "senders-"+topic)))
+	}
+	own, problem := rocketmq.NewProducer(options...)
 	check(problem)
 	check(own.Start())
 	sender := &sender{producer: own}
@@ -43,6 +47,7 @@ func send(nameServers, topic string, portions []string) *sender {
 		parts := strings.Split(portion, ":")
 		sender.portion(topic, parts[0], integer(parts[1]), integer(parts[2]), integer(parts[3]))
 	}
+	waitForTraces()
 	check(own.Shutdown())
 	return sender
 }
