@@ -206,6 +206,8 @@ class Services:
     def _save_offsets(self) -> None:
         """After the checkpoints of what was popped: an offset that is ahead of them on disk, where a machine loses its
         power, would pass by messages that nobody got."""
+        if self.revival is not None:
+            self.revival.commit_safe()
         if self.revive_topic.take_unflushed():
             self.flusher.wait(self._storage.store.max_log_offset, lambda _: self._save_offsets_now(), messages=0)
             self.flusher.flush()

@@ -47,6 +47,8 @@ class PopRevival:
         self.queues = [ReviveQueue(tools, queue_id, known.get(queue_id, -1)) for queue_id in range(queues)]
         self._at = 0
         self._wake: asyncio.Event | None = None
+        self._known = [queue.done_to for queue in self.queues]
+        """What is committed. It is read once, because others may commit for this group, too."""
         self._unsafe: tuple[list[int], int] | None = None
         """How far each queue was done with when the log ended there: to be committed once that is flushed."""
 
@@ -112,6 +114,7 @@ class PopRevival:
         """Commit how far queues were done with when the log ended where it is flushed to by now."""
         store = self._tools.store
         flushed = store.flushed_log_offset
+        self._commit(self._known)  # should anybody else have done so meanwhile
         if self._unsafe is not None and flushed >= self._unsafe[1]:
             self._commit(self._unsafe[0])
             self._unsafe = None
@@ -119,13 +122,14 @@ class PopRevival:
             done = [queue.done_to for queue in self.queues]
             if flushed >= store.max_log_offset:
                 self._commit(done)
-            elif any(self._committed(queue_id) < at for queue_id, at in enumerate(done)):
+            elif done != self._known:
                 self._unsafe = done, store.max_log_offset
 
     def _committed(self, queue_id: int) -> int:
         return self._offsets.offsets_of(REVIVE_GROUP, self._tools.topic.name).get(queue_id, -1)
 
     def _commit(self, done: list[int]) -> None:
+        self._known = done
         for queue_id, at in enumerate(done):
-            if self._committed(queue_id) < at:
+            if self._committed(queue_id) != at:
                 self._offsets.commit(REVIVE_GROUP, self._tools.topic.name, queue_id, at)

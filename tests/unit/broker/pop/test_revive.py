@@ -85,6 +85,18 @@ def test_progress_waits_for_the_first_that_is_open(scene: RevivalScene) -> None:
     assert scene.revival.look() is None
 
 
+def test_how_far_it_is_nobody_else_can_tell(scene: RevivalScene) -> None:
+    """One commit of a stranger, and after the next start messages would be passed by."""
+    scene.send(b"0", b"1")
+    scene.pop(0, invisible_ms=3000)
+    scene.pass_time(6)
+    assert scene.done_to() == 0
+    for offset in (1000, -5, 0):
+        scene.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", scene.topic.name, 0, offset)
+        scene.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", scene.topic.name, 3, offset)
+        assert (scene.done_to(0), scene.done_to(3)) == (0, -1)
+
+
 def test_queues_are_worked_through_by_themselves(scene: RevivalScene) -> None:
     scene.send(*(b"%d" % number for number in range(16)))
     for number in range(16):
