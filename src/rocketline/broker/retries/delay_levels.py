@@ -34,6 +34,7 @@ from rocketline.settings import Settings
 from rocketline.store.files.json_files import FileSave, load_json, pretty
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import NO_SIZE
 from rocketline.wire.bodies.codec import to_value
 from rocketline.wire.bodies.offsets import DelayOffsetTable
 
@@ -137,7 +138,7 @@ class DelayedDelivery(SavedFile):
                 if not self._deliver_one(level, log_offset):
                     wait_ms = None
                     break
-                at, wait_ms, self._left = at + 1, 0, self._left - max(size, _MESSAGE_BYTES)
+                at, wait_ms, self._left = at + 1, 0, self._left - max(0 if size == NO_SIZE else size, _MESSAGE_BYTES)
                 if self._left <= 0:
                     break
         finally:

@@ -10,6 +10,7 @@ from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.store.message_store import MessageStore
+from rocketline.store.queues.consume_queue import NO_SIZE
 from rocketline.store.timers.timer_store import Parked, TimerStore
 
 _RUN_MESSAGES: Final = 128
@@ -95,7 +96,7 @@ class TimerParking:
                 topic = message.properties.get(property_names.REAL_TOPIC, "")
                 is_delete = property_names.TIMER_DEL_UNIQKEY in message.properties
                 parked.append(Parked(slot_ms, log_offset, size, topic, is_delete))
-            offset, left = offset + 1, left - size
+            offset, left = offset + 1, left - (0 if size == NO_SIZE else size)
             if left <= 0:
                 break
         return TimerRun(parked, due, offset)
