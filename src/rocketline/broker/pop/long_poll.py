@@ -251,9 +251,12 @@ class HeldPops:
             if code is None or not isinstance(wanted, frozenset) or code in wanted:
                 while line:
                     held = heapq.heappop(line)[2]
-                    if held in self._held:
+                    if held not in self._held:
+                        continue
+                    if not held.channel.is_closed:
                         self._wake(held)
                         return True
+                    self._remove(held)
         return False
 
     def _wake(self, held: HeldPop) -> None:
