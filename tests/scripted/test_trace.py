@@ -21,7 +21,7 @@ from rocketline.client.producer.core import ProducerCore
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.trace import buffer, dispatcher
-from rocketline.client.trace.records import TraceKind, TraceRecord, decode_records
+from rocketline.client.trace.records import NORMAL, TraceKind, TraceRecord, decode_records, encode_sent
 from rocketline.errors import ConfigError, ResponseError
 from rocketline.model.message import Message
 from rocketline.model.names import HALF_TOPIC, TRACE_TOPIC
@@ -88,6 +88,11 @@ class TestProducers:
         assert (columns[9], columns[11:]) == ("4", ["0", receipt.offset_message_id, "true"])
         assert started_ms <= int(columns[1]) <= time.time_ns() // 1_000_000
         assert 0 <= int(columns[10]) < 10_000
+        time_ms, cost_ms = int(columns[1]), int(columns[10])
+        assert sent.body.decode() == encode_sent(
+            time_ms, "DefaultRegion", "P", "T", receipt.message_id, "new", "k1 k2", peer.address, 4, cost_ms, NORMAL,
+            receipt.offset_message_id, is_ok=True,
+        )  # fmt: skip
         assert keys(sent) == [receipt.message_id, "k1", "k2"]
         assert sent.header.producer_group.startswith("_INNER_TRACE_PRODUCER-P-PRODUCE-")
 
