@@ -411,7 +411,8 @@ async def test_how_far_checks_are_is_told_by_nobody_else() -> None:
             await join(peer)
             await running.services.checks.check()
         assert [one.ext["msgId"] for one in await peer.told_meanwhile()] == ["K61", "K61", "K62"]
-        assert running.storage.offsets.query(TRANSACTION_GROUP, HALF_TOPIC, 0) == 3
+        # It is committed once the copies are safe in the log.
+        await until(lambda: running.storage.offsets.query(TRANSACTION_GROUP, HALF_TOPIC, 0) == 3)
         assert (await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
         await running.services.checks.check()
         assert running.storage.offsets.query(TRANSACTION_GROUP, HALF_TOPIC, 0) == 3

@@ -112,7 +112,7 @@ def test_a_delayed_request_is_answered_later(server: Server, broker: BrokerQuest
     server.faults.delay(SEND, 0.2)
     begin = time.monotonic()
     assert broker.ask(send_of(b"x")).code == 0
-    assert time.monotonic() - begin >= 0.2
+    assert time.monotonic() - begin > 0.199  # the loop's timers count whole milliseconds
 
 
 def test_a_connection_that_drops_after_the_append_has_stored_the_message(
