@@ -1,7 +1,8 @@
 """Parks and delivers timer messages for as long as the broker runs, some in each turn of the loop, and keeps count.
 
 A slot is delivered only once all is parked that was stored before it was over: so a recall that was answered in time
-works, however many messages wait to be parked. While nothing waits, nothing is done.
+works, however many messages wait to be parked. Only while `timerStopEnqueue` leaves them in their topic, what is parked
+waits for none of them. While nothing waits, nothing is done.
 """
 
 from __future__ import annotations
@@ -221,9 +222,7 @@ class TimerService:
         if self._settings.value.store.timer_stop_dequeue:
             return False
         if self._slot is None:
-            if self._timers.queue_offset < self._parked_first:
-                return False
-            over_ms = self._timers.wheel.rounded(min(self._store.store_clock.now_ms(), self._parking.covered_ms))
+            over_ms = self._timers.wheel.rounded(self._complete_ms())
             first_ms = self._timers.next_ms()
             if first_ms is None or first_ms >= over_ms:
                 self._timers.passed(over_ms)
@@ -239,6 +238,14 @@ class TimerService:
             self._slot = None
             raise
         return True
+
+    def _complete_ms(self) -> int:
+        """Slots that are over by then may be delivered: with what is parked, if nothing else is to be for now."""
+        is_left = self._settings.value.store.timer_stop_enqueue and not self._timers.is_rereading
+        if not is_left and self._timers.queue_offset < self._parked_first:
+            return 0
+        now_ms = self._store.store_clock.now_ms()
+        return now_ms if is_left else min(now_ms, self._parking.covered_ms)
 
     def _derive_anew(self, problem: str) -> float:
         self._broken = problem

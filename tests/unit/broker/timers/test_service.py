@@ -498,6 +498,47 @@ def test_delivery_that_is_held_back_is_not_looked_at_all_the_time(scene: TimerSc
     assert scene.keys() == ["late"]
 
 
+def test_messages_left_in_their_topic_hold_up_none_that_wait(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """What was parked before `timerStopEnqueue` waited until that was taken back, or for ever after a restart."""
+    scene = TimerScene(clock, files)
+    for seconds in (5, 15):
+        scene.send(f"{seconds}", clock.wall_ms() + seconds * 1000)
+    scene.work()
+    scene.tables.settings.update({"timerStopEnqueue": "true"})
+    scene.send("left", clock.wall_ms() + 2000)
+    scene.pass_time(10)
+    assert scene.keys() == ["5"]
+    scene.close()
+    again = TimerScene(clock, files, timerStopEnqueue="true")
+    again.pass_time(10)
+    assert again.keys() == ["5", "15"]
+    again.tables.settings.update({"timerStopEnqueue": "false"})
+    again.work()
+    assert again.keys() == ["5", "15", "left"]
+    assert again.waiting() == 0
+    again.close()
+
+
+def test_what_is_read_anew_is_delivered_with_all_that_calls_it_back(clock: FakeClock, files: MemoryFileSystem) -> None:
+    """However long the rest is left in its topic: a recall was answered, and was parked once."""
+    scene = TimerScene(clock, files)
+    for number in range(200):
+        scene.send(f"{number}", clock.wall_ms() + 5000)
+    scene.send("marker", clock.wall_ms() + 5000, recalls="0")
+    scene.work()
+    scene.close()
+    lose_both(files)
+    again = scene.again()
+    again.service.step()
+    again.tables.settings.update({"timerStopEnqueue": "true"})
+    again.pass_time(10)
+    assert again.keys() == []
+    again.tables.settings.update({"timerStopEnqueue": "false"})
+    again.work()
+    assert again.keys() == [f"{number}" for number in range(1, 200)]
+    again.close()
+
+
 def test_many_due_at_once_hold_nobody_up(scene: TimerScene) -> None:
     """Twenty thousand in one second; each step is short, as measured in work and not in time."""
     deliver_ms = scene.clock.wall_ms() + 5000
