@@ -6,7 +6,8 @@ Flow control, so that no peer can make us hold more than a bounded amount for it
 - Requests whose answers come later (`LATER`) are counted; at the bound we handle no further one until one is answered.
 - A request that must not be handled yet stops the reading (`ReadGate` has the states). Until one comes we read on,
   because the peer may be stuck with its answers to our own requests: if both ends waited for the other to read, neither
-  ever would.
+  ever would. An answer that makes room lets it in with the next turn of the loop: requests are handled by what the
+  loop calls, and by nobody who answers.
 - One turn of the loop handles frames until 256 KiB of answers are made or 10 ms are over; the rest waits for the next
   turn, so that the transport can tell us that it is full, and so that other connections get theirs. Whoever needed
   10 ms stands in line with others who did before it is served again (`LongTurns`).
@@ -444,8 +445,11 @@ class Channel(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        if self._gate.begin_turn():
-            self._go_on()
+        """Handle what was read already, then read on. Called by the loop, or by the line of those who take long."""
+        if self._gate.begin_turn() and not self.is_closed:
+            self._handle_frames()
+            if self._gate.is_open and not self.is_closed:
+                cast("asyncio.Transport", self._transport).resume_reading()
 
     def _begin_long_turn(self) -> None:
         self._has_long_turn = True
@@ -455,19 +459,13 @@ class Channel(asyncio.BufferedProtocol):
             self._has_long_turn = False
 
     def _look_for_room(self) -> None:
-        """An answer has left, or the peer takes bytes again: let the request in that was held for want of room."""
+        """An answer has left, or the peer takes bytes again: let the request in that was held for want of room.
+
+        In a turn of its own: whoever answers may be in the midst of a commit, and the request would begin another.
+        """
         if self._gate.let_in():
             self.read_s = self._owner.clock.monotonic()
-            self._go_on()
-
-    def _go_on(self) -> None:
-        """The gate is open again: handle what was read already, then read on."""
-        if self.is_closed:
-            return
-        if not self._is_handling:
-            self._handle_frames()
-        if self._gate.is_open and not self.is_closed:
-            cast("asyncio.Transport", self._transport).resume_reading()
+            asyncio.get_running_loop().call_soon(self._begin_turn)
 
     def _pause_reading(self) -> None:
         if not self.is_closed:

@@ -3,10 +3,11 @@
 | state   | is read, frames are handled | left by |
 |---------|-----------------------------|---------|
 | OPEN    | yes | `hold`: the next frame is a request without room for its answer; `end_turn`: it had its share |
-| HOLDING | no  | `let_in`, once there is room: the peer takes bytes again, or one of its requests was answered |
+| HOLDING | no  | `let_in`, to YIELDED, once there is room: the peer takes bytes again, or had one of its answers |
 | YIELDED | no  | `begin_turn`, when others have had theirs |
 | CLOSED  | no  | – |
 
+No way leads from HOLDING straight to OPEN: who makes room is answering others, perhaps in the midst of a commit.
 `close` leads from everywhere to CLOSED. There is no room (`is_full`) while the peer does not take what we write, or
 when as many of its requests wait for their answers as may. That alone does not stop the reading: only a request that
 comes then does, because until then there may be answers to our own requests, on which the peer's reading may depend.
@@ -61,8 +62,8 @@ class ReadGate:
         self._go(_OPEN, GateState.HOLDING)
 
     def let_in(self) -> bool:
-        """Whether the request that is held may come in now. Then the gate is open."""
-        return not self.is_full and self._go(GateState.HOLDING, _OPEN)
+        """Whether there is room for the request that is held. Then it waits for its turn."""
+        return not self.is_full and self._go(GateState.HOLDING, GateState.YIELDED)
 
     def end_turn(self) -> bool:
         """Whether it is to wait for its next turn: not if it stands still for another reason already."""

@@ -126,6 +126,7 @@ async def test_peer_that_reads_nothing_stops_the_handling_of_its_requests(clock:
     handled = len(owner.requests)
     assert handled < 102
     transport.drain()
+    await turn()
     assert len(owner.requests) == 102
     assert transport.is_reading()
     assert len(transport.commands()) == 102
@@ -159,12 +160,14 @@ async def test_unanswered_requests_stop_reading_at_the_bound_and_an_answer_resum
     assert len(parked) == 3
     assert not transport.is_reading()
     channel.reply(parked[1][1], response(0))
+    assert len(parked) == 3, "nothing is handled in the midst of an answer"
+    await turn()
     assert len(parked) == 4  # one answer makes room for one request
     channel.reply(parked[0][1], response(0))
     channel.reply(parked[2][1], response(0))
+    await turn()
     assert len(parked) == 5
     assert transport.is_reading()
-    await turn()
     assert [c.opaque for c in transport.commands()] == [1, 0, 2]
 
 
@@ -187,12 +190,10 @@ async def test_request_that_was_held_back_counts_as_read_when_it_is_let_in(
     clock.advance(60)
     if is_write_paused:
         channel.resume_writing()
-        channel.reply(seen[0][0], response(0))
-        assert [at_s for _, at_s in seen] == [read_s + 60, read_s + 60]
-    else:
-        channel.reply(seen[0][0], response(0))
-        assert [at_s for _, at_s in seen] == [read_s, read_s + 60]
+        await turn()
+    channel.reply(seen[0][0], response(0))
     await turn()
+    assert [at_s for _, at_s in seen] == [read_s + 60 if is_write_paused else read_s, read_s + 60]
 
 
 async def test_requests_that_wait_for_the_next_turn_grow_older(clock: FakeClock) -> None:
@@ -351,6 +352,7 @@ async def test_answers_are_read_while_the_peer_takes_nothing_and_a_request_stops
     assert owner.requests == []
     assert not transport.is_reading()
     channel.resume_writing()
+    await turn()
     assert [r.opaque for r in owner.requests] == [8, 9]
     assert transport.is_reading()
 
@@ -366,6 +368,7 @@ async def test_hot_path_answers_nothing_while_the_peer_takes_nothing(clock: Fake
     feed(channel, known)
     assert transport.written == []
     channel.resume_writing()
+    await turn()
     assert transport.written == [b"HOT!"]
 
 
@@ -386,6 +389,23 @@ async def test_answers_that_the_hot_path_promised_count_towards_the_bound_until_
     assert b"".join(transport.written).startswith(b"HOT!")
 
 
+async def test_connection_that_closes_while_a_held_request_waits_for_its_turn_handles_it_no_more(
+    clock: FakeClock,
+) -> None:
+    parked: list[Command] = []
+
+    def park(channel: Channel, request: Command) -> Outcome:
+        parked.append(request)
+        return LATER
+
+    channel, _ = connected(RecordingOwner(clock, park, limits=ChannelLimits(unanswered_max=1)))
+    feed(channel, request(1) + request(2))
+    channel.reply(parked[0], response(0))
+    channel.close()
+    await turn()
+    assert len(parked) == 1
+
+
 async def test_oneway_requests_that_are_answered_later_count_towards_the_bound(clock: FakeClock) -> None:
     parked: list[Command] = []
 
@@ -398,6 +418,7 @@ async def test_oneway_requests_that_are_answered_later_count_towards_the_bound(c
     assert len(parked) == 2
     for command in parked[:2]:
         channel.reply(command, response(0))
+    await turn()
     assert len(parked) == 3
     channel.reply(parked[2], response(0))
     feed(channel, b"".join(request(n) for n in range(3)))
@@ -462,6 +483,7 @@ async def test_answers_are_read_in_the_next_turn_too_while_the_peer_takes_nothin
     assert asked.result().remark == "mine"
     assert not transport.is_reading()
     transport.drain()
+    await turn()
     assert [c.opaque for c in transport.commands() if c.is_response] == [8, 9]
     await turn()
     assert transport.is_reading()

@@ -26,7 +26,7 @@ OPEN, HOLDING, YIELDED, CLOSED = GateState
 WAYS: dict[tuple[str, GateState], GateState] = {
     ("hold", OPEN): HOLDING,
     ("end_turn", OPEN): YIELDED,
-    ("let_in", HOLDING): OPEN,
+    ("let_in", HOLDING): YIELDED,
     ("begin_turn", YIELDED): OPEN,
     ("close", OPEN): CLOSED,
     ("close", HOLDING): CLOSED,

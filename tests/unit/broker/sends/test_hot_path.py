@@ -3,10 +3,12 @@ from __future__ import annotations
 import pytest
 
 from rocketline.errors import StoreFullError
+from rocketline.net.channel import ChannelLimits
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from support.brokers.sends import Peer, Sends, send_v2
 from support.brokers.tables import Tables, message, tables
+from support.net.doubles import RecordingOwner, connected, feed, turn
 
 
 def sends(*opaques: int, body: bytes = b"x") -> bytes:
@@ -59,6 +61,41 @@ def test_whoever_else_writes_comes_after_what_the_turn_has_laid_out() -> None:
         assert codes(peer) == [(1, 0)]
         taking.end_turn()
         assert made.store.max_offset("T", 0) == 2
+
+
+async def test_send_that_was_held_for_want_of_room_begins_no_turn_while_somebody_else_writes() -> None:
+    with tables(FakeClock()) as made:
+        taking, limits = Sends(made), ChannelLimits(unanswered_max=1)
+        channel, transport = connected(RecordingOwner(made.clock, limits=limits, hot_path=taking.path))
+        feed(channel, sends(1))
+        feed(channel, sends(2))
+        assert not transport.is_reading()
+        assert made.store.append(message("T")).queue_offset == 1, "its answers make room for the second send"
+        await turn()
+        taking.end_turn()
+        await turn()
+        assert [(answer.opaque, answer.code) for answer in transport.commands()] == [(1, 0), (2, 0)]
+        assert made.store.max_offset("T", 0) == 3
+
+
+async def test_turn_that_is_full_answers_others_and_handles_none_of_what_they_have_held() -> None:
+    with tables(FakeClock()) as made:
+        taking, limits = Sends(made), ChannelLimits(unanswered_max=1)
+        owner = RecordingOwner(made.clock, limits=limits, hot_path=taking.path)
+        lines = [connected(owner) for _ in range(3)]
+        for number, (channel, _) in enumerate(lines):
+            feed(channel, sends(number))
+            feed(channel, sends(10 + number))
+        [peer] = peers(made, 1)
+        taking.path(peer, sends(7, 8, 9, body=bytes(400_000)), 0, 1 << 20)
+        assert codes(peer) == [(7, 0), (8, 0), (9, 0)]
+        assert made.store.max_offset("T", 0) == 6, "one turn, and no other inside of it"
+        assert not any(transport.is_reading() for _, transport in lines)
+        await turn()
+        taking.end_turn()
+        assert made.store.max_offset("T", 0) == 9
+        await turn()
+        assert [len(transport.commands()) for _, transport in lines] == [2, 2, 2]
 
 
 def test_store_that_closes_takes_what_the_turn_has_laid_out() -> None:
