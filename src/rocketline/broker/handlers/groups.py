@@ -10,14 +10,24 @@ Differs from Apache:
 - to let a group read one topic again leaves its other topics forbidden, and is saved; to forbid one makes the group, if
   that may be made, and there may be 10,000 such pairs;
 - attributes of groups, all of which belong to features that are not here, are refused;
-- a retry topic may have 16,384 queues, not any number; there may be 50,000 groups.
+- a retry topic may have 16,384 queues, not any number; there may be 50,000 groups;
+- the subscriptions and waits of a group's configuration may have 32 KiB, those of one request 256, of all groups 64 MiB.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered, each_with_pause
-from rocketline.broker.metadata.groups import FORBIDDEN_MAX, GROUPS_MAX, GroupTable
+from rocketline.broker.metadata.groups import (
+    CONFIG_BYTES_MAX,
+    CONFIGS_BYTES_MAX,
+    FORBIDDEN_MAX,
+    GROUPS_MAX,
+    GroupTable,
+    config_bytes,
+)
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.metadata.topics import QUEUES_MAX
 from rocketline.broker.request_body import LISTED_MAX, read_body_in_steps
@@ -38,6 +48,8 @@ from rocketline.wire.command import Command, response
 _NAMED_MAX = 10
 """Groups that one line of the log names."""
 _CHECKED_A_STEP = 100
+REQUEST_BYTES_MAX = 256 * 1024
+"""The lists and texts of all groups of a request, which become one line of the journal in one go."""
 
 
 class GroupHandlers:
@@ -89,15 +101,25 @@ class GroupHandlers:
             problem = _problem(config)
             if problem is not None:
                 return response(ResponseCode.INVALID_PARAMETER, problem)
-        if not self._groups.has_room(config.group_name for config in configs):
-            return response(
-                ResponseCode.INVALID_PARAMETER, f"this broker has {GROUPS_MAX} groups, and no room for more"
-            )
+        if (problem := self._no_room(configs)) is not None:
+            return response(ResponseCode.INVALID_PARAMETER, problem)
         self._groups.update(*configs)
         self._log.info(
             "groups updated", ", ".join(config.group_name for config in configs[:_NAMED_MAX]), by=channel.peer
         )
         return response(ResponseCode.SUCCESS)
+
+    def _no_room(self, configs: Sequence[SubscriptionGroupConfig]) -> str | None:
+        """Why groups, each of which might be made, are too many or too much."""
+        if not self._groups.has_room(config.group_name for config in configs):
+            return f"this broker has {GROUPS_MAX} groups, and no room for more"
+        if (size := sum(map(config_bytes, configs))) > REQUEST_BYTES_MAX:
+            return f"subscriptions and waits of {size} bytes at once: at most {REQUEST_BYTES_MAX}"
+        if not self._groups.has_bytes(configs):
+            return (
+                f"subscriptions and waits of all groups have {CONFIGS_BYTES_MAX} bytes, and there is no room for more"
+            )
+        return None
 
     def _get_all(self, channel: Channel, request: Command) -> Outcome:
         return self._work.begin(channel, request, self._all(request))
@@ -174,4 +196,6 @@ def _problem(config: SubscriptionGroupConfig) -> str | None:
         return str(error)
     if config.retry_queue_nums > QUEUES_MAX:
         return f"group {config.group_name}: retryQueueNums {config.retry_queue_nums} is more than {QUEUES_MAX}"
+    if config_bytes(config) > CONFIG_BYTES_MAX:
+        return f"group {config.group_name}: subscriptions and waits of more than {CONFIG_BYTES_MAX} bytes"
     return None

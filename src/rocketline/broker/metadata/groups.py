@@ -27,9 +27,17 @@ _PREDEFINED = (
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", names.TRANSACTION_GROUP,
 )  # fmt: skip
 GROUPS_MAX: Final = 50_000
-"""Anybody can make one: by asking for it, or by a heartbeat. The table of so many has 30 to 50 MB."""
+"""Anybody can make one: by asking for it, or by a heartbeat. The table of so many has 30 to 50 MB, and what
+`CONFIGS_BYTES_MAX` says."""
 FORBIDDEN_MAX: Final = 10_000
 """Topics that groups may not read, of all groups together."""
+CONFIG_BYTES_MAX: Final = 32 * 1024
+"""What the lists and texts of one group's configuration may take: a thousand waits, or a hundred subscriptions. Their
+text is made in one go, at a millisecond or two."""
+CONFIGS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""And those of all groups."""
+_SUBSCRIPTION_BYTES: Final = 256
+_WAIT_BYTES: Final = 32
 _GROUPS, _FORBIDDEN = "subscriptionGroupTable", "forbiddenTable"
 
 
@@ -58,6 +66,10 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self._table = SavedTable(
             files, path, _GROUPS, SubscriptionGroupConfig, clock, known, version, {_FORBIDDEN: forbidden}
         )
+        self._bytes_of: dict[str, int] = {}
+        """Of groups that have lists or texts; most have none."""
+        self._bytes = 0
+        self._count(self._table.entries.values())
 
     @classmethod
     def load(
@@ -92,6 +104,19 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         """There are not too many for those of these that are new."""
         return self._table.has_room(groups, GROUPS_MAX)
 
+    def has_bytes(self, configs: Iterable[SubscriptionGroupConfig]) -> bool:
+        """The lists and texts of all groups do not become too many bytes with these; or they do not grow."""
+        fresh = {config.group_name: config_bytes(config) for config in configs}
+        grown = sum(fresh.values()) - sum(self._bytes_of.get(group, 0) for group in fresh)
+        return grown <= 0 or self._bytes + grown <= CONFIGS_BYTES_MAX
+
+    def _count(self, configs: Iterable[SubscriptionGroupConfig]) -> None:
+        for config in configs:
+            self._bytes -= self._bytes_of.pop(config.group_name, 0)
+            if size := config_bytes(config):
+                self._bytes_of[config.group_name] = size
+                self._bytes += size
+
     def _may_be_made(self, group: str) -> bool:
         config = self._settings.value
         is_system = group.startswith(names.SYSTEM_GROUP_PREFIX) and config.enable_create_sys_group
@@ -116,6 +141,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         changes = {c.group_name: replace(c, attributes=self._attributes(c)) for c in configs}
         if changes:
             self._table.change(changes)
+            self._count(changes.values())
 
     def _attributes(self, config: SubscriptionGroupConfig) -> dict[str, str]:
         known = self.get(config.group_name)
@@ -127,6 +153,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         Whoever asks sees to all else of it."""
         if group in self._table.entries or group in self.forbidden:
             self._table.change({group: None}, {_FORBIDDEN: {group: None}} if group in self.forbidden else None)
+            self._bytes -= self._bytes_of.pop(group, 0)
 
     def is_forbidden(self, group: str, topic: str) -> bool:
         """The group may not read the topic."""
@@ -143,6 +170,22 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         """There are not too many topics that groups may not read for another one."""
         is_known = topic in self.forbidden.get(group, {})
         return is_known or sum(map(len, self.forbidden.values())) < FORBIDDEN_MAX
+
+
+def config_bytes(config: SubscriptionGroupConfig) -> int:
+    """What the lists and texts of a group's configuration take, which whoever sends it makes as long as he likes.
+
+    >>> config_bytes(SubscriptionGroupConfig("g"))
+    0
+    """
+    custom = config.group_retry_policy.customized_retry_policy
+    size = 0 if custom is None else _WAIT_BYTES * len(custom.next)
+    subscriptions = config.subscription_data_set or ()
+    size += _SUBSCRIPTION_BYTES * len(subscriptions)
+    if size <= CONFIG_BYTES_MAX:  # beyond that nobody needs to know how much, and there may be thousands to look at
+        texts = (text for one in subscriptions for text in (one.topic, one.expression_type, one.expression) if text)
+        size += sum(len(text.encode("utf-8", "replace")) for text in texts)
+    return size
 
 
 def retries_max(group: SubscriptionGroupConfig, asked: int | None, version: int) -> int:

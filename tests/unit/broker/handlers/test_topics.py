@@ -9,9 +9,17 @@ import pytest
 
 from rocketline.broker.handlers.groups import GroupHandlers
 from rocketline.broker.handlers.topics import TopicHandlers
+from rocketline.model.group_config import (
+    CustomizedRetryPolicy,
+    GroupRetryPolicy,
+    SimpleSubscriptionData,
+    SubscriptionGroupConfig,
+)
 from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.groups import SubscriptionGroupList
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 from support.brokers.connections import channel
@@ -39,10 +47,17 @@ class Scene:
             for group in range(GROUPS):
                 kept.offsets.commit(f"g{group}", topic, 0, 1)
 
-    def ask(self, code: int, **ext: str) -> Command:
-        answer = self._by_code[code](channel(self.storage.clock)[0], Command(code, ext))
+    def ask(self, code: int, body: bytes = b"", **ext: str) -> Command:
+        answer = self._by_code[code](channel(self.storage.clock)[0], Command(code, ext, body))
         assert isinstance(answer, Command)
         return answer
+
+    def make(self, *groups: SubscriptionGroupConfig) -> int:
+        """One alone, or a list."""
+        if len(groups) == 1:
+            return self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, encode(groups[0])).code
+        body = encode(SubscriptionGroupList(list(groups)))
+        return self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body).code
 
     def traces_of(self, topic: str) -> list[object]:
         kept = self.storage
@@ -110,3 +125,65 @@ async def test_group_is_kept_from_topics_within_bounds(scene: Scene, monkeypatch
     assert forbid("g", "U" * 300) == ResponseCode.INVALID_PARAMETER
     assert forbid("made up", "T") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert scene.storage.groups.forbidden == {"not-yet": {"not-yet": 4}, "g": {"U": 4}}
+
+
+# --- what a group's configuration takes
+
+
+def waiting(group: str, waits: int) -> SubscriptionGroupConfig:
+    """A group with so many waits between retries: 32 bytes each."""
+    policy = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy([1] * waits))
+    return SubscriptionGroupConfig(group, group_retry_policy=policy)
+
+
+def subscribed(group: str, *subscriptions: SimpleSubscriptionData) -> SubscriptionGroupConfig:
+    return SubscriptionGroupConfig(group, subscription_data_set=list(subscriptions))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        waiting("g", 1025),
+        subscribed("g", *[SimpleSubscriptionData("T")] * 200),
+        subscribed("g", SimpleSubscriptionData("T", "SQL92", "a" * 40_000)),
+        subscribed("g", SimpleSubscriptionData("T", "x" * 40_000)),
+        subscribed("g", SimpleSubscriptionData("T" * 40_000)),
+    ],
+)
+async def test_group_that_takes_too_much_is_refused(scene: Scene, config: SubscriptionGroupConfig) -> None:
+    """One request of 900 KB had 300,000 waits, and each save of the table stopped the broker for half a second."""
+    assert scene.make(config) == ResponseCode.INVALID_PARAMETER
+    assert scene.storage.groups.get("g") is None
+
+
+async def test_what_groups_have_may_have_thirty_two_kilobytes(scene: Scene) -> None:
+    config = subscribed("g", *[SimpleSubscriptionData(f"T{number}", "TAG", "a || b") for number in range(100)])
+    assert scene.make(config) == 0
+    assert scene.storage.groups.get("g") == config
+    assert scene.make(waiting("g", 1024)) == 0
+
+
+async def test_groups_of_one_request_take_no_more_than_a_line_of_the_journal_may(scene: Scene) -> None:
+    groups = [waiting(f"new{number}", 1000) for number in range(9)]
+    assert scene.make(*groups) == ResponseCode.INVALID_PARAMETER
+    assert scene.make(*groups[:8]) == 0
+
+
+async def test_groups_together_take_no_more_than_so_much(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketline.broker.metadata.groups.CONFIGS_BYTES_MAX", 1700 * 32)
+    assert [scene.make(waiting(group, 800)) for group in "abc"] == [0, 0, ResponseCode.INVALID_PARAMETER]
+    assert scene.make(waiting("a", 900), waiting("c", 1)) == ResponseCode.INVALID_PARAMETER
+    assert scene.make(waiting("c", 50), SubscriptionGroupConfig("plain")) == 0
+    assert scene.make(waiting("a", 801)) == 0
+    assert scene.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="b").code == 0
+    assert [scene.make(waiting("d", waits)) for waits in (850, 849)] == [ResponseCode.INVALID_PARAMETER, 0]
+
+
+async def test_groups_that_were_there_count_and_may_shrink(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = FaultyFileSystem(clock)
+    with tables(clock, files) as kept:
+        assert Scene(kept, files).make(waiting("a", 900)) == 0
+    monkeypatch.setattr("rocketline.broker.metadata.groups.CONFIGS_BYTES_MAX", 10_000)
+    with tables(clock, files) as kept:
+        again = Scene(kept, files)
+        assert [again.make(waiting("a", 800)), again.make(waiting("b", 1))] == [0, ResponseCode.INVALID_PARAMETER]
