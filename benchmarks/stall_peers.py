@@ -36,6 +36,7 @@ def probe(row: Row, port: int, seconds: float, topic: str = PROBED) -> list[floa
     """A send (at a name server, a question for a route) every 10 ms: the milliseconds until each was answered.
 
     None waits for the answer of the one before, so that each tells how long it was held up itself.
+    Raises `RuntimeError` if a send is refused: that may be quick, and says nothing.
     """
     question = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}) if row.at_name_server else send(topic)
     sent_s: dict[int, float] = {}
@@ -58,7 +59,10 @@ def probe(row: Row, port: int, seconds: float, topic: str = PROBED) -> list[floa
             elif not wait_s < _TIMEOUT_S:
                 raise TimeoutError(f"{len(sent_s)} sends were not answered in {_TIMEOUT_S} s")
             while (data := reader.take()) is not None:
-                if (begun_s := sent_s.pop(frame.decode(data).opaque, None)) is not None:
+                answer = frame.decode(data)
+                if (begun_s := sent_s.pop(answer.opaque, None)) is not None:
+                    if is_refusal(answer) and not row.at_name_server:
+                        raise RuntimeError(f"{row.name}: a send was refused: {answer.code} {answer.remark}")
                     took_ms.append((time.perf_counter() - begun_s) * 1000)
     return took_ms
 
