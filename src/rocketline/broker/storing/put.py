@@ -38,8 +38,8 @@ _RECORD_BYTES_OVER_BODY_MAX: Final = 64 * 1024
 NOT_YET_ON_DISK: Final = "the message is stored and not yet on disk"
 _RETRY_TOPIC_BYTES_MAX: Final = 255
 _FIXED_BYTES_MAX: Final = 116  # of a record with IPv6 hosts and a long topic
-_HALF_PROPERTIES_BYTES_MAX: Final = 32_767 - 200
-"""Of half a transaction: its copies get properties of their own."""
+_HALF_PROPERTIES_BYTES_MAX: Final = 32_767 - 300
+"""Of half a transaction: its copies get properties of their own, and so does one that waits for its time then."""
 _OF_CHECKS: Final = (property_names.TRANSACTION_CHECK_TIMES, property_names.TRAN_PREPARED_QUEUE_OFFSET)
 _TIMER_PROPERTIES_BYTES_MAX: Final = 32_767 - 100
 """Of a message that waits: when it is delivered, or parked anew, it gets up to three more, of 96 bytes."""
