@@ -45,12 +45,13 @@ from rocketline.store.log import damage, record_scan
 from rocketline.store.log.commit_log import CommitLog, FlushJob
 from rocketline.store.log.log_space import SpaceJob
 from rocketline.store.log.record_scan import SECTOR_BYTES
+from rocketline.store.log.record_walk import RecoveryRules
 from rocketline.store.log_writer import FIXED_BYTES_MAX, DispatchEntry, LogWriter
 from rocketline.store.queue_flush import EndsJob, QueueFlushJob
 from rocketline.store.queues.batch_consume_queue import BATCH_MESSAGES_MAX
 from rocketline.store.queues.queue_ends import QueueEnds
 from rocketline.store.queues.queue_table import IsBatched, Queue, QueueTable
-from rocketline.store.recovery import Recovery, RecoveryRules
+from rocketline.store.recovery import Recovery
 from rocketline.store.retention import UNMEASURED, Decision, Retention, is_expired
 from rocketline.store.store_clock import StoreClock
 from rocketline.store.store_hooks import StoreHooks

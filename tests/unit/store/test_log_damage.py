@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rocketline.model.message import StoredMessage
-from rocketline.store import recovery
+from rocketline.store import queue_doctor
 from rocketline.store.inspection.check import check_store
+from rocketline.store.log import record_walk
 from rocketline.store.log.commit_log import CommitLog
 from rocketline.store.log.damage import read_spans
 from rocketline.store.log.record_scan import Record, scan
@@ -442,7 +443,7 @@ def test_records_of_wrong_units_are_looked_for_between_their_neighbours(
         return scan(log, position, end, **how)
 
     store, sent = with_wrong_units(files, clock, 400, 420)
-    monkeypatch.setattr(recovery, "scan", counting)
+    monkeypatch.setattr(record_walk, "scan", counting)
     assert store.read("T", 0, 390, 40, None).message_count == 40
     assert read == [(sent[number - 1].log_offset, sent[number + 1].log_offset) for number in (400, 420)]
     store.close()
@@ -451,7 +452,7 @@ def test_records_of_wrong_units_are_looked_for_between_their_neighbours(
 def test_a_long_search_is_parted_and_gives_up_nothing(
     files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "_MENDED_BYTES_MAX", 1000)
+    monkeypatch.setattr(queue_doctor, "_MENDED_BYTES_MAX", 1000)
     store, _ = with_wrong_units(files, clock, *range(400, 421))
     for _ in range(21 * 160 // 1000):
         with pytest.raises(OSError, match="their records are being looked for"):

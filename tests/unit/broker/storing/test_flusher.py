@@ -396,7 +396,7 @@ async def test_a_damaged_queue_is_derived_anew_behind_the_running_broker(
 ) -> None:
     """Whoever asks for it is told to come back; nobody else notices."""
     monkeypatch.setattr("rocketline.store.message_store._QUEUES_AT_START", 0)
-    monkeypatch.setattr("rocketline.store.recovery._EFFORT_MAX", 1)
+    monkeypatch.setattr("rocketline.store.queue_doctor._EFFORT_MAX", 1)
     files = FaultyFileSystem(clock)
     store = open_store(files, clock, mapped_file_size_commit_log=65536)
     fill(store, 12, topic="IDLE")

@@ -14,10 +14,10 @@ import pytest
 from rocketline.errors import QueueNotReadyError
 from rocketline.store.filesystem import File
 from rocketline.store.inspection.repair import repair_store
+from rocketline.store.log.record_walk import RecordWalk
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queues.consume_queue import PRE_BLANK, UNIT, UNIT_BYTES
-from rocketline.store.recovery import Recovery
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem, Survival
 from support.stores.small import (
@@ -241,7 +241,7 @@ def test_an_idle_queue_that_is_damaged_when_the_process_is_killed_loses_nothing(
     die(store)
     damage(files)
     store = opened(files, clock)
-    assert store.log.start < store.queues.doctor._begin, "or all is derived anyway"  # type: ignore[attr-defined]
+    assert store.log.start < store.queues.doctor.derived_from, "or all is derived anyway"  # type: ignore[attr-defined]
     look_at_all(store)
     assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
     assert numbers(store) == list(range(13))
@@ -342,15 +342,15 @@ def test_a_queue_whose_deriving_failed_is_derived_by_whoever_asks_next(
         files.remove(ENDS)
     no_last_file(files) if is_known or not is_idle else last_unit(files)
     store = opened(files, clock)
-    real_walk, tries = Recovery._walk, list[int]()
+    real_walk, tries = RecordWalk.follow, list[int]()
 
-    def failing_walk(self: Recovery, *args: Any) -> Iterator[Any]:
+    def failing_walk(self: RecordWalk, *args: Any) -> Iterator[Any]:
         tries.append(1)
         if len(tries) == 1:
             raise OSError(errno.EIO, "input/output error")
         return real_walk(self, *args)
 
-    monkeypatch.setattr(Recovery, "_walk", failing_walk)
+    monkeypatch.setattr(RecordWalk, "follow", failing_walk)
     with pytest.raises(OSError, match="input/output"):
         store.max_offset("IDLE", 0)
     assert store.max_offset("IDLE", 0) == count
@@ -463,7 +463,7 @@ def broken(
     files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[MessageStore, list[None]]:
     """A running store that somebody looks after, with a damaged queue; what that one is told."""
-    monkeypatch.setattr("rocketline.store.recovery._EFFORT_MAX", 1)
+    monkeypatch.setattr("rocketline.store.queue_doctor._EFFORT_MAX", 1)
     die(lived(files, clock))
     last_unit(files)
     store, told = opened(files, clock), list[None]()
