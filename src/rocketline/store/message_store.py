@@ -107,6 +107,7 @@ class MessageStore(StoreReader):
             has_crc=start.enabled_append_prop_crc,
         )
         self.store_host = store_host
+        self._looks = self.queues.looks
         self.checkpoint = Checkpoint(fs, self.root / "checkpoint")
         self._hooks = StoreHooks()
         self._told = Throttle(clock, name=__name__)
@@ -165,7 +166,7 @@ class MessageStore(StoreReader):
         """Tell these from now on, and nobody else."""
         self._hooks = hooks
         self.log.space.on_low, self.index.on_behind = hooks.on_low, hooks.on_behind
-        self.queues.on_broken = hooks.on_broken
+        self._looks.on_broken = hooks.on_broken
 
     @property
     def _abort_path(self) -> Path:
@@ -190,7 +191,7 @@ class MessageStore(StoreReader):
         last_ms = found.store_ms or self.checkpoint.physic_msg_timestamp  # where both speak, the log is right
         self._last_dispatched = (found.last_record, last_ms)
         self._ends_end = recovery.known_end
-        self.queues.before_mending = self._prepare_mending
+        self._looks.before_mending = self._prepare_mending
         self.look_on(_QUEUES_AT_START, _STEPS_AT_START)
         self.queues.write_behind()
         self._save_damage()
@@ -503,34 +504,34 @@ class MessageStore(StoreReader):
     def _covered(self, *, is_thorough: bool) -> _Covered | None:
         """What a thorough flush can say once all units that wait now are in files; None if it is none."""
         self._put_ends()
-        if not is_thorough or self.queues.is_unsettled:
+        if not is_thorough or self._looks.is_unsettled:
             return None
-        ends = self._begin_ends() if self.shortage is None and not self.queues.is_broken else None
-        return _Covered(self._last_dispatched, ends, self.queues.mend_count)
+        ends = self._begin_ends() if self.shortage is None and not self._looks.is_broken else None
+        return _Covered(self._last_dispatched, ends, self._looks.mend_count)
 
     def _queue_flush(self, covered: _Covered | None) -> QueueFlushJob:
-        if covered is None or self.queues.is_unsettled:
+        if covered is None or self._looks.is_unsettled:
             return QueueFlushJob(self._fs, [], self.checkpoint, self.index.begin_sync(), None)
         self._flushing_mends = covered.mend_count
-        is_whole = self.shortage is None and not self.queues.is_broken
+        is_whole = self.shortage is None and not self._looks.is_broken
         last, ends = (covered.last, covered.ends) if is_whole else (None, None)
         paths = self.queues.take_unsynced()
         return QueueFlushJob(self._fs, paths, self.checkpoint, self.index.begin_sync(), last, ends)
 
     def _begin_ends(self) -> EndsJob | None:
         """Ends of queues to write, None if none are due, or if somebody has yet to look at some queues."""
-        if self._are_ends_behind(self._dispatched_end) and self._written_ends is None and not self.queues.is_unknown:
-            return EndsJob(self.queues.ends_file, self._known_ends(), self._ends_version, self.queues.failure_count)
+        if self._are_ends_behind(self._dispatched_end) and self._written_ends is None and not self._looks.is_unknown:
+            return EndsJob(self.queues.ends_file, self._known_ends(), self._ends_version, self._looks.failure_count)
         return None
 
     def _are_ends_behind(self, log_offset: int) -> bool:
         """After a crash the log is read from the beginning of a file. All that came before must be in them."""
-        has_failed = self.queues.failure_count > self._ends_failures  # and units since then are in no file
+        has_failed = self._looks.failure_count > self._ends_failures  # and units since then are in no file
         return has_failed or self.log.segments.start_of(log_offset) > self._ends_end
 
     @property
     def _ends_version(self) -> int:
-        return self.queues.removal_count + self.queues.mend_count
+        return self.queues.removal_count + self._looks.mend_count
 
     @property
     def _dispatched_end(self) -> int:
@@ -566,7 +567,7 @@ class MessageStore(StoreReader):
         # The log was on disk as far as it says, and no further: the next start takes it for damaged if it is not there.
         ends = replace(ends, log_end=min(ends.log_end, self.log.flushed))
         self.queues.ends_file.save(ends)
-        self._ends_end, self._ends_failures = ends.log_end, self.queues.failure_count
+        self._ends_end, self._ends_failures = ends.log_end, self._looks.failure_count
 
     def finish_queue_flush(self, job: QueueFlushJob, error: OSError | None = None) -> None:
         """The job ran. The next one saves what it achieved."""
@@ -576,7 +577,7 @@ class MessageStore(StoreReader):
         if job.ends is not None and job.ends.is_written:
             self._written_ends = job.ends
         self._put_ends()
-        is_mended = self._flushing_mends != self.queues.mend_count  # and the checkpoint is not to be relied on since
+        is_mended = self._flushing_mends != self._looks.mend_count  # and the checkpoint is not to be relied on since
         if job.last is not None and not is_mended and not self._are_ends_behind(job.last[0]):
             self.checkpoint.logics_log_offset, self.checkpoint.logics_msg_timestamp = job.last
         if job.index is not None:
@@ -606,17 +607,17 @@ class MessageStore(StoreReader):
         """
         if self.problem is not None:
             return False
-        is_more = self.queues.look_on(queues_max, steps_max)
-        if not is_more and self.queues.failures:
-            (topic, queue_id), error = next(iter(self.queues.failures.items()))
-            self._told.error("failed looks", "queues cannot be compared with the log", count=len(self.queues.failures),
+        is_more = self._looks.look_on(queues_max, steps_max)
+        if not is_more and self._looks.failures:
+            (topic, queue_id), error = next(iter(self._looks.failures.items()))
+            self._told.error("failed looks", "queues cannot be compared with the log", count=len(self._looks.failures),
                              topic=topic, queue=queue_id, problem=told(error))  # fmt: skip
         return is_more
 
     def retry_looks(self) -> bool:
         """Let the next looks come to queues that could not be read or mended; whether there are any."""
-        has_failed = bool(self.queues.failures)
-        self.queues.retry_failures()
+        has_failed = bool(self._looks.failures)
+        self._looks.retry_failures()
         return has_failed
 
     def catch_up(self, effort_max: int) -> bool:
@@ -650,7 +651,7 @@ class MessageStore(StoreReader):
             self._lock.release()
 
     def _close_clean(self) -> None:
-        self.queues.settle_all()
+        self._looks.settle_all()
         self.queues.write_behind()
         self._save_damage()
         if (job := self.begin_flush()) is not None:
@@ -664,7 +665,7 @@ class MessageStore(StoreReader):
         self.log.space.drop_next()
         if self.problem is None and self.shortage is None:
             self.queues.ends_file.save(self._known_ends())
-        if self.problem is None and self.shortage is None and not self.index.is_behind and not self.queues.is_broken:
+        if self.problem is None and self.shortage is None and not self.index.is_behind and not self._looks.is_broken:
             self.index.close(is_clean=True)
             self._fs.remove(self._abort_path)
             self._fs.sync_folder(self.root)

@@ -57,7 +57,7 @@ class Recovery:
     ) -> None:
         self._log, self._queues, self._codes, self._aside = log, queues, codes, aside
         self._walk = RecordWalk(log, rules)
-        self._doctor = queues.doctor = QueueDoctor(log, queues, codes, self._walk, aside)
+        self._doctor = queues.looks.doctor = QueueDoctor(log, queues, codes, self._walk, aside)
         self._begin = 0  # from here on, records are dispatched anew
         self._last: Record | None = None  # the one before
         self._is_anew = False  # all queues are cut and derived from the whole log, and no checkpoint knows that

@@ -50,7 +50,7 @@ def test_a_queue_that_cannot_be_read_holds_up_neither_start_nor_looks_nor_checkp
     while store.look_on(20):
         pass
     assert caplog.text.count("queues cannot be compared with the log") == 1
-    assert not store.queues.is_unsettled
+    assert not store.queues.looks.is_unsettled
     with pytest.raises(OSError, match="input/output"):
         store.max_offset("A", 0)
     fill(store, 20, topic="X")

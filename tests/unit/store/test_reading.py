@@ -281,7 +281,7 @@ def test_a_filter_in_sql_compares_few_units_whose_records_are_not_in_memory(
     store.close()
     store = open_store(files, clock, **sizes, access_message_in_memory_max_ratio=memory_percent)
     compared: list[int] = []
-    queue, check_units = plain_queue(store), store.queues.doctor.check_units
+    queue, check_units = plain_queue(store), store.queues.looks.doctor.check_units
 
     def check(queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         compared.append(len(units) // 20)

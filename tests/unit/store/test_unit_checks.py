@@ -250,7 +250,7 @@ def test_units_are_right_where_a_record_contradicts_them_and_their_neighbours_do
     log.write_at(at, bytes([log.read_at(at, 1)[0] ^ 4]))
     store = opened(files, clock, **BATCH_LARGE)
     assert [unit[0] for unit in store.units(BATCHED, 0, 0, 100)] == places
-    assert not store.queues.mend_count
+    assert not store.queues.looks.mend_count
     store.close()
 
 

@@ -66,7 +66,7 @@ def test_thousands_of_entries_are_looked_at_some_at_a_time() -> None:
             made.append()
     with tables(FakeClock(), files) as kept:
         compared: list[int] = []
-        check_units = kept.store.queues.doctor.check_units
+        check_units = kept.store.queues.looks.doctor.check_units
         queue = kept.store.queue("T", 0)
         assert isinstance(queue, ConsumeQueue)
 

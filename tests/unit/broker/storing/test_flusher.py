@@ -407,8 +407,8 @@ async def test_a_damaged_queue_is_derived_anew_behind_the_running_broker(
         with pytest.raises(QueueNotReadyError):
             both.store.append(message("IDLE", b"x"))
         assert [found.queue_offset for found in contents(both.store)] == [0, 1, 2]
-        assert both.store.queues.is_broken
-        await until(lambda: not both.store.queues.is_broken)
+        assert both.store.queues.looks.is_broken
+        await until(lambda: not both.store.queues.looks.is_broken)
         assert both.store.append(message("IDLE", b"x")).queue_offset == 12
 
 
@@ -429,8 +429,8 @@ async def test_a_queue_that_could_not_be_read_is_looked_at_again(
     monkeypatch.setattr(files, "open", failing_open)
     async with flushing(files, clock) as both:
         both.flusher._clean()
-        assert list(both.store.queues.failures) == [("T", 0)]
+        assert list(both.store.queues.looks.failures) == [("T", 0)]
         is_bad.clear()
         both.flusher._clean()
-        assert not both.store.queues.failures
+        assert not both.store.queues.looks.failures
         assert both.store.max_offset("T", 0) == 3

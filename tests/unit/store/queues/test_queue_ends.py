@@ -241,7 +241,7 @@ def test_an_idle_queue_that_is_damaged_when_the_process_is_killed_loses_nothing(
     die(store)
     damage(files)
     store = opened(files, clock)
-    assert store.log.start < store.queues.doctor.derived_from, "or all is derived anyway"  # type: ignore[attr-defined]
+    assert store.log.start < store.queues.looks.doctor.derived_from, "or all is derived anyway"  # type: ignore[attr-defined]
     look_at_all(store)
     assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
     assert numbers(store) == list(range(13))
@@ -467,7 +467,7 @@ def broken(
     die(lived(files, clock))
     last_unit(files)
     store, told = opened(files, clock), list[None]()
-    store.queues.on_broken = lambda: told.append(None)
+    store.queues.looks.on_broken = lambda: told.append(None)
     return store, told
 
 
