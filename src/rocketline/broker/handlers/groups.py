@@ -11,7 +11,8 @@ Differs from Apache:
   that may be made, and there may be 10,000 such pairs;
 - attributes of groups, all of which belong to features that are not here, are refused;
 - a retry topic may have 16,384 queues, not any number; there may be 50,000 groups;
-- the subscriptions and waits of a group's configuration may have 32 KiB, those of one request 256, of all groups 64 MiB.
+- the subscriptions and waits of a group's configuration may have 32 KiB, those of one request 256, of all
+  groups 64 MiB.
 """
 
 from __future__ import annotations
