@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,39 @@ def packages() -> list[Path]:
     return sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
 
 
+def docstring(package: Path) -> str:
+    """In one line."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
+    return " ".join((text or "").split())
+
+
+@cache
+def imports() -> dict[tuple[str, ...], set[tuple[str, ...]]]:
+    """What each module names in its imports, inside of functions too."""
+    found: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for path in SOURCE.parent.rglob("*.py"):
+        named: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                named.update(each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                named.update(f"{node.module}.{each.name}" for each in node.names)
+        found[path.relative_to(SOURCE.parent).with_suffix("").parts] = {tuple(name.split(".")) for name in named}
+    return found
+
+
+def importers(package: Path) -> set[str]:
+    """Who imports a package: modules and rooms beside it, by their names; packages elsewhere, by theirs."""
+    room = package.relative_to(SOURCE.parent).parts
+    beside, found = room[:-1], set[str]()
+    for module, named in imports().items():
+        is_outside = module[: len(room)] != room and module[-1] != "__init__"
+        if is_outside and any(name[: len(room)] == room for name in named):
+            is_beside = module[: len(beside)] == beside
+            found.add(module[len(beside)] if is_beside else module[module[0] == "rocketline"])
+    return found
+
+
 def test_twenty_questions_are_answered() -> None:
     assert len(PLACES) >= 20
 
@@ -48,9 +82,19 @@ def test_map_shows_every_package_once() -> None:
 
 @pytest.mark.parametrize("package", packages(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_package_says_what_it_is_for_and_is_not_crowded(package: Path) -> None:
-    assert ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
+    assert docstring(package)
     modules = [path.name for path in package.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MODULES_MAX
+
+
+def test_who_is_said_to_import_a_package_does_and_nobody_else() -> None:
+    told = {
+        package: set(re.findall(r"`([\w.]+)`", said[1]))
+        for package in packages()
+        if (said := re.search(r"[Ii]mported by ((?:`[\w.]+`[, ]*(?:and )?)+)", docstring(package)))
+    }
+    assert len(told) > 10
+    assert told == {package: importers(package) for package in told}
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`(\w+(?:/\w+)+\.py)`", TEXT + DECISIONS))))
