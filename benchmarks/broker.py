@@ -124,6 +124,7 @@ def _plan(asked: argparse.Namespace) -> Plan:
         works=tuple(asked.work or ([Work.SEND] if asked.shape else plan.works)),
         shapes=shapes,
         sync_shapes=shapes if asked.shape else plan.sync_shapes,
+        pop_shapes=shapes if asked.shape else plan.pop_shapes,
         bodies=tuple(asked.body or plan.bodies),
     )
 

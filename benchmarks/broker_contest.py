@@ -13,7 +13,7 @@ from typing import TypeVar
 from rich.console import Console
 
 from benchmarks import crash, loadgen, tables, timers
-from benchmarks.broker_report import MANY, ONE, SINGLE, Measured, Work, Workload
+from benchmarks.broker_report import FEW, MANY, ONE, POPS, SINGLE, Measured, Work, Workload
 from benchmarks.brokers import Questions, StartBroker
 from benchmarks.loadgen import LoadError, LoadResult, Shape, Span
 from benchmarks.servers import Server, cpu_s, rss_mb
@@ -45,6 +45,7 @@ class Plan:
     """The least and the most time that it gets for that, for each kind of work."""
     shapes: tuple[Shape, ...] = (MANY, SINGLE, ONE)
     sync_shapes: tuple[Shape, ...] = (SINGLE,)
+    pop_shapes: tuple[Shape, ...] = (FEW, SINGLE)
     bodies: tuple[int, ...] = (100, 1024)
     works: tuple[Work, ...] = tuple(Work)
     batch: int = 32
@@ -59,6 +60,8 @@ class Plan:
         """Everything to load a broker with that is work of this kind."""
         if work not in self.works:
             return []
+        if work in POPS:  # what is noted of messages does not depend on their size
+            return [Workload(work, shape, self.bodies[0]) for shape in self.pop_shapes]
         shapes = self.sync_shapes if work is Work.SYNC else self.shapes
         return [Workload(work, shape, body) for body in self.bodies for shape in shapes]
 
@@ -111,8 +114,9 @@ class Contest:
                 self._say(f"{contestant.label}: {shown}")
 
     def measure_loads(self) -> None:
-        """All workloads. Those with sync flush get servers of their own, because it is a setting of a broker."""
-        for works in ((Work.PULL, Work.SEND), (Work.SYNC,)):
+        """All workloads. Those with sync flush get servers of their own, because it is a setting of a broker; so do
+        pops, whose notes lie in the log."""
+        for works in ((Work.PULL, Work.SEND), (Work.POP, Work.POP_BATCH), (Work.SYNC,)):
             groups = [workloads for work in works if (workloads := self.plan.workloads(work))]
             if not groups:
                 continue
@@ -178,7 +182,8 @@ class Contest:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _prepare(self, entrant: Entrant, groups: Sequence[Sequence[Workload]]) -> None:
-        bodies = sorted({load.body for loads in groups for load in loads if load.work is Work.PULL})
+        read = {Work.PULL, *POPS}
+        bodies = sorted({load.body for loads in groups for load in loads if load.work in read})
         with Questions(entrant.server.port) as questions:
             for topic in (_SEND_TOPIC, *map(_pull_topic, bodies)):
                 questions.create_topic(topic, QUEUES)
@@ -212,6 +217,8 @@ class Contest:
                     self._say(f"round {number + 1}, {shown}")
 
     def _load(self, entrant: Entrant, workload: Workload, span: Span) -> LoadResult:
+        if workload.work in POPS:
+            return self._pop(entrant.server, workload, span)
         if workload.work is not Work.PULL:
             return self._send(entrant.server, _SEND_TOPIC, workload.shape, workload.body, span)
         return loadgen.pull_messages(
@@ -223,6 +230,20 @@ class Contest:
             queues=QUEUES,
             depth=entrant.contestant.pull_depths[workload.body],
             batch=self.plan.batch,
+        )
+
+    def _pop(self, server: Server, workload: Workload, span: Span) -> LoadResult:
+        with Questions(server.port) as questions:
+            broker = questions.broker_name()
+        return loadgen.pop_messages(
+            self.program,
+            server.target,
+            workload.shape,
+            span,
+            topic=_pull_topic(workload.body),
+            broker=broker,
+            batch=self.plan.batch,
+            is_batch_ack=workload.work is Work.POP_BATCH,
         )
 
     def _send(self, server: Server, topic: str, shape: Shape, body: int, span: Span) -> LoadResult:

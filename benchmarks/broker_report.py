@@ -17,6 +17,8 @@ TITLE = "Brokers: medians, and as a multiple of Apache's"
 
 MANY, SINGLE, ONE = Shape(8, 64), Shape(64, 1), Shape(1, 64)
 """Some busy clients; callers who each wait for their answer; one busy client."""
+FEW = Shape(8, 1)
+"""Some consumers that pop."""
 
 
 class Work(StrEnum):
@@ -26,6 +28,13 @@ class Work(StrEnum):
     PULL = "pull"
     SYNC = "sync"
     """Sends, each answered once it is on the disk."""
+    POP = "pop"
+    """Pops of 32 messages, each of which is acknowledged by itself."""
+    POP_BATCH = "pop-batch"
+    """The same, acknowledged in one go."""
+
+
+POPS = frozenset({Work.POP, Work.POP_BATCH})
 
 
 class Workload(NamedTuple):
@@ -61,7 +70,7 @@ class Measured:
 
 
 _SEND_RATES = {MANY: 1.0, ONE: 1.2, SINGLE: 0.8}
-_SYNC_RATE, _PULL_RATE = 0.9, 0.6
+_SYNC_RATE, _PULL_RATE, _POP_RATE = 0.9, 0.6, 1.0
 _SEND_COST = Goal(limit=1, is_ratio=True)
 _START_MS = Goal(limit=500, is_ratio=False)
 _IDLE_MB = Goal(limit=100, is_ratio=False)
@@ -74,7 +83,7 @@ _NONE_REFUSED = Goal(limit=0, is_ratio=False)
 
 def _rate_goal(workload: Workload) -> Goal | None:
     by_work = {Work.SEND: _SEND_RATES.get(workload.shape), Work.SYNC: _SYNC_RATE, Work.PULL: _PULL_RATE}
-    limit = by_work[workload.work]
+    limit = _POP_RATE if workload.work in POPS else by_work[workload.work]
     return Goal(limit=limit, is_ratio=True, is_more_better=True) if limit else None
 
 

@@ -13,7 +13,7 @@ from rocketline.clock import SystemClock
 from rocketline.errors import ResponseError
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.names import AUTO_CREATE_TOPIC
-from rocketline.settings.properties import format_properties
+from rocketline.settings.properties import format_properties, parse_properties
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.exchange import Exchange
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
@@ -122,6 +122,11 @@ class Questions:
     def create_group(self, group: str) -> None:
         """Make a consumer group."""
         self._ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode(SubscriptionGroupConfig(group)))
+
+    def broker_name(self) -> str:
+        """What the broker calls itself, and handles name."""
+        answer = self._ask(RequestCode.GET_BROKER_CONFIG, None)
+        return next(line.value for line in parse_properties(answer.body) if line.key == "brokerName")
 
     def depths(self, topic: str, queues: int) -> list[int]:
         """How many messages each queue has ever got."""

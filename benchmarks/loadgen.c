@@ -4,6 +4,7 @@
  *     loadgen route --port 9876 --topics 1000 --connections 16 --in-flight 8 --pid 4711
  *     loadgen send --port 10911 --topic bench --queues 4 --body 100 --connections 8 --in-flight 64 --pid 4711
  *     loadgen pull --port 10911 --topic bench --queues 4 --depth 3200 --batch 32 --connections 4 --in-flight 2
+ *     loadgen pop --port 10911 --topic bench --broker broker-a --batch 32 --connections 8 --in-flight 1
  *
  * Every connection keeps `in-flight` requests open, and each reply makes room for the next request. At the end the last
  * replies are awaited, so that a lost one shows. One JSON line comes out. The exit code is 0, or 1 if any request
@@ -33,6 +34,10 @@ enum {
     PULL_MESSAGE = 11,
     GET_ROUTEINFO_BY_TOPIC = 105,
     SEND_MESSAGE_V2 = 310,
+    POP_MESSAGE = 200050,
+    ACK_MESSAGE = 200051,
+    BATCH_ACK_MESSAGE = 200151,
+    POLLING_TIMEOUT = 210, /* a pop found nothing */
     VERSION_5_5_0 = 513, /* a current client, which is answered in strict JSON */
     RESPONSE_FLAG = 1,
     PREFIX_BYTES = 8,
@@ -47,6 +52,7 @@ enum {
     QUEUES_MAX = 1024,
     BODY_BYTES_MAX = 4 << 20,
     BATCH_MAX = 1024,
+    POP_MAX = 32, /* messages of one pop */
     SECONDS_MAX = 600,
     STALL_SECONDS = 10,
     DRAIN_SECONDS = 5,
@@ -56,13 +62,14 @@ enum {
 };
 
 static struct {
-    const char *mode, *header, *prefix, *topic, *pids;
+    const char *mode, *header, *prefix, *topic, *pids, *broker, *group;
     int port, connections, in_flight, topics, queues, batch;
     double warm_s, measure_s;
     unsigned long body_bytes, depth; /* of each queue: how many messages there are to pull */
     unsigned long count;             /* of measured requests; 0: only the time ends the run */
 } options = {
-    .header = "json", .prefix = "bench", .topic = "bench", .pids = "", .connections = 16, .in_flight = 8, .topics = 1000,
+    .header = "json", .prefix = "bench", .topic = "bench", .pids = "",
+    .broker = "broker-a", .group = "bench-pop", .connections = 16, .in_flight = 8, .topics = 1000,
     .queues = 4, .batch = 32, .warm_s = 2, .measure_s = 5, .body_bytes = 100};
 
 __attribute__((format(printf, 2, 3), noreturn)) static void die(int exit_code, const char *format, ...) {
@@ -257,21 +264,35 @@ static void count_failure(long code, const char *remark, size_t remark_bytes) {
 
 /* ---- Modes: what is asked, and what a good answer is ------------------------------------------------------------ */
 
-/* One of the places for an open request. Place p uses the opaques p, p + in_flight, p + 2 in_flight …: small numbers that
- * grow, as clients do, and each names its place, in whatever order the replies come. */
+/* What a pop brought and is to be acknowledged. */
 typedef struct {
-    uint32_t opaque;
-    uint64_t asked_ns; /* 0: nothing is open here */
+    unsigned long group, pop_ms, invisible_ms;
+    int revive_queue, count;
+    int acknowledged; /* by each of the requests that are open; 0: they are a pop */
+    struct { uint32_t queue; uint64_t start, offset; } messages[POP_MAX];
+} popped;
+
+/* One of the places for open requests: mostly one, or all acknowledgements of a pop. Place p uses the opaques p,
+ * p + in_flight, p + 2 in_flight …: small numbers that grow, as clients do, and each names its place, in whatever order
+ * the replies come. */
+typedef struct {
+    uint32_t opaque;   /* of the first of them */
+    uint32_t count;    /* how many were asked together */
+    uint64_t open;     /* bit i: the one behind i others is not answered */
+    uint64_t asked_ns; /* when */
     uint32_t queue;    /* that a pull asked, and from where on */
     uint64_t offset;
+    popped popped;
 } place;
 
 typedef struct {
     const char *name;
     void (*prepare)(void);                              /* everything that can be done before the clock runs */
-    size_t (*write)(uint8_t *out, place *);             /* the frame to ask with now; its size */
-    /* How many messages a success is about, or 0 and what is wrong with it. */
-    int (*messages)(const reply *, const place *, const char **flaw);
+    size_t (*write)(uint8_t *out, place *);             /* the frames to ask with now, p->count of them; their size */
+    /* How many messages a success is about, or 0 and perhaps what is wrong with it. */
+    int (*messages)(const reply *, place *, const char **flaw);
+    int frames_max;   /* that are written together */
+    long nothing_code; /* of a success beside 0 */
 } mode;
 
 enum { TOPIC_BYTES_MAX = 127 };
@@ -303,7 +324,7 @@ static size_t write_route(uint8_t *out, place *p) {
     return write_request(out, &route_requests[next_random() % (uint64_t)options.topics], p->opaque);
 }
 
-static int messages_of_route(const reply *r, const place *p, const char **flaw) {
+static int messages_of_route(const reply *r, place *p, const char **flaw) {
     (void)p;
     *flaw = r->body_bytes ? NULL : "a success with an empty body";
     return !*flaw;
@@ -364,7 +385,7 @@ static size_t write_send(uint8_t *out, place *p) {
     return write_request(out, &s->request, p->opaque);
 }
 
-static int messages_of_send(const reply *r, const place *p, const char **flaw) {
+static int messages_of_send(const reply *r, place *p, const char **flaw) {
     (void)p;
     *flaw = memmem(r->header, r->header_bytes, "queueOffset", 11) ? NULL : "a success without the message's place";
     return !*flaw;
@@ -404,7 +425,7 @@ static size_t write_pull(uint8_t *out, place *p) {
 }
 
 /* The asked messages, each at its place in the queue. A broker may give fewer, where one of its files ends. */
-static int messages_of_pull(const reply *r, const place *p, const char **flaw) {
+static int messages_of_pull(const reply *r, place *p, const char **flaw) {
     size_t used = 0;
     int count = 0;
     for (; used < r->body_bytes && !*flaw; count++) {
@@ -420,16 +441,168 @@ static int messages_of_pull(const reply *r, const place *p, const char **flaw) {
     return *flaw ? 0 : count;
 }
 
+/* Pops: what a pop brings is acknowledged, and then the next one is asked. Once a group has had all messages of the
+ * topic, the next group begins with the first. */
+
+enum { INVISIBLE_MS = 1800000, /* nothing comes again while it is measured */ BIT_SET_BYTES_MAX = 512,
+       EMPTY_POPS_MAX = 16 /* in a row: one finds nothing, too, if others are at all queues */ };
+
+static unsigned long group_number, empty_pops;
+
+static void prepare_pops(void) {
+    if (options.batch > POP_MAX) die(CANNOT_RUN, "--batch is at most %d for pops", POP_MAX);
+    group_number = clock_ns(CLOCK_REALTIME) / 1000000; /* beyond those of earlier runs */
+}
+
+static size_t write_once(uint8_t *out, int code, const field *fields, const char *body, uint32_t opaque) {
+    size_t body_bytes = strlen(body);
+    request r = make_request(code, fields, body_bytes);
+    memcpy(r.bytes + r.size - body_bytes, body, body_bytes);
+    size_t size = write_request(out, &r, opaque);
+    free(r.bytes);
+    return size;
+}
+
+static size_t write_pop(uint8_t *out, place *p) {
+    char group[TOPIC_BYTES_MAX + 32], batch[16], born[24], invisible[24];
+    p->popped.acknowledged = 0, p->popped.group = group_number;
+    snprintf(group, sizeof group, "%s-%lu", options.group, group_number);
+    snprintf(batch, sizeof batch, "%d", options.batch);
+    snprintf(born, sizeof born, "%llu", (unsigned long long)wall_ms);
+    snprintf(invisible, sizeof invisible, "%d", INVISIBLE_MS);
+    const field fields[] = {{"initMode", "0"},      {"bornTime", born},   {"maxMsgNums", batch}, {"pollTime", "0"},
+                            {"expType", "TAG"},     {"exp", "*"},         {"order", "false"},    {"queueId", "-1"},
+                            {"bname", options.broker}, {"topic", options.topic}, {"invisibleTime", invisible},
+                            {"consumerGroup", group}, {NULL, NULL}};
+    return write_once(out, POP_MESSAGE, fields, "", p->opaque);
+}
+
+static unsigned long number_at(const reply *r, const char *quoted_key, const char **flaw) {
+    const char *at = json_value((const char *)r->header, r->header_bytes, quoted_key);
+    if (!at) *flaw = "an answer to a pop without popTime, invisibleTime or reviveQid";
+    return at ? strtoul(at, NULL, 10) : 0;
+}
+
+/* Take the messages of one queue, "kind queue offset,offset…", as they are told and as they came; where the text ends. */
+static const char *take_queue(const reply *r, popped *got, const char *at, size_t *used, const char **flaw) {
+    char *next;
+    if (*at != '0') *flaw = "a message that came again";
+    uint32_t queue = (uint32_t)strtoul(at + 2, &next, 10);
+    uint64_t start = 0;
+    for (bool is_first = true; !*flaw && (is_first || *next == ','); is_first = false) {
+        uint64_t offset = strtoull(next + 1, &next, 10);
+        if (is_first) start = offset; /* without gaps in the queue the first message begins the checkpoint */
+        const uint8_t *record = r->body + *used;
+        size_t left = r->body_bytes - *used, size = left < RECORD_BYTES_MIN ? 0 : get32(record);
+        if (got->count == POP_MAX || size < RECORD_BYTES_MIN || size > left) *flaw = "messages that are not as told";
+        else if (get32(record + 12) != queue || get64(record + 20) != offset) *flaw = "a message other than told";
+        if (*flaw) break;
+        got->messages[got->count].queue = queue, got->messages[got->count].start = start;
+        got->messages[got->count++].offset = offset;
+        *used += size;
+    }
+    return next;
+}
+
+static void take_popped(const reply *r, popped *got, const char **flaw) {
+    got->pop_ms = number_at(r, "\"popTime\":\"", flaw);
+    got->invisible_ms = number_at(r, "\"invisibleTime\":\"", flaw);
+    got->revive_queue = (int)number_at(r, "\"reviveQid\":\"", flaw);
+    const char *at = json_value((const char *)r->header, r->header_bytes, "\"msgOffsetInfo\":\"");
+    size_t used = 0;
+    if (!at) *flaw = "an answer to a pop without msgOffsetInfo";
+    while (!*flaw && (at = take_queue(r, got, at, &used, flaw), *at == ';')) at++;
+    if (!*flaw && (used != r->body_bytes || !got->count)) *flaw = "no message, or more than are told of";
+}
+
+/* A pop itself is worth no message: what is acknowledged counts. */
+static int messages_of_pop(const reply *r, place *p, const char **flaw) {
+    if (p->popped.acknowledged) return p->popped.acknowledged;
+    if (!r->code) take_popped(r, &p->popped, flaw), empty_pops = 0;
+    else if (p->popped.group == group_number && ++empty_pops > EMPTY_POPS_MAX) group_number++, empty_pops = 0;
+    if (*flaw) p->popped.count = 0;
+    return 0;
+}
+
+static size_t write_acks(uint8_t *out, place *p) {
+    popped *got = &p->popped;
+    size_t size = 0;
+    char group[TOPIC_BYTES_MAX + 32], handle[400], queue[16], offset[24];
+    snprintf(group, sizeof group, "%s-%lu", options.group, got->group);
+    p->count = (uint32_t)got->count;
+    for (int i = 0; i < got->count; i++) {
+        unsigned long long start = got->messages[i].start, at = got->messages[i].offset;
+        snprintf(queue, sizeof queue, "%u", got->messages[i].queue);
+        snprintf(offset, sizeof offset, "%llu", at);
+        snprintf(handle, sizeof handle, "%llu %lu %lu %d 0 %s %s %llu", start, got->pop_ms, got->invisible_ms,
+                 got->revive_queue, options.broker, queue, at);
+        const field fields[] = {{"extraInfo", handle}, {"offset", offset},        {"bname", options.broker},
+                                {"queueId", queue},    {"topic", options.topic}, {"consumerGroup", group}, {NULL, NULL}};
+        size += write_once(out + size, ACK_MESSAGE, fields, "", p->opaque + (uint32_t)(i * options.in_flight));
+    }
+    got->acknowledged = 1, got->count = 0;
+    return size;
+}
+
+/* The bits of messages from `*index` on that are of its checkpoint, in base64; `*index` is then behind them. */
+static void write_bits(char *text, const popped *got, int *index) {
+    static const char *digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint8_t bits[BIT_SET_BYTES_MAX + 3] = {0};
+    size_t size = 0;
+    uint32_t queue = got->messages[*index].queue;
+    uint64_t start = got->messages[*index].start;
+    for (; *index < got->count && got->messages[*index].queue == queue; ++*index) {
+        uint64_t bit = got->messages[*index].offset - start;
+        if (bit >= 8 * BIT_SET_BYTES_MAX) die(REQUEST_FAILED, "messages of one pop are too far apart");
+        bits[bit / 8] |= (uint8_t)(1 << bit % 8), size = bit / 8 + 1;
+    }
+    for (size_t i = 0; i < size; i += 3) {
+        uint32_t three = (uint32_t)bits[i] << 16 | (uint32_t)bits[i + 1] << 8 | bits[i + 2];
+        for (int digit = 0; digit < 4; digit++)
+            *text++ = i + (size_t)digit > size ? '=' : digits[three >> (18 - 6 * digit) & 63];
+    }
+    *text = 0;
+}
+
+static size_t write_batch_ack(uint8_t *out, place *p) {
+    popped *got = &p->popped;
+    char body[HEADER_BYTES_MAX], bits[BIT_SET_BYTES_MAX * 2];
+    size_t n = (size_t)sprintf(body, "{\"acks\":[");
+    for (int i = 0; i < got->count;) {
+        const char *comma = i ? "," : "";
+        uint32_t queue = got->messages[i].queue;
+        unsigned long long start = got->messages[i].start;
+        write_bits(bits, got, &i);
+        if (n + strlen(bits) > sizeof body - 1024) die(REQUEST_FAILED, "messages of one pop are too far apart");
+        n += (size_t)sprintf(body + n,
+                             "%s{\"b\":\"%s\",\"c\":\"%s-%lu\",\"it\":%lu,\"pt\":%lu,\"q\":%u,\"r\":\"0\",\"rq\":%d,"
+                             "\"so\":%llu,\"t\":\"%s\"}",
+                             comma, bits, options.group, got->group, got->invisible_ms, got->pop_ms, queue,
+                             got->revive_queue, start, options.topic);
+    }
+    sprintf(body + n, "],\"brokerName\":\"%s\"}", options.broker);
+    got->acknowledged = got->count, got->count = 0;
+    return write_once(out, BATCH_ACK_MESSAGE, (field[]){{"bname", options.broker}, {NULL, NULL}}, body, p->opaque);
+}
+
+static size_t write_pop_or_acks(uint8_t *out, place *p) { return p->popped.count ? write_acks(out, p) : write_pop(out, p); }
+
+static size_t write_pop_or_batch(uint8_t *out, place *p) {
+    return p->popped.count ? write_batch_ack(out, p) : write_pop(out, p);
+}
+
 static const mode modes[] = {
-    {"route", prepare_routes, write_route, messages_of_route},
-    {"send", prepare_sends, write_send, messages_of_send},
-    {"pull", prepare_pulls, write_pull, messages_of_pull},
+    {"route", prepare_routes, write_route, messages_of_route, 1, 0},
+    {"send", prepare_sends, write_send, messages_of_send, 1, 0},
+    {"pull", prepare_pulls, write_pull, messages_of_pull, 1, 0},
+    {"pop", prepare_pops, write_pop_or_acks, messages_of_pop, POP_MAX, POLLING_TIMEOUT},
+    {"pop-batch", prepare_pops, write_pop_or_batch, messages_of_pop, 2, POLLING_TIMEOUT},
 };
 
 static const mode *find_mode(const char *name) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(modes[i].name, name)) return &modes[i];
-    die(CANNOT_RUN, "there is no mode '%s'; known are: route, send, pull", name);
+    die(CANNOT_RUN, "there is no mode '%s'; known are: route, send, pull, pop, pop-batch", name);
 }
 
 /* ---- Connections ------------------------------------------------------------------------------------------------ */
@@ -463,10 +636,11 @@ static int dial(void) {
 static void open_connection(connection *c) {
     *c = (connection){.fd = dial(), .idle_count = options.in_flight};
     c->in = allocate(1, REPLY_BYTES_MAX);
-    c->out = allocate((size_t)options.in_flight, PREFIX_BYTES + HEADER_BYTES_MAX + options.body_bytes);
+    c->out = allocate((size_t)(options.in_flight * active->frames_max),
+                      PREFIX_BYTES + HEADER_BYTES_MAX + options.body_bytes);
     c->places = allocate((size_t)options.in_flight, sizeof *c->places);
     c->idle = allocate((size_t)options.in_flight, sizeof *c->idle);
-    for (int i = 0; i < options.in_flight; i++) c->idle[i] = i, c->places[i].opaque = (uint32_t)i;
+    for (int i = 0; i < options.in_flight; i++) c->idle[i] = i, c->places[i].opaque = (uint32_t)i, c->places[i].count = 1;
     struct epoll_event interest = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &interest) < 0) die(CANNOT_RUN, "epoll: %s", strerror(errno));
 }
@@ -501,9 +675,10 @@ static void ask(connection *c) {
     wall_ms = clock_ns(CLOCK_REALTIME) / 1000000;
     while (c->idle_count) {
         place *p = &c->places[c->idle[--c->idle_count]];
-        p->opaque += (uint32_t)options.in_flight, p->asked_ns = now;
+        p->opaque += p->count * (uint32_t)options.in_flight, p->count = 1, p->asked_ns = now;
         c->out_bytes += active->write(c->out + c->out_bytes, p);
-        asked++;
+        p->open = (1ull << p->count) - 1;
+        asked += p->count;
     }
     send_out(c);
 }
@@ -511,14 +686,17 @@ static void ask(connection *c) {
 static void take_reply(connection *c, const reply *r, uint64_t now) {
     int index = (int)(r->opaque % options.in_flight);
     place *p = index < 0 ? NULL : &c->places[index];
-    if (!p || !p->asked_ns || p->opaque != r->opaque)
+    long behind = p ? (r->opaque - (long)p->opaque) / options.in_flight : -1;
+    if (behind < 0 || behind >= (long)p->count || r->opaque < (long)p->opaque || !(p->open >> behind & 1))
         die(REQUEST_FAILED, "a reply answers %ld, which nobody asked or which was answered before", r->opaque);
     uint64_t us = (now - p->asked_ns) / 1000;
     latency_counts[us < LATENCY_US_MAX ? us : LATENCY_US_MAX]++;
-    p->asked_ns = 0, c->idle[c->idle_count++] = index, answered++;
+    answered++;
     const char *flaw = NULL;
-    if (!r->code) messages += (unsigned long)active->messages(r, p, &flaw);
-    if (!r->code && !flaw) succeeded++;
+    bool is_success = !r->code || r->code == active->nothing_code;
+    if (is_success) messages += (unsigned long)active->messages(r, p, &flaw);
+    if (!(p->open &= ~(1ull << behind))) c->idle[c->idle_count++] = index;
+    if (is_success && !flaw) succeeded++;
     else if (flaw) count_failure(r->code, flaw, strlen(flaw));
     else count_failure(r->code, r->remark, r->remark_bytes);
 }
@@ -641,7 +819,8 @@ static const struct option names[] = {
     {"port", 1, NULL, 'p'},      {"header", 1, NULL, 'h'}, {"prefix", 1, NULL, 'x'},  {"pid", 1, NULL, 'P'},
     {"connections", 1, NULL, 'c'}, {"in-flight", 1, NULL, 'i'}, {"topics", 1, NULL, 't'}, {"warm", 1, NULL, 'w'},
     {"seconds", 1, NULL, 's'},   {"count", 1, NULL, 'n'},  {"topic", 1, NULL, 'T'},  {"queues", 1, NULL, 'q'},
-    {"body", 1, NULL, 'b'},      {"batch", 1, NULL, 'B'},  {"depth", 1, NULL, 'd'},  {NULL, 0, NULL, 0}};
+    {"body", 1, NULL, 'b'},      {"batch", 1, NULL, 'B'},  {"depth", 1, NULL, 'd'},  {"broker", 1, NULL, 'r'},
+    {"group", 1, NULL, 'g'},     {NULL, 0, NULL, 0}};
 
 static void set_option(int letter, const char *name, const char *text) {
     switch (letter) {
@@ -649,6 +828,8 @@ static void set_option(int letter, const char *name, const char *text) {
         case 'h': options.header = text; break;
         case 'x': options.prefix = topic_name(name, text); break;
         case 'T': options.topic = topic_name(name, text); break;
+        case 'r': options.broker = topic_name(name, text); break;
+        case 'g': options.group = topic_name(name, text); break;
         case 'P': options.pids = text; break;
         case 'c': options.connections = (int)number(name, text, 1, CONNECTIONS_MAX); break;
         case 'i': options.in_flight = (int)number(name, text, 1, IN_FLIGHT_MAX); break;

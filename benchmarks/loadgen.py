@@ -64,7 +64,7 @@ class LoadResult:
     """Only successes count."""
     server_cpu_us_per_request: float
     messages_per_s: float
-    """As many as requests, but for pulls."""
+    """As many as requests, but for pulls and pops."""
     server_cpu_us_per_message: float
     server_cores: float
     generator_cores: float
@@ -121,6 +121,18 @@ def pull_messages(
     A success is a reply with messages that were asked for, each at its place; it may have fewer than `batch`.
     """
     return _run(program, "pull", target, shape, span, topic=topic, queues=queues, depth=depth, batch=batch)
+
+
+def pop_messages(
+    program: Path, target: Target, shape: Shape, span: Span, *, topic: str, broker: str, batch: int, is_batch_ack: bool
+) -> LoadResult:
+    """Pop `batch` messages at a time of any queue and acknowledge them, one by one or in one go; then the next ones.
+
+    Each connection is a consumer; one group after the other has all messages of the topic. Messages count that were
+    acknowledged, requests are pops and acknowledgements.
+    """
+    mode = "pop-batch" if is_batch_ack else "pop"
+    return _run(program, mode, target, shape, span, topic=topic, broker=broker, batch=batch)
 
 
 def _run(program: Path, mode: str, target: Target, shape: Shape, span: Span, **options: str | int) -> LoadResult:

@@ -17,6 +17,9 @@ from benchmarks import loadgen
 from benchmarks.loadgen import LoadError, LoadResult, Refusal, Shape, Span, Target
 
 from rocketline.wire import frame
+from rocketline.wire.bodies import decode
+from rocketline.wire.bodies.pop import BatchAckMessageRequestBody, bits_of
+from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.properties import parse_properties
 
@@ -69,6 +72,25 @@ def _pull(program: Path, answer: Callable[[int, int], bytes]) -> LoadResult:
 
     with _server(reply) as target:
         return loadgen.pull_messages(program, target, _SHAPE, _SPAN, topic="T", queues=3, depth=10, batch=4)
+
+
+def _pop(program: Path, answer: Answer, *, is_batch_ack: bool = False) -> LoadResult:
+    with _server(answer) as target:
+        return loadgen.pop_messages(
+            program, target, _SHAPE, _SPAN, topic="T", broker="b", batch=32, is_batch_ack=is_batch_ack
+        )
+
+
+def _popped(*offsets: int, queue_id: int = 2, told: str | None = None) -> Command:
+    """The answer to a pop that brings messages of one queue."""
+    ext = {
+        "popTime": "1700000000000",
+        "invisibleTime": "60000",
+        "reviveQid": "3",
+        "startOffsetInfo": f"0 {queue_id} {offsets[0]}",
+        "msgOffsetInfo": f"0 {queue_id} {','.join(map(str, offsets))}" if told is None else told,
+    }
+    return response(0, ext=ext, body=b"".join(_record(queue_id, offset) for offset in offsets))
 
 
 def _record(queue_id: int, queue_offset: int, *, magic: int = _MAGIC) -> bytes:
@@ -152,3 +174,68 @@ def test_a_pull_that_brings_the_wrong_thing_is_no_success(
     assert result.succeeded == 0
     (refusal,) = result.refusals
     assert flaw in refusal.remark
+
+
+def test_what_was_popped_is_acknowledged_one_by_one_with_its_handles(program: Path) -> None:
+    seen: list[Command] = []
+
+    def answer(request: Command) -> list[Command]:
+        seen.append(request)
+        return [_popped(10, 11, 12) if request.code == RequestCode.POP_MESSAGE else response(0)]
+
+    result = _pop(program, answer)
+
+    acks = [request for request in seen if request.code == RequestCode.ACK_MESSAGE]
+    assert {(ack.ext["extraInfo"], ack.ext["queueId"], ack.ext["offset"]) for ack in acks} == {
+        (f"10 1700000000000 60000 3 0 b 2 {offset}", "2", str(offset)) for offset in (10, 11, 12)
+    }
+    assert result.succeeded == len(seen)
+    assert 0 < len(acks) < len(seen)
+    assert not result.refusals
+
+
+def test_what_was_popped_is_acknowledged_in_one_go(program: Path) -> None:
+    seen: list[Command] = []
+
+    def answer(request: Command) -> list[Command]:
+        seen.append(request)
+        return [_popped(10, 11, 20) if request.code == RequestCode.POP_MESSAGE else response(0)]
+
+    result = _pop(program, answer, is_batch_ack=True)
+
+    bodies = [request.body for request in seen if request.code == RequestCode.BATCH_ACK_MESSAGE]
+    batch = decode(BatchAckMessageRequestBody, bodies[0])
+    (entry,) = batch.acks
+    assert (entry.start_offset, bits_of(entry.bit_set), entry.queue_id, entry.revive_queue_id) == (10, [0, 1, 10], 2, 3)
+    assert (entry.pop_time, entry.invisible_time, batch.broker_name) == (1700000000000, 60000, "b")
+    assert not result.refusals
+
+
+def test_group_that_has_had_everything_is_followed_by_another(program: Path) -> None:
+    groups: list[str] = []
+
+    def nothing(request: Command) -> list[Command]:
+        groups.append(request.ext["consumerGroup"])
+        return [response(210, "POLLING_TIMEOUT")]
+
+    result = _pop(program, nothing)
+
+    assert len(set(groups)) > 1
+    assert not result.refusals
+
+
+@pytest.mark.parametrize(
+    ("answer", "flaw"),
+    [
+        pytest.param(_popped(10, told="0 2 10,11"), "not as told", id="too few"),
+        pytest.param(_popped(10, 11, told="0 2 10"), "more than are told of", id="too many"),
+        pytest.param(_popped(10, told="0 2 11"), "other than told", id="another offset"),
+        pytest.param(_popped(10, told="1 2 10"), "came again", id="of a retry topic"),
+        pytest.param(response(0), "without", id="nothing told"),
+    ],
+)
+def test_answer_to_a_pop_that_does_not_fit_is_refused(program: Path, answer: Command, flaw: str) -> None:
+    result = _pop(program, lambda _: [answer])
+
+    assert [refusal.code for refusal in result.refusals] == [0]
+    assert flaw in result.refusals[0].remark
