@@ -3,67 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
-from rocketline.broker.server import Broker
-from rocketline.clock import Clock
 from rocketline.model.ids import QueueOffset
-from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC, revive_topic
-from rocketline.store.filesystem import FileSystem
+from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.message_codec import decode_records
-from rocketline.wire.pop_handles import PopMessage, PopQueue, TopicKind, parse_order_counts
+from rocketline.wire.pop_handles import PopHandle, PopMessage, PopQueue, TopicKind, parse_order_counts
 from support.brokers.messages import create_topic, send
+from support.brokers.pop_scenes import OFFSETS, REVIVE, again, nothing_comes, scene, send_many
 from support.brokers.pops import ack, ack_many, bodies, change, handles, pop, popped
-from support.brokers.running import BrokerPeer, broker
+from support.brokers.running import BrokerPeer
 from support.clients.members import until
-
-REVIVE = revive_topic("DefaultCluster")
-OFFSETS = Path("/store/config/consumerOffset.json")
-
-
-@asynccontextmanager
-async def scene(
-    *, clock: Clock | None = None, files: FileSystem | None = None, queues: int = 1, **settings: str
-) -> AsyncIterator[tuple[Broker, BrokerPeer]]:
-    """The topic T. A look at what is to come again every few milliseconds, for who turns the clock by hand."""
-    given = {"brokerName": "broker-a", "reviveInterval": "5", "popFromRetryProbability": "0", **settings}
-    async with broker(clock=clock, files=files, **given) as running, BrokerPeer(running.address) as peer:
-        await create_topic(peer, "T", queues=queues)
-        yield running, peer
-
-
-async def send_many(peer: BrokerPeer, count: int, *, queue_id: int = 0, **properties: str) -> list[bytes]:
-    sent = [b"%d" % number for number in range(count)]
-    for body in sent:
-        await send(peer, body, queue_id=queue_id, **properties)
-    return sent
-
-
-async def again(peer: BrokerPeer, clock: FakeClock, *, after_s: float, invisible_ms: int = 60_000) -> Command:
-    """What can be popped when so much time has gone by, and all is done that is to be done then."""
-    clock.advance(after_s)
-    return await peer.request(pop(20_000, invisible_ms=invisible_ms), 20)
-
-
-async def nothing_comes(peer: BrokerPeer, running: Broker, clock: FakeClock, *, within_s: float) -> None:
-    """All that was noted is worked off, and no message was left."""
-    clock.advance(within_s)
-    revival = running.services.revival
-    assert revival is not None
-    timers = running.storage.timers
-    assert timers is not None
-    await until(lambda: timers.delivered_ms >= clock.wall_ms() - 1000)
-    await until(lambda: not any(len(queue) or queue.behind for queue in revival.queues))
-    assert (await peer.request(pop(), 5)).code == 210
-
 
 # --- pops
 
@@ -308,6 +263,7 @@ async def test_message_that_is_given_back_comes_soon(clock: FakeClock) -> None:
         ({"extraInfo": f"0 {2**62} {2**62} 0 0 broker-a 0 0"}, 0),
         ({"extraInfo": "0 1700000000000 10000 0 0 broker-a 0 0"}, 0),
         ({"extraInfo": "5 1600000000000 10000 0 0 other 7 9"}, 0),
+        ({"extraInfo": "0 1700000000000 10000 999 0 broker-a 0 0"}, 0),
     ],
 )
 async def test_handle_that_is_wrong_changes_nothing(clock: FakeClock, fields: dict[str, str], code: int) -> None:
@@ -463,6 +419,25 @@ async def test_offsets_that_a_crash_lost_are_found_in_the_log(clock: FakeClock, 
         found = bodies(await again(peer, clock, after_s=31))
         found += bodies(await again(peer, clock, after_s=0)) if len(found) < 2 else []
         assert sorted(found) == [b"0", b"2"]
+
+
+async def test_message_put_off_raises_no_offset_of_a_group_that_was_sent_back(clock: FakeClock) -> None:
+    """Its new checkpoint is the last that the log has, and tells nothing of the messages before it."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (running, peer):
+        sent = await send_many(peer, 6)
+        held = handles(await peer.request(pop(messages=5), 5))
+        running.storage.offsets.assign_reset("g", "T", 0, 0)
+        assert bodies(await peer.request(pop(messages=1), 5)) == sent[:1]
+        running.storage.pops.note()
+        running.storage.offsets.save()
+        before = files.read_file(OFFSETS)
+        assert (await change(peer, held[4], 120_000)).code == 0
+    assert before is not None
+    files.write_file(OFFSETS, before)
+    async with scene(clock=clock, files=files) as (running, peer):
+        assert running.storage.offsets.query("g", "T", 0) == 1
+        assert bodies(await peer.request(pop(), 5)) == sent[1:]
 
 
 async def test_offsets_are_not_raised_over_what_was_in_memory(clock: FakeClock) -> None:
@@ -633,6 +608,34 @@ async def test_acknowledgement_that_does_not_fit_the_last_orderly_pop(clock: Fak
         assert (await ack(peer, fresh)).code == 0
         assert running.storage.offsets.query("g", "T", 0) == 1
         assert running.storage.store.max_offset(REVIVE, 0) == 0
+
+
+@pytest.mark.parametrize("way", ["ack", "many", "change"])
+async def test_handle_in_order_of_no_pop_that_is_known_passes_nothing_by(clock: FakeClock, way: str) -> None:
+    """Apache's broker lets the group go on behind the message."""
+    async with scene(clock=clock) as (running, peer):
+        sent = await send_many(peer, 5)
+        now_ms = clock.wall_ms()
+        forged = PopHandle.parse(f"0 {now_ms} 60000 999 0 broker-a 0 3")
+        if way == "ack":
+            answer = await ack(peer, forged)
+        else:
+            answer = await ack_many(peer, [forged]) if way == "many" else await change(peer, forged, 1000)
+        assert answer.code == 0
+        assert running.storage.offsets.query("g", "T", 0) == -1
+        assert bodies(await peer.request(pop(), 5)) == sent
+
+
+async def test_order_that_a_kill_forgot_loses_nothing(clock: FakeClock) -> None:
+    """What was popped in the last seconds in order is not known any more, and is popped anew."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (running, peer):
+        sent = await send_many(peer, 4)
+        held = handles(await peer.request(pop(messages=3, order="true"), 5))
+        running.storage.orders.forget("T", "g", 0)
+    async with scene(clock=clock, files=files) as (_, peer):
+        assert (await ack(peer, held[2])).code == 0
+        assert bodies(await peer.request(pop(order="true"), 5)) == sent
 
 
 async def test_orderly_pop_that_waits_is_answered_when_its_queue_opens(clock: FakeClock) -> None:

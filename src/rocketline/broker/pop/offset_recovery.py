@@ -68,6 +68,8 @@ class OffsetRecovery:
         self.note()
 
     def _take(self, point: PopCheckPoint, *, has_gaps: bool) -> None:
+        """A checkpoint of one message, or one that was noted anew, may be of what was popped long ago and put off: the
+        group may have been sent back since, and what it has not popped again must not be passed by."""
         topic, group, queue_id = point.topic or "", point.consumer_group or "", point.queue_id
         count = point.message_count if point.queue_offset_diff is None else len(point.queue_offset_diff)
         if not 0 < count <= MESSAGES_MAX:
@@ -76,7 +78,8 @@ class OffsetRecovery:
         known = self._offsets.offsets_of(group, topic).get(queue_id, -1)
         if after <= known or after > self._store.max_offset(topic, queue_id):
             return
-        if not has_gaps or point.start_offset <= known:
+        may_be_old = count == 1 or point.re_put_times is not None
+        if point.start_offset <= known or not (has_gaps or may_be_old):
             self._offsets.commit(group, topic, queue_id, after)
 
     def _points(self) -> Iterator[PopCheckPoint]:

@@ -101,12 +101,11 @@ class OrderInfos(SavedFile):
 
     def acked(self, topic: str, group: str, queue_id: int, offset: int, pop_ms: int) -> int | None:
         """Where the group goes on once this message is acknowledged; None if it is none of the last pop's, which
-        leaves all as it is. -1: it was of a pop before that, which counts no more."""
+        leaves all as it is. -1: it was of a pop before that, which counts no more, or of one that nobody knows of:
+        what lies before the message may not be acknowledged."""
         queue = topic, group, queue_id
         info = self._infos.get(queue)
-        if info is None:
-            return offset + 1
-        if info.pop_time != pop_ms:
+        if info is None or info.pop_time != pop_ms:
             return -1
         offsets = info.offsets()
         if offset not in offsets:
