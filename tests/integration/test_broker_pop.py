@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
 from rocketline.model.ids import QueueOffset
 from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC
+from rocketline.net.channel import Channel
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
@@ -741,6 +743,39 @@ async def test_connection_that_is_gone_takes_no_message() -> None:
         await send(peer, b"mine")
         assert bodies(await peer.request(pop(5000), 20)) == [b"mine"]
         await until(lambda: not len(running.services.held_pops))
+
+
+@pytest.mark.parametrize("code", [RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION])
+async def test_message_that_comes_while_many_queues_are_looked_at_is_not_missed(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, code: RequestCode
+) -> None:
+    """S193, S205: the send comes with the same read as the pop, which has looked at that queue already."""
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    async with scene(clock=clock, queues=300) as (_, peer), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(peer.request(Command(code, pop(15_000).ext), 10))
+        tasks.create_task(send(peer, b"between", queue_id=3))
+        answer = await waiting
+        assert (answer.ext.get("hasMsg", "true"), answer.code) == ("true", 0)
+
+
+async def test_pop_whose_connection_takes_no_bytes_leaves_the_message_to_another(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        scene(clock=clock) as (running, peer),
+        BrokerPeer(running.address) as full,
+        asyncio.TaskGroup() as tasks,
+    ):
+        deaf = tasks.create_task(full.request(pop(5000), 20))
+        await until(lambda: len(running.services.held_pops) == 1)
+        (held,) = running.services.held_pops._held
+        monkeypatch.setattr(Channel, "is_congested", property(lambda channel: channel is held.channel))
+        waiting = tasks.create_task(peer.request(pop(15_000), 20))
+        await until(lambda: len(running.services.held_pops) == 2)
+        await send(peer, b"for who can take it")
+        assert (await deaf).code == 210
+        assert bodies(await waiting) == [b"for who can take it"]
+        assert (await full.request(pop(5000), 20)).code == 210
 
 
 # --- peeks and notifications

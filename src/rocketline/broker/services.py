@@ -22,7 +22,7 @@ from rocketline.broker.cluster.routes import Routes
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LongWork
 from rocketline.broker.metadata.saving import Saving
-from rocketline.broker.pop.long_poll import HeldPops
+from rocketline.broker.pop.long_poll import HeldBytes, HeldPops
 from rocketline.broker.pop.merge import MergeBuffer
 from rocketline.broker.pop.positions import PopPositions
 from rocketline.broker.pop.revive import ReviveTools
@@ -85,8 +85,9 @@ class Services:
         call_soon = asyncio.get_running_loop().call_soon
         now_ms = storage.store.store_clock.now_ms
         self.merge = MergeBuffer(self.revive_topic, self.positions, settings, now_ms, log, self._begin_merge)
-        self.held_pops = HeldPops(settings, clock, call_soon)
-        self.held_notifications = HeldPops(settings, clock, call_soon, is_last_first=True)
+        held_bytes = HeldBytes()
+        self.held_pops = HeldPops(settings, clock, call_soon, held_bytes)
+        self.held_notifications = HeldPops(settings, clock, call_soon, held_bytes, is_last_first=True)
         self.revival = self._revival()
         ha_address = format_address(config.broker_ip2, config.store.ha_listen_port)
         self.name_servers = NameServerLinks(

@@ -9,14 +9,15 @@ from rocketline.wire.command import Command
 class PopAnswer:
     """Given once, as the handler's own answer or by itself; or not, if the request waits on."""
 
-    __slots__ = ("_given", "_is_late", "channel", "request")
+    __slots__ = ("_given", "_is_late", "channel", "is_given", "request")
 
     def __init__(self, channel: Channel, request: Command) -> None:
         self.channel, self.request = channel, request
         self._given: Command | None = None
-        self._is_late = False
+        self._is_late = self.is_given = False
 
     def give(self, answer: Command) -> None:
+        self.is_given = True
         if self._is_late:
             self.channel.reply(self.request, answer)
         else:

@@ -79,36 +79,50 @@ class PopHandlers:
         return answer.outcome()
 
     def _popped(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
-        """One try, in steps if the topic has many queues."""
+        """One try, in steps if there are many queues, and another if what came meanwhile may have been missed."""
         try:
-            yield from self._try(answer, held)
+            while (yield from self._try(answer, held)):
+                yield
         except Exception as error:  # noqa: BLE001  # told to the peer, whoever woke the pop
             answer.give(failure(error, self._log, answer.channel, answer.request))
 
-    def _try(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
+    def _try(self, answer: PopAnswer, held: HeldPop | None) -> Steps[bool]:
+        """Whether it is to be tried again."""
         asked = headers.read(PopMessageRequestHeader, answer.request.ext)
         born_ms = asked.born_time or self._clock.now_ms()
         admitted = self._admit(asked, born_ms, held)
         if isinstance(admitted, Command):
-            answer.give(_refused(admitted))
-            return
-        topic, wanted = admitted
-        wish = PopWish(
-            asked.consumer_group,
-            asked.topic,
-            max(asked.queue_id, ANY_QUEUE),
-            asked.max_msg_nums,
-            asked.invisible_time,
-            asked.init_mode,
-            wanted,
-            asked.order,
-            asked.attempt_id,
-        )
+            self._turn_away(answer, held, _refused(admitted))
+            return False
         found = self._reading.begin(is_order=asked.order)
-        if not answer.channel.is_congested:
-            yield from self._reading.take(wish, topic, found)
+        if answer.channel.is_congested:
+            self._turn_away(answer, held, _nothing(ResponseCode.POLLING_TIMEOUT, asked, found))
+            return False
+        topic, wanted = admitted
+        looking = self._reading.take(_wish(asked, wanted), topic, found)
+        has_news = yield from self._held.watched(_place(asked), wanted, looking)
+        has_time = born_ms + asked.poll_time > self._clock.now_ms()
+        if has_news and has_time and not found.count and found.error is None and found.problem is None:
+            answer.request.ext["bornTime"] = str(born_ms)  # its time counts from when it came first
+            return True
+        self._answer(answer, asked, wanted, born_ms, found)
+        return False
+
+    def _turn_away(self, answer: PopAnswer, held: HeldPop | None, refusal: Command) -> None:
+        """What it was woken for, if it was, is for somebody else."""
+        if held is not None:
+            self._held.wake(*held.place)
+        answer.give(refusal)
+
+    def _answer(
+        self, answer: PopAnswer, asked: PopMessageRequestHeader, wanted: Wanted, born_ms: int, found: PopFound
+    ) -> None:
         if found.count:
+            if found.error is not None:
+                self._log.error("queue cannot be popped", str(found.error), topic=asked.topic)
             self._hand_out(answer, asked, found)
+        elif found.error is not None:
+            raise found.error
         elif found.problem is not None:
             answer.give(_refused(response(ResponseCode.SYSTEM_ERROR, found.problem)))
         else:
@@ -158,8 +172,7 @@ class PopHandlers:
     def _wait(
         self, answer: PopAnswer, asked: PopMessageRequestHeader, wanted: Wanted, born_ms: int, found: PopFound
     ) -> None:
-        place = PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
-        request = answer.request
+        place, request = _place(asked), answer.request
         if not asked.born_time:  # its time counts from when it came first
             request.ext["bornTime"] = str(born_ms)
         request.body = b""  # a pop has none; if somebody sends one, it is not kept
@@ -176,6 +189,24 @@ class PopHandlers:
         answer = PopAnswer(held.channel, held.request)
         answer.outcome()
         self._chores.begin(self._popped(answer, held))
+
+
+def _place(asked: PopMessageRequestHeader) -> PopPlace:
+    return PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
+
+
+def _wish(asked: PopMessageRequestHeader, wanted: Wanted) -> PopWish:
+    return PopWish(
+        asked.consumer_group,
+        asked.topic,
+        max(asked.queue_id, ANY_QUEUE),
+        asked.max_msg_nums,
+        asked.invisible_time,
+        asked.init_mode,
+        wanted,
+        asked.order,
+        asked.attempt_id,
+    )
 
 
 def _found(asked: PopMessageRequestHeader, found: PopFound) -> Command:

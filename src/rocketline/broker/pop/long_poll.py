@@ -3,48 +3,56 @@
 They wait by topic, group and queue, or any queue; the one whose time ends first is woken first. A message wakes one pop
 of each group; once woken, a pop is tried anew, and waits again if others were faster.
 
-Differs: a message that is no group's wakes nobody, and neither does it wake pops whose connection takes no bytes: they
-are answered that there is nothing. What all of them take in memory is bounded.
+A message costs what it wakes, not what waits: see `held_lines`. What a turn of the loop does of telling, waking and
+trying is bounded, and those that were woken are tried in turn, one of each connection.
+
+Differs: a message that is no group's wakes nobody, and what all of them take in memory is bounded.
 """
 
 from __future__ import annotations
 
 import heapq
-import sys
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import math
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.filters import Wanted
+from rocketline.broker.in_turn import InTurn
+from rocketline.broker.long_work import Steps
+from rocketline.broker.pop.held_lines import ANY_QUEUE, HeldBytes, HeldLines, HeldPop, Line, PopPlace, retry_topics
+from rocketline.broker.pop.news import News
 from rocketline.clock import Clock
-from rocketline.net.channel import Channel
 from rocketline.settings import Settings
 from rocketline.store.queues.queue_table import Queue
-from rocketline.wire.command import Command
-from rocketline.wire.pop_handles import TopicKind
 
-ANY_QUEUE: Final = -1
+__all__ = ["ANY_QUEUE", "HeldBytes", "HeldPop", "HeldPops", "Holding", "PopPlace"]
+
 _WOKEN_PER_TURN: Final = 32
-"""So many are tried in one turn of the loop: a few milliseconds."""
-_LOOKS_PER_TURN: Final = 4096
-_POP_BYTES: Final = 1280
-"""What a pop takes while it waits, but for its fields."""
-HELD_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of all that wait."""
-HELD_BYTES_OF_ONE_MAX: Final = 32 * 1024 * 1024
-"""Of one connection."""
+_TURN_S: Final = 0.002
+"""With which a turn has tried enough of those that were woken, however few they were."""
+_LOOKS_PER_TURN: Final = 2048
+"""So many lines, and those who wait in them, are looked at in one turn to tell what has come."""
+_ENDS_PER_TURN: Final = 512
+"""Of so many the time is over in one turn."""
+_SWEPT_PER_TURN: Final = 4096
+_REMOVAL: Final = 8
+"""Looks that it takes to remove a pop; a tag of its line takes one more."""
 _LEFT_MAX: Final = 64
 _CODES_MAX: Final = 4096
-"""Tags that are remembered of one queue's new messages, until those who wait are told."""
+"""Different tags that are remembered of one queue's new messages, until those who wait are told."""
 _ENDS_MS: Final = 50
 """So much before its time a pop is given up: its consumer does not wait for the answer any longer than that."""
-
-
+_TICKS_A_SECOND: Final = 100
+"""Pops whose time ends in the same tick are found together."""
 _TIME_MS_MAX: Final = 2**63 - 1
 """Beyond that Apache's broker counts on with a time that is long over, and so its answer is that."""
+
+_Looks: TypeAlias = "Iterator[int]"
+"""Work in steps, each of so many looks."""
 
 
 class Holding(Enum):
@@ -57,51 +65,13 @@ class Holding(Enum):
     """Too many wait already."""
 
 
-class PopPlace(NamedTuple):
-    """Where a pop waits."""
-
-    topic: str
-    group: str
-    queue_id: int
-
-
-@dataclass(slots=True, eq=False)
-class HeldPop:
-    """A pop, or a notification, that waits."""
-
-    channel: Channel
-    request: Command
-    place: PopPlace
-    wanted: Wanted
-    deadline_s: float
-    answer: Callable[[HeldPop], None]
-    """Called when it is woken; must not raise, because it runs within somebody else's request."""
-    bytes: int = 0
-
-
-_Asked: TypeAlias = "tuple[str, str]"
-"""The topic and the group of a pop."""
-_Line: TypeAlias = "list[tuple[float, int, HeldPop]]"
-"""A heap: by deadline, then by who came first."""
-
-
 @dataclass(slots=True)
 class _Arrived:
     """New messages of one queue, of which nobody was told yet."""
 
-    codes: list[int]
-    is_for_all: bool
+    codes: Counter[int] = field(default_factory=Counter)
+    is_for_all: bool = False
     """Whoever waits is to look, whatever he wants: his group's offset may have fallen far behind."""
-
-
-class _AtPlace:
-    """Those that wait at one place, by what they want: mostly all want the same."""
-
-    __slots__ = ("count", "lines")
-
-    def __init__(self) -> None:
-        self.lines: dict[Wanted, _Line] = {}
-        self.count = 0
 
 
 class HeldPops:
@@ -112,33 +82,39 @@ class HeldPops:
         settings: Settings[BrokerConfig],
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], object],
+        held_bytes: HeldBytes,
         *,
         is_last_first: bool = False,
     ) -> None:
         """`is_last_first`: the one whose time ends last is woken first, as Apache does with notifications."""
         self._settings, self._clock, self._call_soon = settings, clock, call_soon
-        self._sign = -1.0 if is_last_first else 1.0
-        self._places: dict[PopPlace, _AtPlace] = {}
-        self._lines: dict[_Asked, set[PopPlace]] = {}
-        self._readers: dict[str, Counter[_Asked]] = {}
-        """For whom a topic's messages are: those who pop it, or of whose retry topics it is one; with how many pops."""
+        self._lines = HeldLines(held_bytes, is_last_first=is_last_first)
         self._held: dict[HeldPop, None] = {}
-        self._ends: _Line = []
-        self._number = 0
-        self._arrived: dict[tuple[str, int], _Arrived] = {}
-        self._woken: deque[HeldPop] = deque()
+        self._ends: dict[int, dict[HeldPop, None]] = {}
+        """By the tick in which their time is over."""
+        self._ticks: list[int] = []
+        """A heap. A tick stays, when nobody is left who ends then, until it comes up, or such are too many."""
+        self._arrived: OrderedDict[tuple[str, int], _Arrived] = OrderedDict()
+        self._called: OrderedDict[PopPlace, None] = OrderedDict()
+        """Where there is more, whatever its tag."""
+        self._telling: _Looks = iter(())
+        self._is_telling = False
+        self._news: dict[str, News] = {}
+        self._woken: InTurn[HeldPop] = InTurn()
         self._to_check: deque[HeldPop] = deque()
-        self._bytes_of: Counter[Channel] = Counter()
-        self.bytes = 0
-        self._is_turn_due = False
+        self._is_turn_due = self._is_checking = False
 
     def __len__(self) -> int:
         return len(self._held) + len(self._woken)
 
+    @property
+    def bytes(self) -> int:
+        """What those take that wait here or elsewhere by the same bound."""
+        return self._lines.bytes.total
+
     def waiting(self, place: PopPlace) -> int:
         """How many wait there."""
-        at_place = self._places.get(place)
-        return at_place.count if at_place is not None else 0
+        return self._lines.waiting(place)
 
     # --- waiting
 
@@ -150,72 +126,64 @@ class HeldPops:
             return Holding.IS_OVER
         if len(self) >= config.max_pop_polling_size or self.waiting(held.place) > config.pop_polling_size:
             return Holding.IS_FULL
-        held.bytes = _POP_BYTES + sum(map(sys.getsizeof, held.request.ext.values())) + len(held.request.body)
-        of_one = self._bytes_of[held.channel] + held.bytes
-        if of_one > HELD_BYTES_OF_ONE_MAX or self.bytes + held.bytes > HELD_BYTES_MAX:
-            return Holding.IS_FULL
         held.deadline_s = self._clock.monotonic() + left_ms / 1000
-        self._add(held)
+        if not self._lines.add(held):
+            return Holding.IS_FULL
+        self._held[held] = None
+        self._end_at(_tick(held))[held] = None
         return Holding.WAITS
 
-    def _add(self, held: HeldPop) -> None:
-        place, self._number = held.place, self._number + 1
-        at_place = self._places.get(place)
-        if at_place is None:
-            at_place = self._places[place] = _AtPlace()
-            self._lines.setdefault(place[:2], set()).add(place)
-        at_place.count += 1
-        self._held[held] = None
-        line = self._cleared(at_place.lines.get(held.wanted, []), at_place.count)
-        at_place.lines[held.wanted] = line
-        heapq.heappush(line, (self._sign * held.deadline_s, self._number, held))
-        self._ends = self._cleared(self._ends, len(self._held))
-        heapq.heappush(self._ends, (held.deadline_s, self._number, held))
-        for topic in _topics_of(place):
-            self._readers.setdefault(topic, Counter())[place[:2]] += 1
-        self._bytes_of[held.channel] += held.bytes
-        self.bytes += held.bytes
+    def _end_at(self, tick: int) -> dict[HeldPop, None]:
+        """Those whose time is over then."""
+        found = self._ends.get(tick)
+        if found is None:
+            found = self._ends[tick] = {}
+            if len(self._ticks) > 2 * len(self._ends) + _LEFT_MAX:
+                self._ticks = list(self._ends)
+                heapq.heapify(self._ticks)
+            else:
+                heapq.heappush(self._ticks, tick)
+        return found
 
-    def _cleared(self, line: _Line, count: int) -> _Line:
-        """The line without those that have left it, if these have become many."""
-        if len(line) <= 2 * count + _LEFT_MAX:
-            return line
-        line = [entry for entry in line if entry[2] in self._held]
-        heapq.heapify(line)
-        return line
-
-    def _remove(self, held: HeldPop) -> None:
-        """Its entries in heaps stay until they come up, or are too many."""
-        place = held.place
+    def _remove(self, held: HeldPop) -> int:
+        """It waits no more; how many looks that took."""
         del self._held[held]
-        at_place = self._places[place]
-        at_place.count -= 1
-        if not at_place.count:
-            del self._places[place]
-            self._lines[place[:2]].discard(place)
-            if not self._lines[place[:2]]:
-                del self._lines[place[:2]]
-        for topic in _topics_of(place):
-            _count_out(self._readers, topic, place[:2])
-        self._bytes_of[held.channel] -= held.bytes
-        if not self._bytes_of[held.channel]:
-            del self._bytes_of[held.channel]
-        self.bytes -= held.bytes
+        tick = _tick(held)
+        self._ends[tick].pop(held, None)
+        if not self._ends[tick]:
+            del self._ends[tick]
+        return _REMOVAL + self._lines.remove(held)
 
-    # --- waking
+    def _drop(self, held: HeldPop) -> int:
+        """Nobody is there to be answered."""
+        looks = self._remove(held)
+        self._lines.release(held)
+        return looks
+
+    def _wake(self, held: HeldPop) -> int:
+        looks = self._remove(held)
+        self._woken.add(held)
+        return looks
+
+    # --- what there is to tell
 
     def on_arrival(self, arrivals: Mapping[Queue, Collection[int]]) -> None:
         """Messages with these tags codes can be read from now on. Only noted: this runs in the midst of an append."""
-        if not self._readers:
+        if not self._lines and not self._news:
             return
         for queue, codes in arrivals.items():
-            if queue.topic in self._readers:
-                place = queue.topic, queue.queue_id
-                known = self._arrived.setdefault(place, _Arrived([], is_for_all=False))
-                known.codes += codes
-                known.is_for_all |= self._is_for_all(queue.max_offset, len(codes))
-                del known.codes[_CODES_MAX:]
-                self._work_soon()
+            if self._lines.has_topic(queue.topic):
+                self._note(queue, codes)
+            if (news := self._news.get(queue.topic)) is not None:
+                news.add(codes)
+
+    def _note(self, queue: Queue, codes: Collection[int]) -> None:
+        known = self._arrived.setdefault((queue.topic, queue.queue_id), _Arrived())
+        known.codes.update(codes)
+        known.is_for_all |= self._is_for_all(queue.max_offset, len(codes))
+        if len(known.codes) > _CODES_MAX:
+            known.codes, known.is_for_all = Counter(), True
+        self._work_soon()
 
     def _is_for_all(self, end: int, more: int) -> bool:
         """Every so many messages, whoever waits is to look. Java: popLongPollingForceNotifyInterval."""
@@ -224,70 +192,118 @@ class HeldPops:
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """There is more for the group in this queue, whatever its tag: one is to look, of those who would take it."""
-        place = PopPlace(topic, group, queue_id)
-        if not self._wake_one(place, None) and queue_id != ANY_QUEUE:
-            self._wake_one(PopPlace(topic, group, ANY_QUEUE), None)
-        self._work_soon()
+        if (news := self._news.get(topic)) is not None:
+            news.forget()
+        if self._lines.has_asked(topic, group):
+            self._called[PopPlace(topic, group, queue_id)] = None
+            self._work_soon()
 
-    def _tell(self, topic: str, queue_id: int, arrived: _Arrived) -> None:
-        """Wake as many of each group as there are messages for them."""
-        for asked in list(self._readers[topic]):
-            if asked[0] == topic:
-                places = [PopPlace(*asked, queue_id), PopPlace(*asked, ANY_QUEUE)]
-            else:  # what comes again is for whoever pops the topic, from whichever queue
-                places = list(self._lines[asked])
-            for place in places:
-                for code in arrived.codes:
-                    if place not in self._places:
-                        break
-                    self._wake_one(place, None if arrived.is_for_all else code)
+    def watched(self, place: PopPlace, wanted: Wanted, looking: Steps[None]) -> Steps[bool]:
+        """Look through queues in steps; whether something has come meanwhile that may have been missed."""
+        if next(looking, looking) is looking:
+            return False  # nothing can have come within one step
+        topics = [place.topic, *retry_topics(place)]
+        watched = [self._news.setdefault(topic, News()) for topic in topics]
+        since = [news.end for news in watched]
+        for news in watched:
+            news.watchers += 1
+        try:
+            yield
+            yield from looking
+            return any(news.has_any(end, wanted) for news, end in zip(watched, since, strict=True))
+        finally:
+            for topic, news in zip(topics, watched, strict=True):
+                news.watchers -= 1
+                if not news.watchers:
+                    del self._news[topic]
 
-    def _wake_one(self, place: PopPlace, code: int | None) -> bool:
-        """False if nobody waits there who wants such a message."""
-        at_place = self._places.get(place)
-        if at_place is None:
-            return False
-        for wanted, line in at_place.lines.items():
-            if code is None or not isinstance(wanted, frozenset) or code in wanted:
-                while line:
-                    held = heapq.heappop(line)[2]
-                    if held not in self._held:
-                        continue
-                    if not held.channel.is_closed:
-                        self._wake(held)
-                        return True
-                    self._remove(held)
+    # --- telling
+
+    def _tell(self, topic: str, queue_id: int, arrived: _Arrived) -> _Looks:
+        """Wake as many at each place as there are messages for them."""
+        for place in self._lines.places_again(topic):
+            for line in self._lines.at(place):
+                yield len(arrived.codes) // 16
+                yield from self._wake_some(line, _count_for(line.wanted, arrived))
+        if arrived.is_for_all:
+            for place in self._lines.places_of(topic, queue_id):
+                yield from self._wake_any(place)
+        woken: Counter[PopPlace] = Counter()
+        total = arrived.codes.total()
+        for line in self._lines.for_all(topic, queue_id):
+            woken[line.place] += yield from self._wake_some(line, total - woken[line.place])
+        for code, count in arrived.codes.items():
+            yield 1
+            for found in self._lines.by_tag(topic, queue_id, code):
+                yield 1
+                if found is not None:
+                    left = min(count, total - woken[found.place])
+                    woken[found.place] += yield from self._wake_some(found, left)
+
+    def _call(self, place: PopPlace) -> _Looks:
+        """Wake one who waits there, or for any queue."""
+        if not (yield from self._wake_any(place)) and place.queue_id != ANY_QUEUE:
+            yield from self._wake_any(place._replace(queue_id=ANY_QUEUE))
+
+    def _wake_any(self, place: PopPlace) -> Generator[int, None, bool]:
+        for line in self._lines.at(place):
+            if (yield from self._wake_some(line, 1)):
+                return True
         return False
 
-    def _wake(self, held: HeldPop) -> None:
-        self._remove(held)
-        self._woken.append(held)
+    def _wake_some(self, line: Line, count: int) -> Generator[int, None, int]:
+        """Wake so many, or as many as there are; how many that were."""
+        woken = 0
+        yield 1
+        while woken < count and (held := line.first()) is not None:
+            if held.channel.is_closed:
+                yield self._drop(held)
+            else:
+                woken += 1
+                yield self._wake(held)
+        return woken
+
+    # --- ends
 
     def check(self) -> None:
-        """Wake those whose time is over; called every so many milliseconds."""
-        now_s = self._clock.monotonic()
-        while self._ends and (self._ends[0][0] <= now_s or self._ends[0][2] not in self._held):
-            held = heapq.heappop(self._ends)[2]
-            if held in self._held:
-                self._wake(held)
+        """Wake those whose time is over, some hundreds in each turn; called every so many milliseconds."""
+        if not self._is_checking:
+            self._check_some()
+
+    def _check_some(self) -> None:
+        now, looks = self._clock.monotonic() * _TICKS_A_SECOND, _ENDS_PER_TURN * _REMOVAL
+        while self._ticks and self._ticks[0] <= now and looks > 0:
+            over = self._ends.get(self._ticks[0])
+            while over and looks > 0:
+                held, _ = over.popitem()
+                looks -= self._wake(held)
+            if not over:
+                heapq.heappop(self._ticks)
+        self._is_checking = looks <= 0
+        if self._is_checking:
+            self._call_soon(self._check_some)
         self._work_soon()
 
     def sweep(self) -> None:
-        """Forget those whose connection is gone, some thousands in each turn of the loop; called every second."""
+        """Forget those whose connection is gone, some in each turn of the loop; called every second."""
         if not self._to_check:
             self._to_check.extend(self._held)
             self._sweep_some()
 
     def _sweep_some(self) -> None:
-        for _ in range(min(_LOOKS_PER_TURN, len(self._to_check))):
-            held = self._to_check.popleft()
+        looks = _SWEPT_PER_TURN
+        while self._to_check and looks > 0:
+            held, looks = self._to_check.popleft(), looks - 1
             if held.channel.is_closed and held in self._held:
-                self._remove(held)
+                looks -= self._drop(held)
         if self._to_check:
             self._call_soon(self._sweep_some)
 
+    # --- turns
+
     def _work_soon(self) -> None:
-        if (self._woken or self._arrived) and not self._is_turn_due:
+        has_work = self._woken or self._arrived or self._called or self._is_telling
+        if has_work and not self._is_turn_due:
             self._is_turn_due = True
             self._call_soon(self._turn)
 
@@ -295,29 +311,47 @@ class HeldPops:
         """Tell some of what has come, and try some of those that were woken."""
         self._is_turn_due = False
         try:
-            while self._arrived and len(self._woken) < _WOKEN_PER_TURN:
-                (topic, queue_id), arrived = self._arrived.popitem()
-                if topic in self._readers:
-                    self._tell(topic, queue_id, arrived)
-            for _ in range(min(_WOKEN_PER_TURN, len(self._woken))):
-                held = self._woken.popleft()
-                if not held.channel.is_closed:
-                    held.answer(held)
+            self._tell_some()
+            self._try_some()
         finally:
             self._work_soon()
 
+    def _tell_some(self) -> None:
+        looks = _LOOKS_PER_TURN
+        while looks > 0 and len(self._woken) < _WOKEN_PER_TURN:
+            taken = next(self._telling, None)
+            if taken is not None:
+                self._is_telling, looks = True, looks - taken
+            elif self._called:
+                self._telling = self._call(self._called.popitem(last=False)[0])
+            elif self._arrived:
+                (topic, queue_id), arrived = self._arrived.popitem(last=False)
+                self._telling = self._tell(topic, queue_id, arrived)
+            else:
+                self._is_telling = False
+                return
 
-def _count_out(readers: dict[str, Counter[_Asked]], topic: str, asked: _Asked) -> None:
-    counts = readers[topic]
-    counts[asked] -= 1
-    if not counts[asked]:
-        del counts[asked]
-    if not counts:
-        del readers[topic]
+    def _try_some(self) -> None:
+        end_s = self._clock.monotonic() + _TURN_S
+        for _ in range(min(_WOKEN_PER_TURN, len(self._woken))):
+            held = self._woken.next()
+            self._lines.release(held)
+            if held.channel.is_closed:  # whom it was woken for is for somebody else
+                self.wake(*held.place)
+            else:
+                held.answer(held)
+            if self._clock.monotonic() >= end_s:
+                return
 
 
-def _topics_of(place: PopPlace) -> tuple[str, ...]:
-    """Where messages come for those who wait there."""
-    return place.topic, *(
-        kind.store_topic(place.topic, place.group) for kind in (TopicKind.RETRY_V1, TopicKind.RETRY_V2)
-    )
+def _tick(held: HeldPop) -> int:
+    return math.ceil(held.deadline_s * _TICKS_A_SECOND)
+
+
+def _count_for(wanted: Wanted, arrived: _Arrived) -> int:
+    """How many of the messages may be wanted."""
+    if isinstance(wanted, frozenset):
+        found = sum(count for code, count in arrived.codes.items() if code in wanted)
+    else:
+        found = arrived.codes.total()
+    return max(found, arrived.is_for_all)

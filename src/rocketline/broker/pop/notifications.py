@@ -6,6 +6,7 @@ a pop does.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from typing import Final
@@ -89,15 +90,15 @@ class NotificationHandlers:
     def _queues(self, group: str, topic: TopicConfig, queue_id: int) -> Iterator[tuple[str, int]]:
         """Where a pop would look, the retry topics first or last."""
         queues = range(topic.read_queue_nums) if queue_id < 0 else range(queue_id, queue_id + 1)
-        own = [(topic.topic_name, each) for each in queues]
-        retries = [
+        own = ((topic.topic_name, each) for each in queues)
+        retries = (
             (name, each)
             for kind in (TopicKind.RETRY_V1, TopicKind.RETRY_V2)
             if (found := self._topics.get(name := kind.store_topic(topic.topic_name, group))) is not None
             for each in range(found.read_queue_nums)
-        ]
+        )
         is_retry_first = self._random() * 100 < self._settings.value.pop_from_retry_probability
-        yield from (*retries, *own) if is_retry_first else (*own, *retries)
+        return itertools.chain(retries, own) if is_retry_first else itertools.chain(own, retries)
 
     def _offset(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group would go on."""
@@ -156,6 +157,12 @@ class NotificationHandlers:
         return answer.outcome()
 
     def _notified(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
+        """One look, and another if what came meanwhile may have been missed."""
+        while (yield from self._look(answer, held)):
+            yield
+
+    def _look(self, answer: PopAnswer, held: HeldPop | None) -> Steps[bool]:
+        """Whether it is to be looked at again."""
         asked = headers.read(NotificationRequestHeader, answer.request.ext)
         topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id)
         if held is not None:  # what it wants was read when it came
@@ -164,10 +171,24 @@ class NotificationHandlers:
             wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
         if isinstance(topic, Command):
             answer.give(_refused(topic))
-            return
+            return False
         if isinstance(wanted, Command):
             answer.give(_refused(wanted))
-            return
+            return False
+        born_ms = asked.born_time or self._store.store_clock.now_ms()
+        answer.request.ext["bornTime"] = str(born_ms)  # its time counts from when it came first
+        has_news = yield from self._held.watched(_place(asked), wanted, self._looked(answer, asked, topic, wanted))
+        if answer.is_given:
+            return False
+        if has_news and born_ms + asked.poll_time > self._store.store_clock.now_ms():
+            return True
+        self._wait(answer, asked, wanted, born_ms)
+        return False
+
+    def _looked(
+        self, answer: PopAnswer, asked: NotificationRequestHeader, topic: TopicConfig, wanted: Wanted
+    ) -> Steps[None]:
+        """Give the answer once there is a message."""
         for number, (name, queue_id) in enumerate(self._queues(asked.consumer_group, topic, asked.queue_id), 1):
             if not number % _QUEUES_A_STEP:
                 yield
@@ -178,7 +199,6 @@ class NotificationHandlers:
             if self._has_message(asked.consumer_group, name, queue_id, wanted):
                 answer.give(_told(has_msg=True))
                 return
-        self._wait(answer, asked, wanted)
 
     def _has_message(self, group: str, topic: str, queue_id: int, wanted: Wanted) -> bool:
         offset = self._offset(group, topic, queue_id)
@@ -190,15 +210,10 @@ class NotificationHandlers:
             result = self._store.read(topic, queue_id, offset, 1, wanted)
         return bool(result.message_count)
 
-    def _wait(self, answer: PopAnswer, asked: NotificationRequestHeader, wanted: Wanted) -> None:
-        now_ms = self._store.store_clock.now_ms()
-        born_ms = asked.born_time or now_ms
-        if not asked.born_time:  # its time counts from when it came first
-            answer.request.ext["bornTime"] = str(born_ms)
+    def _wait(self, answer: PopAnswer, asked: NotificationRequestHeader, wanted: Wanted, born_ms: int) -> None:
         answer.request.body = b""
-        place = PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
-        held = HeldPop(answer.channel, answer.request, place, wanted, 0.0, self._again)
-        outcome = self._held.hold(held, asked.poll_time, born_ms, now_ms)
+        held = HeldPop(answer.channel, answer.request, _place(asked), wanted, 0.0, self._again)
+        outcome = self._held.hold(held, asked.poll_time, born_ms, self._store.store_clock.now_ms())
         if outcome is not Holding.WAITS:
             answer.give(_told(has_msg=False, polling_full=outcome is Holding.IS_FULL))
 
@@ -206,6 +221,10 @@ class NotificationHandlers:
         answer = PopAnswer(held.channel, held.request)
         answer.outcome()
         self._chores.begin(self._guarded(answer, self._notified(answer, held)))
+
+
+def _place(asked: NotificationRequestHeader) -> PopPlace:
+    return PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
 
 
 def _refused(answer: Command) -> Command:

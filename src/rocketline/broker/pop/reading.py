@@ -21,7 +21,7 @@ from rocketline.broker.pop.positions import PopPositions, Taken
 from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.clock import Clock
-from rocketline.errors import LocalProtocolError
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.filter import SqlFilter
 from rocketline.model import property_names
 from rocketline.model.ids import QueueOffset
@@ -85,6 +85,8 @@ class PopFound:
     """Which is safe once what is stored by now is; without what is kept in memory."""
     problem: str | None = None
     """Why nothing can be noted, and so nothing be handed out."""
+    error: Exception | None = None
+    """What the last queue that cannot be read had to say."""
 
 
 class FilterBudget(Protocol):
@@ -133,7 +135,7 @@ class PopReading:
         retries = self._retry_topics(wish)
         is_retry_first = self._random() * 100 < self._settings.value.pop_from_retry_probability
         if is_retry_first:
-            self._take_retries(wish, retries, found)
+            yield from self._take_retries(wish, retries, found)
         if wish.queue_id >= 0:
             self._take_of(wish, wish.topic, wish.queue_id, found)
         else:
@@ -143,7 +145,7 @@ class PopReading:
                     yield
                 self._take_of(wish, wish.topic, (begin + at) % topic.read_queue_nums, found)
         if not is_retry_first:
-            self._take_retries(wish, retries, found)
+            yield from self._take_retries(wish, retries, found)
 
     def is_full(self, wish: PopWish, found: PopFound) -> bool:
         """Nothing more is to be read."""
@@ -161,15 +163,25 @@ class PopReading:
         named = (kind.store_topic(wish.topic, wish.group) for kind in kinds)
         return [name for name in named if self._topics.get(name) is not None]
 
-    def _take_retries(self, wish: PopWish, retries: list[str], found: PopFound) -> None:
+    def _take_retries(self, wish: PopWish, retries: list[str], found: PopFound) -> Steps[None]:
+        """They have one queue each, unless somebody has made them wider."""
         for name in retries:
             config = self._topics.get(name)
             for queue_id in range(config.read_queue_nums if config is not None else 0):
+                if queue_id and not queue_id % _QUEUES_A_STEP:
+                    yield
                 self._take_of(wish, name, queue_id, found)
 
     # --- one queue
 
     def _take_of(self, wish: PopWish, topic: str, queue_id: int, found: PopFound) -> None:
+        """A queue that cannot be read keeps nobody from the others, nor from what was taken before."""
+        try:
+            self._take_from(wish, topic, queue_id, found)
+        except Exception as error:  # noqa: BLE001  # told to the peer, if there is nothing else to hand out
+            found.error = error
+
+    def _take_from(self, wish: PopWish, topic: str, queue_id: int, found: PopFound) -> None:
         if self.is_full(wish, found):
             offset = max(self._positions.next_offset(wish.group, topic, queue_id), 0)
             found.rest += max(self._store.max_offset(topic, queue_id) - offset, 0)
@@ -265,11 +277,11 @@ class PopReading:
             self._note_order(wish, queue, offset, offsets, found)
         else:
             point = self._checkpoint(wish, topic, queue_id, offset, offsets, found.pop_ms)
-            if not self._keep(point, result.next_offset, found):
-                return
             if queue.kind is not TopicKind.NORMAL and not self._settings.value.pop_response_return_actual_retry_topic:
                 shared = self._handle(wish, queue, point, found.revive_queue_id)
                 records = [_under(wish.topic, shared, record) for record in records]
+            if not self._keep(point, result.next_offset, found):  # the last that may fail: what is taken is handed out
+                return
         found.starts[queue], found.offsets[queue] = QueueOffset(offset), offsets
         found.records += records
         found.count += len(records)
@@ -323,8 +335,11 @@ class PopReading:
 
 def _under(topic: str, shared: PopHandle, record: bytes) -> bytes:
     """A message of a retry topic as consumers get it: under its own topic, with its handle. One whose properties leave
-    no room for that stays as it is, which a client of Apache's takes as well."""
-    message = decode_record(record)
+    no room for that, or that cannot be read, stays as it is, which a client of Apache's takes as well."""
+    try:
+        message = decode_record(record)
+    except RemoteProtocolError:
+        return record
     handle = PopHandle(
         shared.start_offset,
         shared.pop_ms,

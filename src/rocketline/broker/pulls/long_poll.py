@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, cast
 
 from rocketline.broker.filters import Wanted
+from rocketline.broker.in_turn import InTurn
 from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.clock import Clock
 from rocketline.filter import SqlFilter, memory_of
@@ -155,9 +156,7 @@ class HeldPulls:
         self._queues: dict[_Queue, _AtQueue] = {}
         self._held: dict[HeldPull, None] = {}
         self._ripe: deque[_Alike] = deque()
-        self._woken: dict[Channel, deque[HeldPull]] = {}
-        """By connection; the first goes to the end with every answer."""
-        self._woken_count = 0
+        self._woken: InTurn[HeldPull] = InTurn()
         self._is_turn_due = False
         self._to_check: deque[HeldPull] = deque()
         self._bytes_of: Counter[Channel] = Counter()
@@ -165,7 +164,7 @@ class HeldPulls:
         """What all of them take."""
 
     def __len__(self) -> int:
-        return len(self._held) + self._woken_count
+        return len(self._held) + len(self._woken)
 
     def hold(self, topic: str, queue_id: int, held: HeldPull) -> str | None:
         """Keep a pull until there is something to tell it; or why it is not kept: there are too many already."""
@@ -271,11 +270,7 @@ class HeldPulls:
         assert alike is not None
         held.alike = None
         del alike.pulls[held], self._held[held]
-        line = self._woken.get(held.channel)
-        if line is None:
-            line = self._woken[held.channel] = deque()
-        line.append(held)
-        self._woken_count += 1
+        self._woken.add(held)
         return 0 if alike.pulls or alike.is_ripe else self._leave_queue(alike)
 
     def _wake_ripe(self, looks: int) -> int:
@@ -312,7 +307,7 @@ class HeldPulls:
                     looks = self._wake_ripe(looks)
                 if not self._woken:
                     break
-                self._answer(self._next_woken())
+                self._answer(self._woken.next())
         finally:
             self._answer_soon()
 
@@ -354,15 +349,6 @@ class HeldPulls:
             if self._filter_work.is_over:
                 return alike.looked >= self._store.max_offset(*place)
         return True
-
-    def _next_woken(self) -> HeldPull:
-        channel = next(iter(self._woken))
-        line = self._woken.pop(channel)
-        held = line.popleft()
-        if line:
-            self._woken[channel] = line
-        self._woken_count -= 1
-        return held
 
     def _answer(self, held: HeldPull) -> None:
         size = held.bytes
