@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -228,6 +232,39 @@ async def test_mode_is_kept_and_told_also_after_a_restart(clock: FakeClock) -> N
         assert modes == {"T": {"g": SetMessageRequestModeRequestBody("T", "g", POP, -1)}}
         await x.come()
         assert await x.assigned(mode=POP) == of_broker(-1)
+
+
+class SlowDisk(MemoryFileSystem):
+    """Files of modes get their names when `may_end` is set, or not at all."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, capacity=2**30)
+        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.is_broken = False
+
+    def rename(self, old: Path, new: Path) -> None:
+        if new.name == "messageRequestMode.json":
+            self.begun.set()
+            assert self.may_end.wait(30)
+            if self.is_broken:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().rename(old, new)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_nobody_waits_for_the_disk_while_modes_are_saved(clock: FakeClock, *, is_broken: bool) -> None:
+    """Each change wrote and synced all modes on the loop."""
+    files = SlowDisk(clock)
+    async with two_clients(files=files) as (_, x, y), asyncio.TaskGroup() as group:
+        change = group.create_task(x.set_mode("T"))
+        await asyncio.to_thread(files.begun.wait, 30)
+        shown = await y.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        assert (decode(MessageRequestModeTable, shown.body).message_request_mode_map, change.done()) == ({}, False)
+        files.is_broken = is_broken
+        files.may_end.set()
+        assert (await change).code == (ResponseCode.SYSTEM_ERROR if is_broken else OK)
+        shown = await y.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        assert bool(decode(MessageRequestModeTable, shown.body).message_request_mode_map) is not is_broken
 
 
 async def test_group_that_pops_is_told_the_brokers() -> None:

@@ -240,7 +240,14 @@ class RequestRouting:
                 services.work,
             ),
             AssignmentHandlers(
-                consumers, topics, groups, storage.request_modes, services.routes.find, settings, services.work
+                consumers,
+                topics,
+                groups,
+                storage.request_modes,
+                services.mode_saves,
+                services.routes.find,
+                settings,
+                services.work,
             ),
             QueryHandlers(storage.store, settings, services.work),
         ]

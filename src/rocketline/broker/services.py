@@ -41,7 +41,7 @@ from rocketline.clock import Clock
 from rocketline.logs import Throttle
 from rocketline.net.address import format_address
 from rocketline.net.background import Background, Timer
-from rocketline.net.settings_saves import SettingsSaves
+from rocketline.net.saves import Saves
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
 from rocketline.store.store_hooks import Arrivals
@@ -65,7 +65,8 @@ class Services:
         self.chores = Chores(asyncio.get_running_loop().call_soon)
         self.flusher = Flusher(storage.store, lambda: settings.value.store, clock)
         self.saving = Saving(log)
-        self.settings_saves = SettingsSaves(settings, lambda: settings.value.broker_config_path)
+        self.settings_saves = Saves(lambda: settings.saving(settings.value.broker_config_path))
+        self.mode_saves = Saves(storage.request_modes.begin_save)
         self.notifications = Notifications(self.consumers, settings, log)
         self.calls = ClientCalls(calls_max=config.network.async_in_flight_max, log=log)
         self.pushes = Pushes(clock, asyncio.get_running_loop().call_later)
@@ -126,7 +127,7 @@ class Services:
 
     async def __aenter__(self) -> Services:
         async with AsyncExitStack() as stack:
-            saves = self.saving, self.settings_saves
+            saves = self.saving, self.settings_saves, self.mode_saves
             for service in (self.flusher, *saves, self.notifications, self.calls, self.name_servers, self.routes):
                 await stack.enter_async_context(service)
             stack.callback(self.ops.close)

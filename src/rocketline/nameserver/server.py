@@ -25,8 +25,8 @@ from rocketline.net.background import Timer
 from rocketline.net.channel import Channel
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.net.long_work import LongWork, WaitingBounds
+from rocketline.net.saves import Saves
 from rocketline.net.server import Server
-from rocketline.net.settings_saves import SettingsSaves
 from rocketline.net.tls import client_context
 from rocketline.settings import Settings
 from rocketline.wire.codes import SerializeType
@@ -65,7 +65,7 @@ class NameServer:
             )
             self._kv_saves = await stack.enter_async_context(KvSaves(self._kv))
             self._settings_saves = await stack.enter_async_context(
-                SettingsSaves(self._settings, lambda: self._settings.value.config_store_path)
+                Saves(lambda: self._settings.saving(self._settings.value.config_store_path))
             )
             self._server = await stack.enter_async_context(self._make_server())
             scan_s = config.scan_not_active_broker_interval_ms / 1000

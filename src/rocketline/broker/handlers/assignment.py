@@ -27,8 +27,10 @@ from rocketline.model.route import PERM_READ
 from rocketline.model.subscription import MessageModel, MessageRequestMode
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
+from rocketline.net.later_answer import LaterAnswer
+from rocketline.net.saves import Saves
 from rocketline.settings import Settings
-from rocketline.wire.bodies import encode
+from rocketline.store.filesystem import told
 from rocketline.wire.bodies.pop import (
     MessageQueueAssignment,
     QueryAssignmentRequestBody,
@@ -53,11 +55,12 @@ class AssignmentHandlers:
         topics: TopicTable,
         groups: GroupTable,
         modes: RequestModes,
+        saves: Saves,
         find_queues: FindQueues,
         settings: Settings[BrokerConfig],
         work: LongWork,
     ) -> None:
-        self._work = work
+        self._work, self._saves = work, saves
         self._consumers, self._topics, self._groups, self._modes = consumers, topics, groups, modes
         self._find_queues, self._settings = find_queues, settings
 
@@ -144,7 +147,7 @@ class AssignmentHandlers:
             return pop_share(asked.strategy_name, asked.client_id, clients, queues, share_queues)
         return share(asked.strategy_name, asked.client_id, clients, queues)
 
-    def _set_mode(self, channel: Channel, request: Command) -> Command:
+    def _set_mode(self, channel: Channel, request: Command) -> Outcome:
         asked = read_body(SetMessageRequestModeRequestBody, request.body)
         if asked.topic is None or asked.consumer_group is None:
             raise RemoteProtocolError("SetMessageRequestModeRequestBody lacks topic or consumerGroup")
@@ -155,11 +158,23 @@ class AssignmentHandlers:
         if self._groups.find(asked.consumer_group) is None:
             remark = f"group {asked.consumer_group} does not exist"
             return response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        if self._saves.is_full:
+            return response(ResponseCode.SYSTEM_BUSY, "too many modes of consuming wait to be saved: try again")
         self._modes.set(asked.topic, asked.consumer_group, asked)
+        later = LaterAnswer(channel, request)
+        self._saves.save(lambda problem: later.give(self._mode_saved(problem)))
+        return later.outcome()
+
+    def _mode_saved(self, problem: OSError | None) -> Command:
+        """Told for each of those that were saved together."""
+        if problem is not None:
+            self._modes.save_failed()
+            return response(ResponseCode.SYSTEM_ERROR, f"the mode of consuming cannot be saved: {told(problem)}")
+        self._modes.save_done()
         return response(ResponseCode.SUCCESS)
 
-    def _get_modes(self, channel: Channel, request: Command) -> Command:
-        return response(ResponseCode.SUCCESS, body=encode(self._modes.table))
+    def _get_modes(self, channel: Channel, request: Command) -> Outcome:
+        return self._work.begin(channel, request, answered(self._modes.table))
 
 
 def _assigned(queues: Queues, mode: MessageRequestMode) -> Steps[list[MessageQueueAssignment]]:

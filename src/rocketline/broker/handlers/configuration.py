@@ -17,7 +17,8 @@ from rocketline.model.topic_config import DataVersion
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
-from rocketline.net.settings_saves import SettingsSaves, read_update
+from rocketline.net.saves import Saves
+from rocketline.net.settings_update import read_update
 from rocketline.settings import Settings, format_properties
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
@@ -35,7 +36,7 @@ class ConfigurationHandlers:
     def __init__(
         self,
         settings: Settings[BrokerConfig],
-        saves: SettingsSaves[BrokerConfig],
+        saves: Saves,
         clock: Clock,
         on_permission: Callable[[Callable[[], None]], None],
         log: Throttle,

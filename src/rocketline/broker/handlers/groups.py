@@ -17,7 +17,7 @@ Differs from Apache:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.long_work import LARGE_TABLE, LongWork, Steps, answered, each_with_pause
@@ -96,13 +96,15 @@ class GroupHandlers:
 
     def _updated(self, configs: list[SubscriptionGroupConfig], channel: Channel) -> Steps[Command]:
         """Checked some at a time, then made all at once."""
+        sizes = dict[str, int]()
         for config, is_step in each_with_pause(configs, _CHECKED_A_STEP):
             if is_step:
                 yield
-            problem = _problem(config)
+            size = sizes[config.group_name] = config_bytes(config)
+            problem = _problem(config, size)
             if problem is not None:
                 return response(ResponseCode.INVALID_PARAMETER, problem)
-        if (problem := self._no_room(configs)) is not None:
+        if (problem := self._no_room(sizes)) is not None:
             return response(ResponseCode.INVALID_PARAMETER, problem)
         self._groups.update(*configs)
         self._log.info(
@@ -110,13 +112,13 @@ class GroupHandlers:
         )
         return response(ResponseCode.SUCCESS)
 
-    def _no_room(self, configs: Sequence[SubscriptionGroupConfig]) -> str | None:
+    def _no_room(self, sizes: Mapping[str, int]) -> str | None:
         """Why groups, each of which might be made, are too many or too much."""
-        if not self._groups.has_room(config.group_name for config in configs):
+        if not self._groups.has_room(sizes):
             return f"this broker has {GROUPS_MAX} groups, and no room for more"
-        if (size := sum(map(config_bytes, configs))) > REQUEST_BYTES_MAX:
+        if (size := sum(sizes.values())) > REQUEST_BYTES_MAX:
             return f"subscriptions and waits of {size} bytes at once: at most {REQUEST_BYTES_MAX}"
-        if not self._groups.has_bytes(configs):
+        if not self._groups.has_bytes(sizes):
             return (
                 f"subscriptions and waits of all groups have {CONFIGS_BYTES_MAX} bytes, and there is no room for more"
             )
@@ -189,7 +191,7 @@ class GroupHandlers:
         return None
 
 
-def _problem(config: SubscriptionGroupConfig) -> str | None:
+def _problem(config: SubscriptionGroupConfig, size: int) -> str | None:
     """Why a group may not be made or changed like this."""
     try:
         names.check_group(config.group_name)
@@ -197,6 +199,6 @@ def _problem(config: SubscriptionGroupConfig) -> str | None:
         return str(error)
     if config.retry_queue_nums > QUEUES_MAX:
         return f"group {config.group_name}: retryQueueNums {config.retry_queue_nums} is more than {QUEUES_MAX}"
-    if config_bytes(config) > CONFIG_BYTES_MAX:
+    if size > CONFIG_BYTES_MAX:
         return f"group {config.group_name}: subscriptions and waits of more than {CONFIG_BYTES_MAX} bytes"
     return None

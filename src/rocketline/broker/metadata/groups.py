@@ -104,10 +104,9 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         """There are not too many for those of these that are new."""
         return self._table.has_room(groups, GROUPS_MAX)
 
-    def has_bytes(self, configs: Iterable[SubscriptionGroupConfig]) -> bool:
-        """The lists and texts of all groups do not become too many bytes with these; or they do not grow."""
-        fresh = {config.group_name: config_bytes(config) for config in configs}
-        grown = sum(fresh.values()) - sum(self._bytes_of.get(group, 0) for group in fresh)
+    def has_bytes(self, sizes: Mapping[str, int]) -> bool:
+        """The lists and texts of all groups do not become too many bytes with these, by group; or they do not grow."""
+        grown = sum(sizes.values()) - sum(self._bytes_of.get(group, 0) for group in sizes)
         return grown <= 0 or self._bytes + grown <= CONFIGS_BYTES_MAX
 
     def _count(self, configs: Iterable[SubscriptionGroupConfig]) -> None:
@@ -178,10 +177,10 @@ def config_bytes(config: SubscriptionGroupConfig) -> int:
     >>> config_bytes(SubscriptionGroupConfig("g"))
     0
     """
-    custom = config.group_retry_policy.customized_retry_policy
-    size = 0 if custom is None else _WAIT_BYTES * len(custom.next)
-    subscriptions = config.subscription_data_set or ()
-    size += _SUBSCRIPTION_BYTES * len(subscriptions)
+    custom, subscriptions = config.group_retry_policy.customized_retry_policy, config.subscription_data_set or ()
+    if custom is None and not subscriptions:  # as it is with nearly all of thousands
+        return 0
+    size = _WAIT_BYTES * len(custom.next if custom is not None else ()) + _SUBSCRIPTION_BYTES * len(subscriptions)
     if size <= CONFIG_BYTES_MAX:  # beyond that nobody needs to know how much, and there may be thousands to look at
         texts = (text for one in subscriptions for text in (one.topic, one.expression_type, one.expression) if text)
         size += sum(len(text.encode("utf-8", "replace")) for text in texts)

@@ -6,7 +6,8 @@ from rocketline.logs import Throttle
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
-from rocketline.net.settings_saves import SettingsSaves, read_update
+from rocketline.net.saves import Saves
+from rocketline.net.settings_update import read_update
 from rocketline.settings import Settings, format_properties
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
@@ -15,9 +16,7 @@ from rocketline.wire.command import Command, response
 class ConfigurationHandlers:
     """Settings by Apache's keys, as property text."""
 
-    def __init__(
-        self, settings: Settings[NameServerConfig], saves: SettingsSaves[NameServerConfig], log: Throttle
-    ) -> None:
+    def __init__(self, settings: Settings[NameServerConfig], saves: Saves, log: Throttle) -> None:
         self._settings, self._saves, self._log = settings, saves, log
 
     def by_code(self) -> dict[int, Handler]:

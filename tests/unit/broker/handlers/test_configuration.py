@@ -14,7 +14,7 @@ from rocketline.errors import ConfigError
 from rocketline.logs import Throttle
 from rocketline.model.topic_config import DataVersion
 from rocketline.net.channel import LATER, Outcome
-from rocketline.net.settings_saves import SettingsSaves
+from rocketline.net.saves import Saves as RealSaves
 from rocketline.settings import Settings, parse_properties
 from rocketline.settings.declared import declared
 from rocketline.store.config import StoreConfig
@@ -64,7 +64,7 @@ class Administrator:
         self.channel, self.transport = channel(self.clock)
         self._handlers = ConfigurationHandlers(
             self.settings,
-            cast("SettingsSaves[BrokerConfig]", self.saves),
+            cast("RealSaves", self.saves),
             self.clock,
             self._permission_changed,
             Throttle(self.clock),

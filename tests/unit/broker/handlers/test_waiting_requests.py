@@ -67,7 +67,7 @@ def handlers(kept: Tables, work: LongWork) -> dict[int, Handler]:
         SubscriptionHandlers(kept.consumers, kept.offsets, "broker:1", work),
         ConnectionHandlers(kept.consumers, nowhere, work),
         QueueInspectionHandlers(kept.store, kept.consumers, kept.filters, work),
-        AssignmentHandlers(kept.consumers, kept.topics, kept.groups, nowhere, nowhere, kept.settings, work),
+        AssignmentHandlers(kept.consumers, kept.topics, kept.groups, nowhere, nowhere, nowhere, kept.settings, work),
         TimerHandlers(cast("TimerService", Timers()), work),
     )
     return {code: handler for family in families for code, handler in family.by_code().items()}
