@@ -12,12 +12,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from rocketline import ConsumeFromWhere, SimpleConsumer
 from rocketline.cli.commands import rocketline
 from support.brokers.questions import BrokerQuestions
 from support.clients.clusters import ClientCluster, cluster, wait_until
 from support.server_commands import running
 
 __all__ = ["cluster"]
+
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
 @pytest.fixture
@@ -125,6 +128,9 @@ def test_name_server_that_is_not_there_is_one_clear_line(fails: Any) -> None:
         ("group", "reset", "g", "t", "--to", "end", "--offset", "1"),
         ("group", "reset", "g", "t", "--to", "yesterday"),
         ("group", "reset", "g", "t", "--queue", "broker-a", "--offset", "1"),
+        ("group", "mode", "g", "t", "push"),
+        ("group", "mode", "g", "t", "--share", "2"),
+        ("consume", "t", "--group", "g", "--pop", "--from", "1h"),
         ("message", "find", "t"),
         ("message", "find", "t", "--key", "k", "--tags", "a"),
         ("message", "find", "t", "--begin", "tomorrow"),
@@ -366,6 +372,71 @@ def test_what_was_shown_is_consumed_for_the_group_and_nothing_else_is(
 
     status, told = fails("consume", "nothing-there", "--group", "audit")
     assert (status, told.startswith("rocketline: topic 'nothing-there' has no route")) == (1, True)
+
+
+def test_group_is_told_to_pop_and_to_pull_again(run: Any, fails: Any, cluster: ClientCluster) -> None:
+    """S186."""
+    topic, group = cluster.topic(queues=1, brokers=2), cluster.group()
+
+    def told() -> list[tuple[str, str | None, int | None]]:
+        return [
+            (row["broker"], row["mode"], row["share"]) for row in rows(run("group", "mode", group, topic, "--json"))
+        ]
+
+    assert told() == [("broker-a", None, None), ("broker-b", None, None)]
+    (made,) = rows(run("group", "mode", group, topic, "pop", "--share", "2", "--json"))
+    assert (made["mode"], sorted(made["done"])) == ("pop", sorted(cluster.brokers))
+    assert told() == [("broker-a", "pop", 2), ("broker-b", "pop", 2)]
+    assert run("group", "mode", group, topic, "pull").stdout.startswith(f"group {group} is told to pull {topic} on ")
+    shown = run("group", "mode", group, topic).stdout.splitlines()
+    assert [line.split() for line in shown[:2]] == [
+        ["broker", "address", "mode", "share"], ["broker-a", cluster.brokers[0], "pull", "0"],
+    ]  # fmt: skip
+    assert fails("group", "mode", group, "no-such-topic")[0] == 1
+
+
+def test_messages_in_flight_are_told_until_they_are_acknowledged(run: Any, cluster: ClientCluster) -> None:
+    topic, group = cluster.topic(queues=1, brokers=2), cluster.group()
+    run("send", topic, "-", "--lines", "--queue", "broker-a:0", input="\n".join(map(str, range(5))))
+    wait_for_messages(run, topic, 5)
+
+    def in_flight() -> list[dict[str, Any]]:
+        return rows(run("group", "inflight", group, "--json"))
+
+    with SimpleConsumer(cluster.name_server, group=group, consume_from=FIRST) as worker:
+        worker.subscribe(topic)
+        first, second, *others = worker.receive(5, 600)
+        wait_until(lambda: [row["in_flight"] for row in in_flight()] == [5])
+        worker.ack(first)
+        worker.ack(others)
+        worker.extend(second, 1200)
+        wait_until(lambda: [row["in_flight"] for row in in_flight()] == [1])
+        (row,) = in_flight()
+        assert (row["topic"], row["broker"], row["queue"]) == (topic, "broker-a", 0)
+        assert row["visible_ms"] == row["last_visible_ms"] == row["popped_ms"] + 1_200_000
+        assert run("group", "inflight", group).stdout.splitlines()[-1] == "in flight: 1"
+        assert "raise --limit" in run("group", "inflight", group, "--limit", "1").stderr
+        worker.ack(second)
+        wait_until(lambda: in_flight() == [])
+    assert run("group", "inflight", group).stderr.startswith(f"group {group} has popped nothing ")
+
+
+def test_popped_messages_that_were_shown_are_acknowledged(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
+    topic, group = cluster.topic(queues=1, brokers=2), cluster.group()
+    run("send", topic, "-", "--lines", "--queue", "broker-a:0", input="\n".join(map(str, range(5))))
+    wait_for_messages(run, topic, 5)
+    popping = ("consume", topic, "--group", group, "--pop", "--from", "first")
+
+    assert sorted(run(*popping, "--limit", "3", "--body").stdout.splitlines()) == ["0", "1", "2"]
+    with running(tmp_path, *popping, "--body", "-n", cluster.name_server) as process:
+        assert process.stdout is not None
+        assert sorted(process.stdout.readline() for _ in range(2)) == ["3\n", "4\n"]
+        run("send", topic, "last", "--queue", "broker-a:0")
+        assert process.stdout.readline() == "last\n"  # those before it are acknowledged
+        process.send_signal(signal.SIGINT)
+        assert process.communicate() == ("", "")
+    assert process.returncode == 0
+    assert {row["body"] for row in rows(run(*popping, "--idle", "1", "--json"))} <= {"last"}
 
 
 def test_failed_send_is_one_clear_line(fails: Any) -> None:

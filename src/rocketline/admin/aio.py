@@ -12,6 +12,7 @@ from rocketline.admin.groups import Groups
 from rocketline.admin.messages import Messages
 from rocketline.admin.name_servers import NameServers
 from rocketline.admin.offsets import Offsets
+from rocketline.admin.pops import GroupPops
 from rocketline.admin.timers import TimerMessages
 from rocketline.admin.topics import Topics
 from rocketline.admin.transactions import Transactions
@@ -22,8 +23,8 @@ from rocketline.clock import Clock
 
 
 class Admin(AsyncShell):
-    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `timers`, `clients`,
-    `brokers`, `name_servers`.
+    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `timers`, `pops`,
+    `clients`, `brokers`, `name_servers`.
 
     >>> async def main(address: str) -> None:
     ...     async with Admin(address) as admin:
@@ -58,6 +59,7 @@ class Admin(AsyncShell):
         self.transactions = Transactions(calls)
         self.clients = Clients(calls)
         self.brokers = Brokers(calls)
+        self.pops = GroupPops(calls)
         self.timers = TimerMessages(calls)
         self.name_servers = NameServers(calls)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketline.admin import placement
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import settled
+from rocketline.admin.calls import Calls, settled
 from rocketline.admin.runtime_figures import broker_status
 from rocketline.admin.views import BrokerAddress, BrokerStatus, Cluster, Outcome
 from rocketline.model.topic_config import TopicConfig

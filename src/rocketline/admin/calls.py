@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketline.admin import placement
-from rocketline.admin.gather import settled, together
 from rocketline.admin.views import BrokerAddress, Outcome
 from rocketline.errors import (
     BrokerNotFoundError,
@@ -132,6 +132,33 @@ class Calls:
         if len(failed) == len(asked):
             raise next(iter(failed.values()))
         return Outcome(tuple(broker for broker in asked if broker not in failed), failed)
+
+
+# --- several at the same time
+
+
+async def settled(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | RocketlineError]:
+    """The result of each, in order; the error itself where one failed."""
+
+    async def result(each: Coroutine[Any, Any, T]) -> T | RocketlineError:
+        try:
+            return await each
+        except RocketlineError as error:
+            return error
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(result(each)) for each in work]
+    return [task.result() for task in tasks]
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The result of each, in order. Raises the first failure, after all have ended."""
+    results: list[T] = []
+    for result in await settled(work):
+        if isinstance(result, RocketlineError):
+            raise result
+        results.append(result)
+    return results
 
 
 def _command(code: RequestCode, header: Header | None, body: bytes) -> Command:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import settled
+from rocketline.admin.calls import Calls, settled
 from rocketline.admin.views import BrokerAddress, GroupMembers
 from rocketline.errors import ClientError, ResponseError
 from rocketline.model.queue import MessageQueue

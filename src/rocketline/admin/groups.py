@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import settled
+from rocketline.admin.calls import Calls, settled
 from rocketline.admin.topics import Topics
 from rocketline.admin.views import BrokerAddress, GroupLag, Outcome, QueueLag
 from rocketline.client.validation import check_group

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import settled, together
+from rocketline.admin.calls import Calls, settled, together
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.reading import END_OF_TIME_MS, Follower, TopicReading, merged
 from rocketline.admin.topics import Topics

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import together
+from rocketline.admin.calls import Calls, together
 from rocketline.admin.views import BrokerAddress
 from rocketline.errors import ClientError, OffsetNotFoundError, ResponseError
 from rocketline.model.queue import MessageQueue

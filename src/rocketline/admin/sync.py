@@ -17,6 +17,7 @@ from rocketline.admin.groups import Groups as AsyncGroups
 from rocketline.admin.messages import Messages as AsyncMessages
 from rocketline.admin.name_servers import NameServers as AsyncNameServers
 from rocketline.admin.offsets import Offsets as AsyncOffsets
+from rocketline.admin.pops import GroupPops as AsyncGroupPops
 from rocketline.admin.timers import TimerMessages as AsyncTimerMessages
 from rocketline.admin.topics import Topics as AsyncTopics
 from rocketline.admin.transactions import Transactions as AsyncTransactions
@@ -137,6 +138,14 @@ class Brokers(BlockingArea[AsyncBrokers]):
     clean_unused_topics = waits(AsyncBrokers.clean_unused_topics)
 
 
+class GroupPops(BlockingArea[AsyncGroupPops]):
+    """`admin.pops`."""
+
+    modes = waits(AsyncGroupPops.modes)
+    set_mode = waits(AsyncGroupPops.set_mode)
+    in_flight = waits(AsyncGroupPops.in_flight)
+
+
 class TimerMessages(BlockingArea[AsyncTimerMessages]):
     """`admin.timers`."""
 
@@ -159,8 +168,8 @@ class NameServers(BlockingArea[AsyncNameServers]):
 
 
 class Admin(BlockingShell[AsyncAdmin]):
-    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `timers`, `clients`,
-    `brokers`, `name_servers`.
+    """Administration by subject: `topics`, `groups`, `offsets`, `messages`, `transactions`, `timers`, `pops`,
+    `clients`, `brokers`, `name_servers`.
 
     >>> from rocketline.testing import Server
     >>> with Server() as server, Admin(server.address) as admin:
@@ -191,6 +200,7 @@ class Admin(BlockingShell[AsyncAdmin]):
         self.transactions = Transactions(portal, twin.transactions)
         self.clients = Clients(portal, twin.clients)
         self.brokers = Brokers(portal, twin.brokers)
+        self.pops = GroupPops(portal, twin.pops)
         self.timers = TimerMessages(portal, twin.timers)
         self.name_servers = NameServers(portal, twin.name_servers)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import together
+from rocketline.admin.calls import Calls, together
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.reading import TopicReading
 from rocketline.admin.topics import Topics

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import together
+from rocketline.admin.calls import Calls, together
 from rocketline.admin.messages import Messages
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.reading import TopicReading

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from rocketline.errors import RocketlineError
 from rocketline.model.queue import MessageQueue
 from rocketline.model.route import MASTER_ID
-from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from rocketline.model.subscription import (
+    ConsumeFromWhere,
+    ConsumeType,
+    MessageModel,
+    MessageRequestMode,
+    SubscriptionData,
+)
 from rocketline.wire.bodies.connections import ClientConnection
 
 
@@ -112,6 +118,45 @@ class GroupLag:
     def delay_s(self) -> float | None:
         """The longest of the queues."""
         return max((queue.delay_s for queue in self.queues if queue.delay_s is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMode:
+    """How a group's push consumers get the messages of a topic. Java: SetMessageRequestModeRequestBody."""
+
+    mode: MessageRequestMode
+    share_queue_count: int
+    """Whoever pops shares its own queues with so many members; 0 or less: everybody shares all queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInFlight:
+    """What was popped from a queue and is not acknowledged."""
+
+    queue: MessageQueue
+    """Where it is stored: of the topic, or of the retry topic of the group and it."""
+    message_count: int
+    popped_ms: int
+    """When the first of them was popped, or extended for the last time."""
+    visible_ms: int
+    """When the first of them comes again, if it is not acknowledged by then."""
+    last_visible_ms: int
+    """The same of the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInFlight:
+    """What a group has popped and not acknowledged."""
+
+    group: str
+    queues: tuple[QueueInFlight, ...]
+    """Those with such messages."""
+    is_complete: bool
+    """All that brokers noted was looked at, and not only the newest."""
+
+    @property
+    def message_count(self) -> int:
+        return sum(queue.message_count for queue in self.queues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketline.admin import brokers, clients, groups, messages, name_servers, offsets, topics, transactions
+from rocketline.admin import brokers, clients, groups, messages, name_servers, offsets, pops, topics, transactions
 from rocketline.admin import sync as blocking
 from rocketline.client.sync.runtime import ClientRuntime
 from rocketline.errors import ClosedError, ConnectError, NotStartedError
@@ -18,6 +18,7 @@ AREAS = [
     (blocking.Offsets, offsets.Offsets),
     (blocking.Messages, messages.Messages),
     (blocking.Transactions, transactions.Transactions),
+    (blocking.GroupPops, pops.GroupPops),
     (blocking.Clients, clients.Clients),
     (blocking.Brokers, brokers.Brokers),
     (blocking.NameServers, name_servers.NameServers),

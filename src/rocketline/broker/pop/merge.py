@@ -16,11 +16,11 @@ from typing import Final
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.pop.positions import PopPositions, Taken
-from rocketline.broker.pop.revive_topic import CheckpointKey, ReviveTopic
+from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.logs import Throttle
 from rocketline.model.message import StoredMessage
 from rocketline.settings import Settings
-from rocketline.wire.bodies.pop import AckMsg, PopCheckPoint
+from rocketline.wire.bodies.pop import AckMsg, CheckpointKey, PopCheckPoint
 
 _SPARE_MS: Final = 1500
 """By which a checkpoint must have more time than it takes to be stored, or it is stored at once."""

@@ -15,14 +15,13 @@ from typing import Final
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.offsets import ConsumerOffsets
 from rocketline.broker.pop.checks import MESSAGES_MAX
-from rocketline.broker.pop.revive_topic import CHECKPOINT_TAG
 from rocketline.errors import RemoteProtocolError
 from rocketline.model import property_names
 from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC, revive_topic
 from rocketline.settings import Settings
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.bodies import decode
-from rocketline.wire.bodies.pop import PopCheckPoint
+from rocketline.wire.bodies.pop import CHECKPOINT_TAG, PopCheckPoint
 
 _READ: Final = 0
 """In place of a queue: the timer topic was read up to there when offsets were saved."""
@@ -71,8 +70,7 @@ class OffsetRecovery:
         """A checkpoint of one message, or one that was noted anew, may be of what was popped long ago and put off: the
         group may have been sent back since, and what it has not popped again must not be passed by."""
         topic, group, queue_id = point.topic or "", point.consumer_group or "", point.queue_id
-        count = point.message_count if point.queue_offset_diff is None else len(point.queue_offset_diff)
-        if not 0 < count <= MESSAGES_MAX:
+        if not 0 < point.count <= MESSAGES_MAX:
             return
         after = max(point.offsets()) + 1
         known = self._offsets.offsets_of(group, topic).get(queue_id, -1)

@@ -21,7 +21,7 @@ from rocketline.broker.config import BrokerConfig
 from rocketline.broker.metadata.groups import GroupTable
 from rocketline.broker.metadata.topics import TopicTable, no_room
 from rocketline.broker.pop.checks import MESSAGES_MAX
-from rocketline.broker.pop.revive_topic import ACK_TAG, BATCH_ACK_TAG, CHECKPOINT_TAG, CheckpointKey, ReviveTopic
+from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.broker.stats.counters import BrokerStats
 from rocketline.errors import IllegalMessageError, RemoteProtocolError, StoreError
 from rocketline.logs import Throttle
@@ -32,7 +32,7 @@ from rocketline.model.topic_config import TopicConfig
 from rocketline.settings import Settings
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.bodies import decode
-from rocketline.wire.bodies.pop import AckMsg, PopCheckPoint
+from rocketline.wire.bodies.pop import ACK_TAG, BATCH_ACK_TAG, CHECKPOINT_TAG, AckMsg, CheckpointKey, PopCheckPoint
 from rocketline.wire.pop_handles import TopicKind
 
 _RECORDS_A_STEP: Final = 32
@@ -150,7 +150,7 @@ class ReviveQueue:
             self._seen_ms = max(self._seen_ms, min(int(slot), record.store_ms))
 
     def _take_checkpoint(self, point: PopCheckPoint) -> None:
-        count = point.message_count if point.queue_offset_diff is None else len(point.queue_offset_diff)
+        count = point.count
         if not 0 < count <= MESSAGES_MAX or point.topic is None or point.consumer_group is None:
             raise RemoteProtocolError(f"a checkpoint of {count} messages of {point.consumer_group} in {point.topic}")
         now_ms = self._tools.store.store_clock.now_ms()

@@ -9,7 +9,7 @@ Java: PopBufferMergeService.putCkToStore, AckMessageProcessor.appendAckNew. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.storing.flusher import Flushed, Flusher
@@ -22,27 +22,20 @@ from rocketline.settings import Settings
 from rocketline.store.filesystem import told
 from rocketline.store.message_store import MessageStore
 from rocketline.wire.bodies import encode
-from rocketline.wire.bodies.pop import AckMsg, PopCheckPoint
+from rocketline.wire.bodies.pop import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CHECKPOINT_TAG,
+    AckMsg,
+    CheckpointKey,
+    PopCheckPoint,
+)
 
-CHECKPOINT_TAG: Final = "ck"
-ACK_TAG: Final = "ack"
-BATCH_ACK_TAG: Final = "bAck"
 _AHEAD_MS: Final = 1000
 """By which a checkpoint is in the revive topic before the acknowledgements that it waits for."""
 
 Done = Callable[[str | None], None]
 """Called with what went wrong, None if all is stored as safely as the settings promise."""
-
-
-class CheckpointKey(NamedTuple):
-    """By what acknowledgements name their checkpoint."""
-
-    topic: str
-    group: str
-    queue_id: int
-    start_offset: int
-    pop_ms: int
-    broker_name: str
 
 
 class RevivalTimers(Protocol):
@@ -79,14 +72,7 @@ class ReviveTopic:
 
     def key(self, named: PopCheckPoint | AckMsg) -> CheckpointKey:
         """Of a checkpoint, or of the one that is acknowledged. One that names no broker means this one."""
-        return CheckpointKey(
-            named.topic or "",
-            named.consumer_group or "",
-            named.queue_id,
-            named.start_offset,
-            named.pop_time,
-            named.broker_name or self.broker_name,
-        )
+        return CheckpointKey.of(named, self.broker_name)
 
     def checkpoint(self, point: PopCheckPoint, revive_queue_id: int) -> StoredMessage:
         """What notes that messages were popped."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from rocketline.cli.cluster.group_members import connections, producers, running
+from rocketline.cli.cluster.group_pops import inflight, mode
 from rocketline.cli.shared.arguments import examples, parse_queue, time_argument
 from rocketline.cli.shared.connection import ClusterConnection, connection_options
 from rocketline.cli.shared.output import Output, output_options, report
@@ -231,5 +232,5 @@ def _show_offsets(output: Output, offsets: Mapping[MessageQueue, int]) -> None:
     output.table(["topic", "broker", "queue", "offset"], rows)
 
 
-for command in (connections, producers, running):
+for command in (connections, producers, running, mode, inflight):
     group.add_command(command)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rocketline.admin.calls import Calls
-from rocketline.admin.gather import together
+from rocketline.admin.calls import Calls, together
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.topics import Topics
 from rocketline.client.consumer.offset_store import one_ahead

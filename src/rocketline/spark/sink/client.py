@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
-from rocketline.admin.gather import settled
+from rocketline.admin.calls import settled
 from rocketline.client.aio.producer import Producer
 from rocketline.client.options import make_options
 from rocketline.client.producer.options import ProducerKeywords, ProducerOptions

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from rocketline.admin.calls import Calls
+from rocketline.admin.calls import Calls, together
 from rocketline.admin.clients import Clients
-from rocketline.admin.gather import together
 from rocketline.admin.groups import Groups
 from rocketline.admin.offsets import Offsets
 from rocketline.admin.topics import Topics

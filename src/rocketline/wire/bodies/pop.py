@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.integers import Int32
@@ -13,6 +13,10 @@ from rocketline.model.subscription import MessageModel, MessageRequestMode
 from rocketline.record import record
 
 # --- what a broker notes in its revive topic
+
+CHECKPOINT_TAG: Final = "ck"
+ACK_TAG: Final = "ack"
+BATCH_ACK_TAG: Final = "bAck"
 
 
 @dataclass(slots=True)
@@ -46,6 +50,11 @@ class PopCheckPoint:
         """When what is not acknowledged by then comes again."""
         return self.pop_time + self.invisible_time
 
+    @property
+    def count(self) -> int:
+        """How many messages it is of, by what it says: to be asked before `offsets`."""
+        return self.message_count if self.queue_offset_diff is None else len(self.queue_offset_diff)
+
     def offsets(self) -> list[int]:
         """Where the messages are in their queue."""
         differences = self.queue_offset_diff if self.queue_offset_diff is not None else range(self.message_count)
@@ -70,6 +79,29 @@ class AckMsg:
     def offsets(self) -> list[int]:
         """Which messages were acknowledged."""
         return [self.ack_offset] if self.ack_offset_list is None else self.ack_offset_list
+
+
+class CheckpointKey(NamedTuple):
+    """By what acknowledgements name their checkpoint."""
+
+    topic: str
+    group: str
+    queue_id: int
+    start_offset: int
+    pop_ms: int
+    broker_name: str
+
+    @classmethod
+    def of(cls, named: PopCheckPoint | AckMsg, broker_name: str) -> CheckpointKey:
+        """Of a checkpoint, or of the one that is acknowledged. One that names no broker means `broker_name`."""
+        return cls(
+            named.topic or "",
+            named.consumer_group or "",
+            named.queue_id,
+            named.start_offset,
+            named.pop_time,
+            named.broker_name or broker_name,
+        )
 
 
 @dataclass(slots=True)
