@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from rocketline import Producer, PullConsumer
+from rocketline import Admin, Producer, PullConsumer, SimpleConsumer
+from rocketline.clock import SystemClock
 from rocketline.errors import ConfigError, ResponseError
 from rocketline.model.message import Message
+from rocketline.model.queue import MessageQueue
 from rocketline.model.route import TopicRouteData
 from rocketline.testing import Server
 from rocketline.testing.exchange import Exchange, ask
@@ -22,6 +24,7 @@ from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.headers import GetMinOffsetRequestHeader, GetRouteInfoRequestHeader, SendMessageRequestHeaderV2
 from rocketline.wire.properties import encode_properties
+from support.brokers.pops import pop
 from support.brokers.questions import BrokerQuestions
 
 SEND = RequestCode.SEND_MESSAGE_V2
@@ -97,6 +100,50 @@ def test_messages_of_three_days_ago_are_gone() -> None:
             server.advance(72 * 3600 + 60)
             header = headers.encode(GetMinOffsetRequestHeader(topic="t", queue_id=0))
             assert broker.ask(Command(RequestCode.GET_MIN_OFFSET, header)).ext["offset"] == "2"
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_popped_messages_come_again_by_the_hour_that_is_turned(is_merged: bool) -> None:
+    """They are there when `advance` returns: the one that was neither acknowledged nor extended."""
+    settings = {"enablePopBufferMerge": str(is_merged).lower(), "reviveInterval": "3600000"}
+    with Server(settings=settings) as server, SimpleConsumer(server.address, group="workers") as worker:
+        server.create_topic("t", queues=1)
+        worker.subscribe("t")
+        with Producer(server.address, group="g") as producer:
+            for body in (b"done", b"lost", b"kept"):
+                producer.send(Message("t", body))
+        done, _, kept = worker.receive(3, 3600)
+        worker.ack(done)
+        worker.extend(kept, 7200)
+        server.advance(3601)
+        assert worker.receive(wait_s=0) == []
+        for turned_s, body in ((3, b"lost"), (3600, b"kept")):
+            server.advance(turned_s)
+            (again,) = worker.receive(3, 7200, wait_s=0)
+            assert (again.body, again.attempt) == (body, 2)
+
+
+def test_queue_popped_in_order_opens_by_the_hour_that_is_turned(server: Server) -> None:
+    server.create_topic("in-order", queues=1)
+    with Producer(server.address, group="g") as producer:
+        queue = MessageQueue("in-order", "broker-a", 0)
+        producer.send(Message("in-order", b"1"), queue=queue)
+    with BrokerQuestions(server.broker_addresses[0]) as broker:
+        popping = pop(topic="in-order", invisible_ms=3_600_000, order="true")
+        assert [broker.ask(popping).code for _ in range(2)] == [0, 210]
+        server.advance(3600)
+        assert broker.ask(popping).code == 0
+
+
+def test_trace_of_clients_with_the_clock_tells_the_hour_that_was_turned() -> None:
+    with Server() as server, Admin(server.address) as admin:
+        with Producer(server.address, group="g", trace=True, clock=server.clock) as producer:
+            producer.send(Message("t", b"1"))
+            server.advance(3600)
+            late = producer.send(Message("t", b"2"))
+        sent = admin.messages.trace(late.message_id).events[0]
+        assert sent.at_ms is not None
+        assert sent.at_ms - SystemClock().wall_ms() > 3_590_000
 
 
 def test_the_nth_request_of_a_code_is_refused_and_no_other(server: Server, broker: BrokerQuestions) -> None:

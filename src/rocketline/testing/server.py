@@ -103,7 +103,8 @@ class Server:
 
     def advance(self, seconds: float) -> None:
         """Let so much time pass for the brokers. What came due is done when this returns: delayed messages and retries
-        are delivered, expired files deleted. Clients stay connected."""
+        are delivered, popped messages that nobody acknowledged come again, expired files are deleted. Clients stay
+        connected."""
         self._thread.call(self._thread.advance(seconds))
 
     # --- as a child process only

@@ -69,7 +69,11 @@ class ServerThread:
             store, schedule = broker.storage.store, broker.storage.schedule
             while schedule.deliver() <= 0:
                 continue
+            while broker.services.merge.store_due():  # before the timers: checkpoints may be due already
+                continue
             while broker.storage.timers is not None and broker.storage.timers.step() == 0:
+                continue
+            while broker.services.revival is not None and broker.services.revival.look() == 0:
                 continue
             store.delete_expired()
             store.unlink(store.clean())
