@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from rocketline.admin.sync import Admin
 from rocketline.errors import ConfigError, TopicNotFoundError
+from rocketline.pipelines.declared.queries import queries_of
 from rocketline.pipelines.offset_spans import OffsetSpan
 from rocketline.pipelines.runs.plans import Plans
 from rocketline.pipelines.runs.preflight import check_sources
@@ -128,7 +129,7 @@ def test_expectation_depends_on_what_the_step_before_computes(
     monkeypatch.syspath_prepend(pipeline.file.parent)
     problems: list[str] = []
     try:
-        Plans(pipeline.pipeline, pipeline.spark)
+        Plans(pipeline.pipeline, queries_of(pipeline.pipeline), pipeline.spark)
     except ConfigError as error:
         problems += error.problems
 
@@ -191,7 +192,7 @@ def test_sources_on_two_clusters_may_have_topics_of_one_name(
         with Admin(other.address) as admin:
             admin.topics.delete(topic)
         with nullcontext() if allowed else pytest.raises(TopicNotFoundError):
-            check_sources(pipeline.pipeline)
+            check_sources(pipeline.pipeline, queries_of(pipeline.pipeline))
 
 
 # --- a driver that dies

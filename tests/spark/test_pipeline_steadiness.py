@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from rocketline.errors import ConfigError
+from rocketline.pipelines.declared.queries import queries_of
 from rocketline.pipelines.definition_file import load
 from rocketline.pipelines.runs.plans import Plans
 from rocketline.pipelines.steps.determinism import refuse_nondeterministic
@@ -107,7 +108,7 @@ def test_table_that_is_all_that_comes_of_a_row_may_judge_it_by_the_clock(
     pipeline = load(written(tmp_path, LANDING + young + more))
     problems: list[str] = []
     try:
-        Plans(pipeline, spark)
+        Plans(pipeline, queries_of(pipeline), spark)
     except ConfigError as error:
         problems += error.problems
 

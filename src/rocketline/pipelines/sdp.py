@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError, PipelineError
-from rocketline.pipelines.declared.queries import begins_anywhere, in_order
+from rocketline.pipelines.declared.queries import begins_anywhere, in_order, queries_of
 from rocketline.pipelines.definition import Pipeline, Step, TopicTarget
 from rocketline.pipelines.definition_file import load, settings_from_environment
 from rocketline.pipelines.runs.plans import SETTINGS, Plans
@@ -167,7 +167,7 @@ def topics_of(pipeline: Pipeline, table: str) -> tuple[TopicTarget, ...]:
 
 def check_flows(pipeline: Pipeline, spark: SparkSession) -> None:
     """Raise `ConfigError` for what `pipeline run` refuses, and if flows might judge a row otherwise than each other."""
-    Plans(pipeline, spark)  # analyses all that a run would stream
+    Plans(pipeline, queries_of(pipeline), spark)  # analyses all that a run would stream
     project = Project(pipeline.file)
     resolved = [step for step in pipeline.steps.values() if _is_resolved(step, step.name)]
     computed = {each.name for step in resolved for each in _steps_until(pipeline, step)}

@@ -69,16 +69,18 @@ def run(pipeline: Pipeline, choice: SparkChoice, is_json: bool, continuous: bool
 @output_options
 def dry_run(pipeline: Pipeline, choice: SparkChoice, is_json: bool) -> None:
     """Check all of FILE, its functions, its sources and its tables, and tell what would run. Nothing is changed."""
+    from rocketline.pipelines.declared.queries import queries_of
     from rocketline.pipelines.runs.plans import Plans
     from rocketline.pipelines.runs.preflight import check_sources, check_tables, check_topics
 
-    check_sources(pipeline)
-    check_topics(pipeline)
+    queries = queries_of(pipeline)
+    check_sources(pipeline, queries)
+    check_topics(pipeline, queries)
     with choice.session(pipeline) as spark:
-        plans = Plans(pipeline, spark)
+        plans = Plans(pipeline, queries, spark)
         check_tables(plans)
         rows: list[tuple[str | None, ...]] = []
-        for query in plans.queries:
+        for query in queries:
             reads = " ".join(query.inputs)
             if query.topic is not None:
                 rows.append((query.name, reads, query.topic.topic, "topic", None))

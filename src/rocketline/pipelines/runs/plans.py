@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketline.errors import ConfigError
-from rocketline.pipelines.declared.queries import Query, is_stateful, queries_of
+from rocketline.pipelines.declared.queries import Query, is_stateful
 from rocketline.pipelines.definition import QUARANTINE_SUFFIX, Pipeline, Step, TableFormat
 from rocketline.pipelines.runs.progress_log import OBSERVED, OBSERVED_QUARANTINE
 from rocketline.pipelines.steps.determinism import refuse_nondeterministic
@@ -46,12 +46,11 @@ SETTINGS: Final = {
 class Plans:
     """The plans of one pipeline in one session, each analysed once. Raises `ConfigError` for what cannot be."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
+    def __init__(self, pipeline: Pipeline, queries: Sequence[Query], spark: SparkSession) -> None:
         from rocketline.pipelines.tables.table_stream import TableSource
 
-        self.pipeline, self.spark = pipeline, spark
+        self.pipeline, self.queries, self.spark = pipeline, queries, spark
         self.functions: Mapping[str, Transform] = load_functions(pipeline)
-        self.queries = queries_of(pipeline)
         self.schemas: dict[str, StructType] = {}
         """Of every table."""
         check_trigger(spark, pipeline.trigger)

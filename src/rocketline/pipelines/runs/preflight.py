@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketline.errors import ConfigError, PipelineError
-from rocketline.pipelines.declared.queries import Query, queries_of
+from rocketline.pipelines.declared.queries import Query
 from rocketline.pipelines.definition import Pipeline, TableFormat, TableTarget
 from rocketline.pipelines.runs.checkpoint import StreamCheckpoint
 from rocketline.pipelines.tables import parquet
@@ -32,14 +32,14 @@ def checkpoint_of(pipeline: Pipeline, query: str) -> StreamCheckpoint:
     return StreamCheckpoint(pipeline.state / "checkpoints" / query)
 
 
-def check_sources(pipeline: Pipeline) -> None:
+def check_sources(pipeline: Pipeline, queries: Sequence[Query]) -> None:
     """Raise `TopicNotFoundError`, `DataLossError`, `TransportError`, … unless every source can be read by each of its
     queries, from where that is: before anything is started."""
     from rocketline.spark.cluster.cluster import RocketMQCluster
     from rocketline.spark.options.source_and_sink import source_options
     from rocketline.spark.planning.data_loss import report_gone
 
-    for query in queries_of(pipeline):
+    for query in queries:
         known = checkpoint_of(pipeline, query.name).planned_positions()
         sources = [pipeline.sources[name] for name in query.inputs if name in pipeline.sources]
         wanted = [source_options(source.options, is_stream=True) for source in sources]
@@ -63,9 +63,9 @@ def _own(known: Mapping[MessageQueue, int], others: Sequence[SourceOptions]) -> 
     return {queue: at for queue, at in known.items() if not any(is_meant(other, queue) for other in others)}
 
 
-def check_topics(pipeline: Pipeline) -> None:
+def check_topics(pipeline: Pipeline, queries: Sequence[Query]) -> None:
     """Raise likewise unless every topic that is fed can be written to."""
-    for query in queries_of(pipeline):
+    for query in queries:
         if query.topic is not None:
             check_topic(pipeline.topic_options(query.topic))
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rocketline.errors import ConfigError, PipelineError, SupersededError
-from rocketline.pipelines.declared.queries import Query, levels
+from rocketline.pipelines.declared.queries import Query, levels, queries_of
 from rocketline.pipelines.definition import Pipeline
 from rocketline.pipelines.runs.landing import Landing
 from rocketline.pipelines.runs.plans import SETTINGS, Plans, check_trigger
@@ -45,16 +45,17 @@ def run(
     with _locked(pipeline):
         for key, value in SETTINGS.items():
             spark.conf.set(key, value)
-        check_sources(pipeline)
-        check_topics(pipeline)
+        queries = queries_of(pipeline)
+        check_sources(pipeline, queries)
+        check_topics(pipeline, queries)
         if trigger is not None:
             check_trigger(spark, trigger)
-        plans = Plans(pipeline, spark)
+        plans = Plans(pipeline, queries, spark)
         prepare_tables(plans)
         log = ProgressLog(pipeline.state, tell)
         starter = _Starter(plans, log, trigger, begin_run(pipeline.state, newest_run(plans)))
         with _listening(plans, log, starter):
-            for turn in levels(plans.queries) if trigger is None else [plans.queries]:
+            for turn in levels(queries) if trigger is None else [queries]:
                 _run_all(starter, turn)
 
 
