@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketline import __version__
-from rocketline.cli.servers.foreground import run_in_foreground
+from rocketline.cli.servers.foreground import run_in_foreground, serve_until_stopped, warn_of_settings
 from rocketline.cli.servers.logging_options import logging_options
 
 if TYPE_CHECKING:
@@ -58,18 +57,10 @@ def broker(file: Path | None, name_servers: str | None, print_config: bool, log_
 
 async def _serve(settings: Settings[BrokerConfig]) -> None:
     from rocketline.broker.server import Broker
-    from rocketline.cli.shared.signals import stop_signals
     from rocketline.logs import Log
 
     log = Log("rocketline.broker")
-    if settings.without_effect:
-        log.warning("settings without effect", names="; ".join(settings.without_effect))
+    warn_of_settings(settings, log)
     if not settings.value.name_servers:
         log.warning("no name server: clients find this broker by its address only; name one with -n")
-    with stop_signals() as stop:
-        async with Broker(settings) as server:
-            name = settings.value.broker_name
-            log.info("broker ready", address=server.address, name=name, version=__version__)
-            await stop.wait()
-            log.info("broker closing")
-    log.info("broker closed")
+    await serve_until_stopped(Broker(settings), log, "broker", name=settings.value.broker_name)

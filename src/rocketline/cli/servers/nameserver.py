@@ -7,11 +7,9 @@ from pathlib import Path
 
 import click
 
-from rocketline import __version__
-from rocketline.cli.servers.foreground import run_in_foreground
+from rocketline.cli.servers.foreground import run_in_foreground, serve_until_stopped, warn_of_settings
 from rocketline.cli.servers.logging_options import logging_options
 from rocketline.cli.servers.settings_table import print_settings
-from rocketline.cli.shared.signals import stop_signals
 from rocketline.logs import Log
 from rocketline.nameserver.config import NameServerConfig, load_settings
 from rocketline.nameserver.server import NameServer
@@ -52,13 +50,6 @@ def nameserver(
 
 
 async def _serve(settings: Settings[NameServerConfig]) -> None:
-    log = Log("rocketline.nameserver")
-    if settings.without_effect:
-        log.warning("settings without effect", names="; ".join(settings.without_effect))
-    with stop_signals() as stop:
-        async with NameServer(settings) as server:
-            serialize_type = settings.value.network.serialize_type
-            log.info("name server ready", address=server.address, serialize=serialize_type.name, version=__version__)
-            await stop.wait()
-            log.info("name server closing")
-    log.info("name server closed")
+    log, serialize_type = Log("rocketline.nameserver"), settings.value.network.serialize_type
+    warn_of_settings(settings, log)
+    await serve_until_stopped(NameServer(settings), log, "name server", serialize=serialize_type.name)
