@@ -325,7 +325,7 @@ async def test_nobody_answers() -> None:
         questions = [await peer.told() for _ in range(3)]
         assert [decode_record(one.body).properties["TRANSACTION_CHECK_TIMES"] for one in questions] == ["1", "2", "3"]
         await until(lambda: running.storage.store.max_offset(TRANS_CHECK_MAX_TIME_TOPIC, 0) == 1)
-        assert running.storage.half_messages.counts() == {"T": 0}
+        assert running.storage.transaction_figures.counts() == {"T": 0}
         assert not await peer.told_meanwhile()
         (given_up,) = decode_records((await peer.request(pull(0, topic=TRANS_CHECK_MAX_TIME_TOPIC), 20)).body)
         resume = {"topic": TRANS_CHECK_MAX_TIME_TOPIC, "msgId": given_up.offset_message_id}
@@ -387,7 +387,7 @@ async def test_restart_goes_on_where_it_was() -> None:
         ended = await half(peer, b"d")
         await end(peer, ended)
     async with scene(NEVER, clock=clock, files=files) as (running, peer):
-        assert running.storage.half_messages.counts() == {"T": 1}
+        assert running.storage.transaction_figures.counts() == {"T": 1}
         await join(peer)
         clock.advance(7)
         await running.services.checks.check()

@@ -179,7 +179,7 @@ class RequestRouting:
     def _for_producers(self) -> list[Family]:
         storage, settings, put = self._storage, self._settings, self._put
         topics, groups, stats, store = storage.topics, storage.groups, storage.stats, storage.store
-        services, clock, figures = self._services, self._clock, storage.half_messages
+        services, clock, figures = self._services, self._clock, storage.transaction_figures
         return [
             SendHandlers(
                 put,

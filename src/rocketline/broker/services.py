@@ -47,7 +47,7 @@ from rocketline.settings import Settings
 from rocketline.store.store_hooks import Arrivals
 
 _POPS_S: Final = 0.05
-"""After so long pops are looked at whose time may be over."""
+"""How often pops are looked for that have waited long enough."""
 
 
 class Services:
@@ -76,7 +76,7 @@ class Services:
         self.work = LongWork(asyncio.get_running_loop().call_later, log)
         call_later = asyncio.get_running_loop().call_later
         self.ops = OpMessages(storage.store, storage.stats, settings, clock, log, call_later)
-        figures, topics, stats = storage.half_messages, storage.topics, storage.stats
+        figures, topics, stats = storage.transaction_figures, storage.topics, storage.stats
         self.copies = Copies()
         tools = TransactionTools(storage.store, topics, self.ops, figures, stats, settings, clock, log, self.copies)
         questions = Questions(self.producers, config.broker_name, clock, log)
@@ -171,7 +171,7 @@ class Services:
                 (partial(save, "pops in order", storage.orders), 10.0, config.flush_consumer_offset_interval / 1000),
                 (partial(save, "filters", storage.filters), 10.0, 10.0),
                 (partial(save, "delays", storage.schedule), 10.0, config.store.flush_delay_offset_interval / 1000),
-                (partial(save, "half messages", storage.half_messages), half_s, half_s),
+                (partial(save, "half messages", storage.transaction_figures), half_s, half_s),
                 (self._save_timers, 1.0, config.store.timer_flush_interval_ms / 1000),
                 (storage.stats.tick, 1.0, 1.0),
                 (self.held.check, 1.0, 1.0),

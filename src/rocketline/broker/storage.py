@@ -57,7 +57,7 @@ class BrokerStorage:
             self.schedule = DelayedDelivery(
                 self.store, files, folder / "delayOffset.json", self.stats, settings, clock, log
             )
-            self.half_messages = TransactionFigures(
+            self.transaction_figures = TransactionFigures(
                 files, folder / "transactionMetrics", clock, lambda topic: self.topics.get(topic) is not None
             )
             self.timers = (
@@ -102,7 +102,7 @@ class BrokerStorage:
             (self.topics.table.save, "topics"),
             (self.groups.table.save, "groups"),
             (self.offsets.save, "offsets"),
-            (self.half_messages.save, "number of half messages"),
+            (self.transaction_figures.save, "number of half messages"),
             (self.filters.save, "filters"),
             (self.orders.save, "pops in order"),
         ):

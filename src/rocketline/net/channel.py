@@ -145,7 +145,6 @@ class Channel(asyncio.BufferedProtocol):
         "_connection",
         "_deadlines",
         "_drained",
-        "_entry",
         "_expiry",
         "_expiry_due_s",
         "_gate",
@@ -156,6 +155,7 @@ class Channel(asyncio.BufferedProtocol):
         "_out",
         "_out_bytes",
         "_owner",
+        "_preamble",
         "_reader",
         "_reason",
         "_tls",
@@ -167,9 +167,9 @@ class Channel(asyncio.BufferedProtocol):
         "read_s",
     )
 
-    def __init__(self, owner: Owner, *, entry: Preamble | None = None, tls: TlsLayer | None = None) -> None:
+    def __init__(self, owner: Owner, *, preamble: Preamble | None = None, tls: TlsLayer | None = None) -> None:
         self._owner = owner
-        self._entry, self._tls = entry, tls
+        self._preamble, self._tls = preamble, tls
         self._reader = frame.FrameReader(owner.limits.frame_bytes_max, owner.limits.header_bytes_max)
         self._connection: Connection[Waiter] = Connection(
             "", in_flight_max=owner.limits.in_flight_max, serialize_type=owner.serialize_type
@@ -260,7 +260,7 @@ class Channel(asyncio.BufferedProtocol):
         owner = self._owner
         self.last_active = self.read_s = owner.clock.monotonic()
         data = bytes(owner.read_buffer[:nbytes])
-        if self._entry is not None or self._tls is not None:
+        if self._preamble is not None or self._tls is not None:
             self._receive(data)
         elif owner.hot_path is None or self._reader.waiting_bytes or self._gate.is_full or self._is_slow:
             self._reader.feed(data)
@@ -283,13 +283,13 @@ class Channel(asyncio.BufferedProtocol):
     def _receive(self, data: bytes) -> None:
         """The way in for connections that are not, or not yet known to be, plain."""
         try:
-            if self._entry is not None:
-                data = self._entry.receive(data)
-                if not self._entry.is_decided:
+            if self._preamble is not None:
+                data = self._preamble.receive(data)
+                if not self._preamble.is_decided:
                     return
-                if self._entry.source is not None:
-                    self._name_peer(self._entry.source)
-                self._tls, self._entry = self._entry.layer, None
+                if self._preamble.source is not None:
+                    self._name_peer(self._preamble.source)
+                self._tls, self._preamble = self._preamble.layer, None
             if self._tls is not None:
                 data = self._decrypt(self._tls, data)
         except RocketlineError as error:

@@ -88,7 +88,7 @@ class Server:
         return int(self.address.rpartition(":")[2])
 
     def _accept(self) -> Channel:
-        return Channel(self, entry=Preamble(self._tls_mode, self._tls))
+        return Channel(self, preamble=Preamble(self._tls_mode, self._tls))
 
     async def close(self) -> None:
         """Accept no more; if so configured send peers elsewhere and give them time; then close what is left."""

@@ -244,7 +244,7 @@ class Pulls:
             return None
         requests = self.plan.requests
         try:
-            if self._runtime.preparation.is_needed:
+            if self._runtime.decorator.is_needed:
                 command = requests.command(query, node)
                 return PullBegun(node, connections.begin(channel, node.address, command, timeout_s))
             template = requests.template(query, node)

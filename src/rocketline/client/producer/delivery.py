@@ -44,7 +44,7 @@ class Delivery:
         self._clock, self._routes, self._connections = runtime.clock, runtime.routes, runtime.connections
         self._waits = SharedWaits(runtime)
         self.positions: Positions = {}
-        self._is_plain = not core.hooks and not runtime.preparation.is_needed
+        self._is_plain = not core.hooks and not runtime.decorator.is_needed
         self._is_vip = runtime.options.vip_channel
 
     async def publish_info(self, topic: str) -> PublishInfo:

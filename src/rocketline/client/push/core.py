@@ -34,8 +34,8 @@ from rocketline.client.push.pop_consumption import PopConsumption
 from rocketline.client.push.pop_loop import PopContext, PopLoops
 from rocketline.client.push.pull_loop import PullContext, PullLimits, PullLoop
 from rocketline.client.push.replies import Replies
+from rocketline.client.push.running_properties import running_properties
 from rocketline.client.push.send_back import SendBack
-from rocketline.client.push.told_properties import told_properties
 from rocketline.client.push.traced import ConsumeTrace
 from rocketline.client.rebalance.listeners import is_inside_listener, tell_listener
 from rocketline.client.rebalance.options import make_offset_store, start_timestamp_ms
@@ -85,7 +85,7 @@ class PushConsumerCore:
             start_timestamp_ms(options, runtime.clock),
         )
         self._tracing: TraceDispatcher | None = None
-        shared = self._surroundings(self._hooks())
+        shared = self._context(self._hooks())
         self.pop_loops = self._pop_loops(shared) if options.asks_brokers else None
         self.rebalancer = Rebalancer(
             runtime,
@@ -136,7 +136,7 @@ class PushConsumerCore:
             hooks = (trace, *hooks)
         return ConsumeHooks(hooks, self.throttle)
 
-    def _surroundings(self, hooks: ConsumeHooks) -> ConsumptionContext:
+    def _context(self, hooks: ConsumeHooks) -> ConsumptionContext:
         runtime, options = self._runtime, self.options
         return ConsumptionContext(
             group=self.group,
@@ -377,7 +377,7 @@ class PushConsumerCore:
 
     def running_info(self, is_with_stacks: bool) -> ConsumerRunningInfo:
         """For GET_CONSUMER_RUNNING_INFO (307)."""
-        properties = told_properties(
+        properties = running_properties(
             self.options, self._runtime, group=self.group, threads=self.threads, started_ms=self._started_ms
         )
         info = running_info(

@@ -69,7 +69,7 @@ class Connections:
     def __init__(
         self,
         options: ClientOptions,
-        preparation: RequestDecorator,
+        decorator: RequestDecorator,
         clock: Clock,
         *,
         tls: ssl.SSLContext | None,
@@ -77,7 +77,7 @@ class Connections:
         on_connect: Callable[[str], None],
         on_lost: Callable[[str], None],
     ) -> None:
-        self._options, self._preparation, self._clock = options, preparation, clock
+        self._options, self._decorator, self._clock = options, decorator, clock
         self._dispatch, self._on_connect, self._on_lost = dispatch, on_connect, on_lost
         self._remotes: dict[str, Remote] = {}
         self._read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
@@ -106,8 +106,8 @@ class Connections:
         prepared = self._prepared(command, address)
         with _lost_if_dropped(address):
             answer = await self._remote(address).request(prepared, timeout_s)
-        if self._preparation.is_needed:
-            self._preparation.finish(prepared, address, answer)
+        if self._decorator.is_needed:
+            self._decorator.finish(prepared, address, answer)
         return answer
 
     async def send_oneway(self, address: str, command: Command, timeout_s: float) -> None:
@@ -117,11 +117,11 @@ class Connections:
 
     def begin(self, channel: Channel, address: str, command: Command, timeout_s: float) -> asyncio.Future[Command]:
         """Prepare and send `command`, which nobody else uses, on a live connection. See `Channel.begin`."""
-        if not self._preparation.is_needed:
+        if not self._decorator.is_needed:
             return channel.begin(command, timeout_s)
-        self._preparation.apply(command, address)
+        self._decorator.apply(command, address)
         answer = channel.begin(command, timeout_s)
-        if self._preparation.hooks:
+        if self._decorator.hooks:
             answer.add_done_callback(lambda done: self._finish(command, address, done))
         return answer
 
@@ -171,15 +171,15 @@ class Connections:
 
     def _prepared(self, command: Command, address: str) -> Command:
         """A copy with what is added: the caller may send the same command to several addresses."""
-        if not self._preparation.is_needed:
+        if not self._decorator.is_needed:
             return command
         prepared = replace(command, ext=dict(command.ext))
-        self._preparation.apply(prepared, address)
+        self._decorator.apply(prepared, address)
         return prepared
 
     def _finish(self, command: Command, address: str, done: asyncio.Future[Command]) -> None:
         if not done.cancelled() and done.exception() is None:
-            self._preparation.finish(command, address, done.result())
+            self._decorator.finish(command, address, done.result())
 
 
 @contextmanager

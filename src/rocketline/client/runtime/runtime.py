@@ -73,7 +73,7 @@ class ClientRuntime:
         self.namespace = own_namespace(options)
         self.tls = tls_context(options.tls)
         self.routes = ClientRoutes()
-        self.preparation = RequestDecorator(options)
+        self.decorator = RequestDecorator(options)
         self._members = Members(self.client_id)
         self._tasks = OwnedTasks()
         self._timers = Timers(self.clock)
@@ -90,7 +90,7 @@ class ClientRuntime:
         )
         self.connections = Connections(
             options,
-            self.preparation,
+            self.decorator,
             self.clock,
             tls=self.tls,
             dispatch=inbound.dispatch,
@@ -335,7 +335,7 @@ class ClientRuntime:
 
     def prepare(self, command: Command, address: str) -> None:
         """Add what every request carries, for those who write their own sockets. From any thread."""
-        self.preparation.apply(command, address)
+        self.decorator.apply(command, address)
 
     async def ask_name_server(
         self, header: Header | Command, body: bytes = b"", *, timeout_s: float | None = None

@@ -57,7 +57,7 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         self._twin = self._make_twin(name_servers, group, options)
         self._core, self._delivery, self._clock = self._twin.core, self._twin.delivery, core.clock
         self._connections = self._make_connections(self.options.busy_wait_s)
-        self._is_plain = not (self._core.hooks or core.preparation.is_needed or core.options.vip_channel)
+        self._is_plain = not (self._core.hooks or core.decorator.is_needed or core.options.vip_channel)
         self._turns = _Turns()
         room = None
         if self.options.back_pressure:
@@ -224,7 +224,7 @@ class Producer(SocketClient[AsyncProducer, ProducerOptions]):
         with core.hooks.around(context):
             runtime.prepare(command, address)
             answer = self._connections.request(address, command, self._left_s(due_s))
-            runtime.preparation.finish(command, address, answer)
+            runtime.decorator.finish(command, address, answer)
             context.receipt = receipt = core.receipt(answer, request, queue, address)
         return receipt
 

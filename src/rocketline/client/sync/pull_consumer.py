@@ -131,7 +131,7 @@ class PullConsumer(SocketClient[AsyncPullConsumer, PullOptions]):
         except TransportError:
             plan.forget_suggestion(query.queue)
             raise
-        core.preparation.finish(command, node.address, answer)
+        core.decorator.finish(command, node.address, answer)
         return plan.answered(query, node, answer)
 
     # --- offsets

@@ -98,7 +98,7 @@ class ExecutorClient:
         self.clock: Clock = clock or SystemClock()
         self._settings = settings
         options = make_options(PullOptions, settings.name_servers, settings.keywords())
-        self._preparation = RequestDecorator(options)
+        self._decorator = RequestDecorator(options)
         self._tls = tls_context(options.tls)
         self._choice = NameServerChoice(options.name_servers)
         self._asking = BlockingConnections(
@@ -133,7 +133,7 @@ class ExecutorClient:
 
     def complete(self, command: Command, address: str) -> None:
         """Add what every request carries, the signature last."""
-        self._preparation.apply(command, address)
+        self._decorator.apply(command, address)
 
     def _ask(self, address: str, command: Command, timeout_s: float) -> Command:
         """The answer, whatever its code. Raises `TransportError`."""

@@ -61,7 +61,7 @@ class SinkClient:
         """Made for what it knows; the requests go by our own sockets, so it is never started."""
         self._group = core.with_namespace(options.group)
         self._core, self._clock = self._producer.core, core.clock
-        self._is_plain = not core.preparation.is_needed
+        self._is_plain = not core.decorator.is_needed
         self._timeout_s = options.send_timeout_s
         self._asked: set[str] = set()
         self._idle: dict[str, list[BlockingConnection]] = {}

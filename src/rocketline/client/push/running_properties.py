@@ -15,7 +15,7 @@ _VERSION: Final = "V5_5_0"  # the name of wire.codes.CURRENT_VERSION
 _SECRET: Final = frozenset({"credentials", "rpc_hooks", "tls"})
 
 
-def told_properties(
+def running_properties(
     options: PushOptions, runtime: ClientRuntime, *, group: str, threads: int, started_ms: int
 ) -> dict[str, str]:
     """The options as text, and what Java's consumers tell beside theirs. Secrets are left out."""
