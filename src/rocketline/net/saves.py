@@ -1,15 +1,20 @@
-"""What changes while a server runs, saved in a thread, so that nobody else has to wait for the disk."""
+"""What changes while a server runs: read from an update, and saved in a thread, so that nobody waits for the disk."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
 from rocketline.net.background import Background
+from rocketline.settings import parse_properties
+from rocketline.wire.codes import ResponseCode
+from rocketline.wire.command import Command, response
 
 WAITING_MAX: Final = 256
 """Changes that wait to be saved; one more is refused, before it changes anything."""
+UPDATE_BYTES_MAX: Final = 64 * 1024
+"""All settings of a server together have a quarter of it."""
 
 Done: TypeAlias = Callable[[OSError | None], None]
 
@@ -64,3 +69,17 @@ class Saves:
         except OSError as error:
             return error
         return None
+
+
+def read_update(
+    request: Command, saves: Saves, protected: Collection[str], *, too_long: ResponseCode
+) -> dict[str, str] | Command:
+    """The settings that an update names, by their keys; the answer if not one of them may be changed."""
+    if len(request.body) > UPDATE_BYTES_MAX:
+        return response(too_long, f"properties of {len(request.body)} bytes: at most {UPDATE_BYTES_MAX} are read")
+    if saves.is_full:
+        return response(ResponseCode.SYSTEM_BUSY, "too many updates of the settings wait to be saved: try again")
+    pairs = {pair.key: pair.value for pair in parse_properties(request.body)}
+    if named := sorted(pairs.keys() & protected):
+        return response(ResponseCode.NO_PERMISSION, f"not to be changed by an update: {', '.join(named)}")
+    return pairs

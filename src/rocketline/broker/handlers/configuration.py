@@ -17,8 +17,7 @@ from rocketline.model.topic_config import DataVersion
 from rocketline.net.channel import Channel, Outcome
 from rocketline.net.dispatch import Handler
 from rocketline.net.later_answer import LaterAnswer
-from rocketline.net.saves import Saves
-from rocketline.net.settings_update import read_update
+from rocketline.net.saves import Saves, read_update
 from rocketline.settings import Settings, format_properties
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode

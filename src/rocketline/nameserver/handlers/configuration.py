@@ -6,8 +6,7 @@ from rocketline.logs import Throttle
 from rocketline.nameserver.config import NameServerConfig
 from rocketline.net.channel import LATER, Channel, Outcome
 from rocketline.net.dispatch import Handler
-from rocketline.net.saves import Saves
-from rocketline.net.settings_update import read_update
+from rocketline.net.saves import Saves, read_update
 from rocketline.settings import Settings, format_properties
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
