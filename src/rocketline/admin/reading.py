@@ -26,7 +26,7 @@ _SUSPEND_S: Final = 15.0
 _LOOK_S: Final = 30.0
 """How often a follower looks for new queues."""
 _PAUSE_S: Final = 1.0
-"""After a pull that failed."""
+"""Pause after a pull that failed."""
 
 
 class TopicReading:

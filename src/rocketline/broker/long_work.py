@@ -25,7 +25,7 @@ QUEUES_A_STEP: Final = 32
 LARGE_TABLE: Final = 1_000
 """Entries. Whoever is to copy as many waits for his turn first: hundreds may wait, each with what he has found."""
 _STEP_BYTES: Final = 16 * 1024
-"""Of an answer that is being written: as long as it takes to look at so many queues."""
+"""Bytes of an answer that are written in one step: it takes as long as to look at so many queues."""
 
 
 def each_with_pause(things: Iterable[T], pause_after: int = QUEUES_A_STEP) -> Iterator[tuple[T, bool]]:

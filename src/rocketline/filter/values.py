@@ -81,7 +81,7 @@ def _ascii_digits(text: bytes) -> bytes:
 
 @cache
 def _zeros() -> str:
-    """Of all scripts."""
+    """The zeros of all scripts."""
     return "".join([zero for zero in map(chr, range(0x10000)) if unicodedata.decimal(zero, 1) == 0])
 
 

@@ -28,7 +28,7 @@ class KvSaves:
         self._kv = kv
         self._waiting: list[tuple[KvChange, Done]] = []
         self._unsaved_count = self._unsaved_size = 0
-        """Of the changes that wait, and of those that are being saved."""
+        """How many changes wait or are being saved, and their bytes."""
         self._saving = Background()
         self._is_idle = asyncio.Event()
         self._is_idle.set()

@@ -37,7 +37,7 @@ class Leftovers:
         self._topics.pop(name, None)
 
     def take(self, count: int) -> Iterator[tuple[str, str]]:
-        """So many of them, with their broker names; they are none any more."""
+        """Give up to so many of them, with their broker names, and forget them."""
         while count and self._topics:
             name, topics = next(iter(self._topics.items()))
             topic, _ = topics.popitem()

@@ -21,7 +21,7 @@ from rocketline.store.queues.queue_table import Queue, QueueTable
 
 _log = Log(__name__)
 _RUN_FIELDS_MAX: Final = 3 * 1024
-"""Of the units that wait for their queue."""
+"""Fields of units that wait for their queue, three for each unit."""
 
 
 class _Run:

@@ -62,7 +62,7 @@ class Recovery:
         self._last: Record | None = None  # the one before
         self._is_anew = False  # all queues are cut and derived from the whole log, and no checkpoint knows that
         self.known_end = 0
-        """Of queues that nobody has looked at, all records before this place of the log are known."""
+        """Up to this place of the log, what is known of sleeping queues covers all of their records."""
         self._synced_end = 0  # so much of the log was on disk when the ends of queues were written
 
     # --- the whole

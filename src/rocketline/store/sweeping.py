@@ -9,7 +9,7 @@ from typing import Final
 from rocketline.store.filesystem import FileSystem
 
 _QUEUES_MAX: Final = 256
-"""Whose folders one job deletes: some tens of milliseconds."""
+"""Queues whose folders one job deletes: some tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

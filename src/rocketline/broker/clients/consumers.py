@@ -15,9 +15,9 @@ from rocketline.model.subscription import ConsumeFromWhere, ConsumeType, Message
 from rocketline.net.channel import Channel
 
 BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of the subscriptions of all groups: a quarter of a million of the usual ones."""
+"""Subscriptions of all groups together: a quarter of a million of the usual ones."""
 BYTES_OF_ONE_MAX: Final = 32 * 1024 * 1024
-"""Of those that one connection said last."""
+"""Subscriptions of which the newest heartbeat came by one connection."""
 _SUBSCRIPTION_BYTES: Final = 1024
 _TAG_BYTES: Final = 320
 """Its text, its hash, and both again in what pulls are compared with."""
@@ -53,7 +53,7 @@ class ConsumerGroupInfo:
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     """By topic."""
     fingerprint: int = 0
-    """Of the latest heartbeat; zero if that was of version 1."""
+    """What the newest heartbeat has as a digest of its contents (version 2); 0 for one of version 1."""
 
     costs: dict[str, int] = field(default_factory=dict)
     """What each of them takes, in bytes."""

@@ -14,7 +14,7 @@ LOCK_LIFE_S = 60.0
 LOCKS_MAX = 262_144
 """In all; each takes some 300 bytes and its names. What is beyond that is not locked."""
 LOCKS_OF_ONE_MAX = LOCKS_MAX // 4
-"""Of those that one connection took or renewed last."""
+"""Locks that one connection was the last to take or to renew."""
 _NAME_MAX = 255
 """Characters of a topic's or broker's name; no real one is longer."""
 _LOCKS_A_STEP = 2_000

@@ -27,7 +27,7 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.frame import FRAME_BYTES_MAX
 
 _GROUP_BYTES_MIN = 100
-"""Of a group with one producer, as it is listed."""
+"""What a group with one producer takes in the list."""
 _CLIENTS_A_STEP = 500
 
 

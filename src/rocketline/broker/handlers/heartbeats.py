@@ -50,9 +50,9 @@ from rocketline.wire.command import Command, response
 CONSUMER_GROUPS_MAX = 1000
 """In one heartbeat: each may make a group and a topic, and both are written to disk and told to name servers."""
 CONSUMER_GROUPS_OF_ONE_MAX = PRODUCER_GROUPS_MAX = 10_000
-"""Of one connection."""
+"""Groups that one connection may be in."""
 SUBSCRIPTIONS_MAX, FILTERS_MAX = 20_000, 4096
-"""Of one consumer group, and how many of them are in SQL: all of them are taken in in one go."""
+"""Subscriptions of one consumer group, and those of them in SQL: all are taken in in one go."""
 _CONSUMERS_A_STEP = 50
 _SUBSCRIPTIONS_A_STEP = 1000
 _PRODUCERS_A_STEP = 200

@@ -24,7 +24,7 @@ class FilterWork:
 
     @property
     def is_over(self) -> bool:
-        """Whoever can wait had better do so."""
+        """The work of this turn is done: a pull that can wait for the next one should."""
         return self._left <= 0
 
     @property
@@ -33,7 +33,7 @@ class FilterWork:
         return max(self._left, _PULL_WORK_MIN)
 
     def spend(self, work: int) -> None:
-        """So much was done."""
+        """Count work that was done against this turn's share."""
         self._left -= work
         if not self._is_counting:
             self._is_counting = True

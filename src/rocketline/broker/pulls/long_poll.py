@@ -44,9 +44,9 @@ PULL_BYTES: Final = 1280
 TAG_BYTES: Final = 160
 """For each tag of pulls at one queue that want the same."""
 HELD_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Of all pulls: a quarter of a million that want a few tags each."""
+"""Held pulls of all connections: a quarter of a million that want a few tags each."""
 HELD_BYTES_OF_ONE_MAX: Final = 64 * 1024 * 1024
-"""Of one connection."""
+"""Held pulls of one connection."""
 
 _TEXT: Final = "subscription"
 """The field of a pull that says what it wants, and may be long."""

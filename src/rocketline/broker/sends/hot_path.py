@@ -56,7 +56,7 @@ class _Turn:
         self.batch, self.writer, self.begin_s, self.replies = batch, batch.open(), begin_s, replies
         self.begin = self.writer.position
         self.requests = 0
-        """Whose messages are laid out, whether or not they are to be answered."""
+        """Requests whose messages are laid out, whether or not they are to be answered."""
         self.sends: list[StoredSend] = []
         """Sends that are to be answered, in the order of their messages in the log."""
         self.runs: list[tuple[HotPeer, int, int]] = []

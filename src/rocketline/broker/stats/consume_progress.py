@@ -29,7 +29,7 @@ from rocketline.wire.bodies.stats import (
 _QUEUES_MAX: Final = 100_000
 """In one answer: what a frame carries."""
 _NAMES_A_STEP: Final = 1_000
-"""Of topics and groups that are looked up."""
+"""Names of topics and groups that are looked up in one step."""
 
 
 class _Pace:

@@ -146,7 +146,7 @@ class BrokerStats:
         self._pending_gets: list[_GetTally] = []
         self._throughput = Throughput()
         self._others: dict[tuple[str, str], _GetTally] = {}
-        """Of all queues that are too many."""
+        """The tallies of all queues beyond the bound, by the totals of the broker that they count to."""
         self._due: deque[tuple[Iterator[Counter], SampleSpan, int]] = deque()
         """What is left to be sampled, for which span and time."""
         self.call_soon: Callable[[Callable[[], None]], object] = lambda action: action()

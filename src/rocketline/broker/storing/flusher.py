@@ -35,7 +35,7 @@ _NUMPY_AFTER_S: Final = 0.5
 _CLEAN_FIRST_S: Final = 60.0
 _DEADLINE_CHECK_S: Final = 0.1
 _NO_SPACE_S: Final = 1.0
-"""After which an index that finds no room on the disk is tried again."""
+"""Pause before an index that found no room on the disk is tried again."""
 _CATCH_UP_EFFORT: Final = 4096
 """What one turn of the loop adds to an index that is being rebuilt, a hundred records with their keys or a part of one
 with thousands: a few milliseconds."""

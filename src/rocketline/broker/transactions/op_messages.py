@@ -24,7 +24,7 @@ _WAITING_MAX: Final = 20_000
 many wait on; then no transaction ends."""
 
 _AGAIN_S: Final = 1.0
-"""After which a store that took nothing is tried again, however short `transactionOpBatchInterval` is."""
+"""Pause before a store that took nothing is tried again, however short `transactionOpBatchInterval` is."""
 
 
 class OpMessages:

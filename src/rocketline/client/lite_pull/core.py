@@ -49,7 +49,11 @@ class _Mode(Enum):
 
 
 class LitePullCore:
-    """A member of its group from `join` to `end`. Queues and topics are as applications name them."""
+    """A member of its group from `join` to `end`. Queues and topics are as applications name them.
+
+    One class for both ways to get queues: who has chosen one cannot change it (`_choose`), and how queues come is all
+    that differs. Positions, pauses, commits and what `poll` takes are the same for both, and need everything here.
+    """
 
     def __init__(self, runtime: ClientRuntime, group: str, options: LitePullOptions, queues: AssignedQueues) -> None:
         """`queues` is where messages wait for `poll`."""

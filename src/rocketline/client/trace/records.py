@@ -273,4 +273,4 @@ _LEAST: Final[Mapping[TraceKind, int]] = {
     TraceKind.TRANSACTION_ENDED: 13,
     TraceKind.RECALLED: 7,
 }
-"""So many columns had the first release that wrote such a record."""
+"""The columns that each kind of record had in the first release that wrote it."""

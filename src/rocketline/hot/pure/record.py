@@ -64,7 +64,8 @@ def lay_record(
     """Append the bytes of a record, `size` in all, to `chunks`.
 
     Whatever `sys_flag` says of hosts, it is made to say what they are. `crc_bytes`: as many as a check sum has that is
-    to be added to the properties, or 0. Every number must fit its field.
+    to be added to the properties, or 0. Every number must fit its field. All of it comes by position: names, or a
+    tuple around it, would be made anew for each message.
     """
     head = record_format.fixed.pack(
         size,

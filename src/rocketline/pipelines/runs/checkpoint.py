@@ -120,7 +120,7 @@ class StreamCheckpoint:
         return self._offsets(batch)[0]
 
     def _offsets(self, batch: int) -> list[dict[str, Any] | None]:
-        """Of all sources, in the order in which Spark finds them in the plan."""
+        """The offsets of all sources, in the order in which Spark finds these in the plan."""
         file = self.folder / "offsets" / str(batch)
         lines = file.read_text("utf-8").splitlines()[2:]
         try:

@@ -52,7 +52,7 @@ class Plans:
         self.pipeline, self.queries, self.spark = pipeline, queries, spark
         self.functions: Mapping[str, Transform] = load_functions(pipeline)
         self.schemas: dict[str, StructType] = {}
-        """Of every table."""
+        """The columns of every table."""
         check_trigger(spark, pipeline.trigger)
         spark.dataSource.register(TableSource)
         for path in module_paths(pipeline):

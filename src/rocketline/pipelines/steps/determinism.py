@@ -79,7 +79,7 @@ class _Plan:
         """`makers`: of the columns around a subquery, which may refer to them."""
         self._plan = plan
         self._makers: dict[int, list[Any]] = dict(makers or {})
-        """Of each column, by its id."""
+        """The expressions that make each column, by its id."""
         self._deciders: list[Any] = []
         self._known: dict[int, _Cause | None] = {}
         self._is_sampled = False

@@ -71,7 +71,7 @@ class RecordSpans:
     topic_end: Ints
     end: Ints
     sound: Flags
-    """Of version 1, and its lengths fill it exactly."""
+    """Records of version 1 whose lengths fill them exactly."""
     usual: Flags
     """Sound, and the body is what was sent."""
 

@@ -34,7 +34,7 @@ class _Places:
     at: Numbers
     base: Numbers
     wanted: Numbers
-    """Of new queues that begin elsewhere, because messages are lost."""
+    """Where new queues were to begin that begin elsewhere, because messages are lost."""
 
 
 class StreamPositions:

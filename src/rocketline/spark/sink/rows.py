@@ -67,7 +67,7 @@ class RowRules:
     """What all rows of a task have in common."""
 
     topic: str | None
-    """Of all rows; None: their column says it."""
+    """Where all rows go; None: a column says it, row by row."""
     partition: int
     identity: str | None
     """What every SPARK_ID begins with; None: there is no such property."""

@@ -61,7 +61,7 @@ class SendCounts:
     rows: Counter[str] = field(default_factory=Counter)
     """Acknowledged, by topic."""
     bytes: int = 0
-    """Of batches and bodies, acknowledged."""
+    """Acknowledged, as batches and bodies were sent."""
     requests: int = 0
     retries: int = 0
     unsafe_rows: int = 0

@@ -26,14 +26,14 @@ _log = Log(__name__)
 
 _WAITING_MAX: Final = 2048
 _EFFORT_MAX: Final = 32_768
-"""Of what waits: some twenty milliseconds. Two thousand usual messages are half of it."""
+"""What may wait to be added: some twenty milliseconds. Two thousand usual messages are half of it."""
 _RICH: Final = 2048
 """Records with more keys than this in one go, and a hundred each, are not for those who are in a hurry."""
 _RICH_EACH: Final = 100
 _WALK_MAX: Final = 50_000
 """Entries that one question looks at. A slot shared by millions must not stop everybody else; Java walks on."""
 _WALK_STEP: Final = 500
-"""Of these, between two pauses."""
+"""Entries that are looked at between two pauses."""
 _TAG_TYPE: Final = "T"
 """Among the keys a tag is `T#tag`. Java: MessageConst.INDEX_TAG_TYPE."""
 

@@ -51,7 +51,7 @@ class CheckReport:
     findings: Findings = field(default_factory=Findings)
     records: int = 0
     log_bytes: int = 0
-    """Of all its files."""
+    """The size of all files of the log."""
     units: int = 0
     """Units that point at their own record."""
     queues: int = 0

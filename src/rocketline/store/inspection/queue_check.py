@@ -43,7 +43,7 @@ class Missing(NamedTuple):
     offset: int
     messages: int
     log_offset: int
-    """Of the first."""
+    """Where the first of them lies."""
 
 
 class _Queue:

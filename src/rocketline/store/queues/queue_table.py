@@ -34,7 +34,7 @@ _STUCK_BYTES_MAX: Final = 256 * 1024 * 1024
 """So much may wait in long tails for which there is no room. A running store takes no messages meanwhile; it is for a
 start that has to derive queues."""
 _QUEUES_A_STEP: Final = 32
-"""Whose units are written in one go, each perhaps to a new file: two or three milliseconds."""
+"""Queues whose units are written in one go, each perhaps to a new file: two or three milliseconds."""
 
 
 class QueueTable:

@@ -43,7 +43,7 @@ _WRAPPER = "topicConfigSerializeWrapper"
 _STEP = 64
 """Topics that are read in one go, in half a millisecond."""
 _STEP_CHARACTERS = 8 * 1024
-"""Of these, if they are long: what only Python can read takes a microsecond each."""
+"""Characters of long topics that are read in one go: what only Python can read takes a microsecond each."""
 LINE_BYTES_MAX = 4 * 1024
 """A topic with its attributes, or a data version, of the compressed form; what they have is a few hundred."""
 _PIECE_BYTES = 256 * 1024

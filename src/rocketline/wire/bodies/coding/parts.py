@@ -14,7 +14,7 @@ from rocketline.wire.bodies.coding.field_names import present, wire_name
 from rocketline.wire.bodies.coding.writing import writer
 
 _ENTRIES_MAX: Final = 128
-"""Of a map or a list, in one piece."""
+"""Entries of a map or a list that make one piece."""
 
 
 def parts(hint: Any, value: Any) -> Iterator[bytes]:

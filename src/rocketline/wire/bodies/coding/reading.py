@@ -18,7 +18,7 @@ from rocketline.wire.fastjson.parser import Pairs
 
 Read = Callable[[Any], Any]
 _DIGITS_MAX = 19
-"""Of an integer of 64 bits."""
+"""Digits of an integer of 64 bits."""
 
 
 @cache

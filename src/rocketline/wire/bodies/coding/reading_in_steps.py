@@ -18,7 +18,7 @@ from rocketline.wire.bodies.coding.parts import is_small
 from rocketline.wire.bodies.coding.reading import reader
 
 ENTRIES_A_STEP: Final = 128
-"""Of lists and maps, however they are nested: they take a millisecond at most."""
+"""Entries of lists and maps, however nested, that are read in one step: a millisecond at most."""
 _FEW: Final = 8
 """Entries of a map or list within an object that is read as one."""
 
