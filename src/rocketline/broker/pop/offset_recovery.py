@@ -76,7 +76,7 @@ class OffsetRecovery:
         known = self._offsets.offsets_of(group, topic).get(queue_id, -1)
         if after <= known or after > self._store.max_offset(topic, queue_id):
             return
-        may_be_old = count == 1 or point.re_put_times is not None
+        may_be_old = point.count == 1 or point.re_put_times is not None
         if point.start_offset <= known or not (has_gaps or may_be_old):
             self._offsets.commit(group, topic, queue_id, after)
 
