@@ -170,9 +170,9 @@ class ReviveQueue:
                 if offset in acked:
                     opened.left &= ~(1 << index)
 
-    # --- settling
+    # --- reviving
 
-    def settle(self) -> bool:
+    def revive_next(self) -> bool:
         """Settle the next checkpoint whose acknowledgements were all read, or a part of it; False if there is none.
 
         Raises `StoreError` or `OSError` if messages cannot be stored now: then it stays as it is.

@@ -97,7 +97,7 @@ class PopRevival:
     def _work(self, queue: ReviveQueue, delivered_ms: int, end_s: float) -> bool:
         """Whether there is more to do in this queue. It gets on a bit, however long that takes."""
         for _ in range(_SETTLED_A_LOOK):
-            if not queue.settle():
+            if not queue.revive_next():
                 break
             if self._clock.monotonic() >= end_s:
                 return True
@@ -106,7 +106,7 @@ class PopRevival:
         while queue.read(delivered_ms):
             if self._clock.monotonic() >= end_s:
                 return True
-        return queue.settle()
+        return queue.revive_next()
 
     # --- how far
 
