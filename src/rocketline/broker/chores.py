@@ -13,31 +13,42 @@ T = TypeVar("T")
 
 
 class Chores:
-    """The line of those that are not done. Each is taken up by something that is bounded itself: a timer, or the end of
-    a connection. What is left when the broker ends is forgotten."""
+    """The lines of those that are not done, whose owners take turns: somebody with thousands of chores makes those of
+    others wait for one step of his. Each is taken up by something that is bounded itself: a timer, the end of a
+    connection, or a request that is answered when it is done. What is left when the broker ends is forgotten."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._line: deque[Steps[None]] = deque()
+        self._lines: dict[object, deque[Steps[None]]] = {}
+        """By owner; the first owner's turn is next."""
 
     def __len__(self) -> int:
-        return len(self._line)
+        return sum(map(len, self._lines.values()))
 
-    def begin(self, steps: Steps[None]) -> None:
-        """Do the first step now. Most chores have no other."""
-        if _is_done(steps):
+    def begin(self, steps: Steps[None], owner: object = None) -> None:
+        """Do the first step now. Most chores have no other.
+
+        What the same owner, such as a connection, has taken up before is done first. Without one it is its own."""
+        owner = steps if owner is None else owner
+        if owner not in self._lines and _is_done(steps):
             return
-        self._line.append(steps)
-        if len(self._line) == 1:
+        is_idle = not self._lines
+        self._lines.setdefault(owner, deque()).append(steps)
+        if is_idle:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        steps = self._line.popleft()
+        owner, line = next(iter(self._lines.items()))
+        is_done = True
         try:
-            if not _is_done(steps):
-                self._line.append(steps)
+            is_done = _is_done(line[0])
         finally:
-            if self._line:
+            if is_done:
+                line.popleft()
+            del self._lines[owner]
+            if line:
+                self._lines[owner] = line
+            if self._lines:
                 self._call_soon(self._turn)
 
 

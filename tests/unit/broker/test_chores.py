@@ -47,3 +47,36 @@ def test_chore_that_fails_holds_up_no_other() -> None:
         scene.turns.popleft()()
     scene.turns.popleft()()
     assert (scene.done, len(scene.chores), len(scene.turns)) == (["a0", "a1"], 0, 0)
+
+
+def test_owners_take_turns_and_one_that_has_many_waits_for_himself() -> None:
+    """16,384 pops of a wide topic on one connection made every other pop wait for a step of each of them."""
+    scene = Scene()
+    for number in range(100):
+        scene.chores.begin(scene.steps(f"his {number}.", 2), "him")
+    assert scene.done == ["his 0.0"], "not even the first step of what waits for another of his"
+    scene.chores.begin(scene.steps("mine ", 2), "me")
+    scene.chores.begin(scene.steps("nobody's ", 2))
+    for _ in range(3):
+        scene.turns.popleft()()
+    assert scene.done == ["his 0.0", "mine 0", "nobody's 0", "his 0.1", "mine 1", "nobody's 1"]
+    assert len(scene.chores) == 99
+    while scene.turns:
+        scene.turns.popleft()()
+    assert len(scene.done) == 204
+
+
+def test_what_a_step_takes_up_comes_after_it() -> None:
+    scene = Scene()
+
+    def begins_another(name: str) -> Generator[None, None, None]:
+        yield from scene.steps(name, 2)
+        scene.chores.begin(scene.steps(f"{name} next ", 2), "owner")
+
+    scene.chores.begin(begins_another("a"), "owner")
+    scene.chores.begin(begins_another("b"), "owner")
+    while scene.turns:
+        assert len(scene.turns) == 1
+        scene.turns.popleft()()
+    assert scene.done == ["a0", "a1", "b0", "b1", "a next 0", "a next 1", "b next 0", "b next 1"]
+    assert len(scene.chores) == 0

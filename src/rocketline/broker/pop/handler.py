@@ -75,7 +75,7 @@ class PopHandlers:
 
     def _pop_now(self, channel: Channel, request: Command) -> Outcome:
         answer = PopAnswer(channel, request)
-        self._chores.begin(self._popped(answer, None))
+        self._chores.begin(self._popped(answer, None), channel)
         return answer.outcome()
 
     def _popped(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
@@ -99,7 +99,7 @@ class PopHandlers:
             self._turn_away(answer, held, _nothing(ResponseCode.POLLING_TIMEOUT, asked, found))
             return False
         topic, wanted = admitted
-        looking = self._reading.take(_wish(asked, wanted), topic, found)
+        looking = _while_there(answer.channel, self._reading.take(_wish(asked, wanted), topic, found))
         has_news = yield from self._held.watched(_place(asked), wanted, looking)
         has_time = born_ms + asked.poll_time > self._clock.now_ms()
         if has_news and has_time and not found.count and found.error is None and found.problem is None:
@@ -188,7 +188,7 @@ class PopHandlers:
         """Everything is looked at anew: much may have changed while it waited."""
         answer = PopAnswer(held.channel, held.request)
         answer.outcome()
-        self._chores.begin(self._popped(answer, held))
+        self._chores.begin(self._popped(answer, held), held.channel)
 
 
 def _place(asked: PopMessageRequestHeader) -> PopPlace:
@@ -207,6 +207,14 @@ def _wish(asked: PopMessageRequestHeader, wanted: Wanted) -> PopWish:
         asked.order,
         asked.attempt_id,
     )
+
+
+def _while_there(channel: Channel, looking: Steps[None]) -> Steps[None]:
+    """Thousands of steps may be left for a connection that has been closed meanwhile."""
+    for _ in looking:
+        if channel.is_closed:
+            return
+        yield
 
 
 def _found(asked: PopMessageRequestHeader, found: PopFound) -> Command:

@@ -109,12 +109,15 @@ class NotificationHandlers:
 
     def _peek(self, channel: Channel, request: Command) -> Outcome:
         answer = PopAnswer(channel, request)
-        self._chores.begin(self._guarded(answer, self._peeked(answer)))
+        self._chores.begin(self._guarded(answer, self._peeked(answer)), channel)
         return answer.outcome()
 
     def _guarded(self, answer: PopAnswer, steps: Steps[None]) -> Steps[None]:
         try:
-            yield from steps
+            for _ in steps:
+                yield
+                if answer.channel.is_closed:  # thousands of them may be left
+                    return
         except Exception as error:  # noqa: BLE001  # told to the peer
             answer.give(failure(error, self._log, answer.channel, answer.request))
 
@@ -153,7 +156,7 @@ class NotificationHandlers:
 
     def _notify_now(self, channel: Channel, request: Command) -> Outcome:
         answer = PopAnswer(channel, request)
-        self._chores.begin(self._guarded(answer, self._notified(answer, None)))
+        self._chores.begin(self._guarded(answer, self._notified(answer, None)), channel)
         return answer.outcome()
 
     def _notified(self, answer: PopAnswer, held: HeldPop | None) -> Steps[None]:
@@ -220,7 +223,7 @@ class NotificationHandlers:
     def _again(self, held: HeldPop) -> None:
         answer = PopAnswer(held.channel, held.request)
         answer.outcome()
-        self._chores.begin(self._guarded(answer, self._notified(answer, held)))
+        self._chores.begin(self._guarded(answer, self._notified(answer, held)), held.channel)
 
 
 def _place(asked: NotificationRequestHeader) -> PopPlace:
