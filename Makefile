@@ -11,8 +11,8 @@ DOCS_READY := $(VENV)/.docs-ready
 FUZZ_READY := $(VENV)/.fuzz-ready
 SDP_READY := $(VENV)/.sdp-ready
 RELEASE_READY := $(VENV)/.release-ready
-# Three at once on two cores: they wait for servers and clocks most of the time. Groups go out in the order of tests/conftest.py.
-GROUPS := -q -n 3 --dist loadgroup --no-loadscope-reorder
+# Four at once on two cores: they wait for servers and clocks most of the time. Groups go out in the order of tests/conftest.py.
+GROUPS := -q -n 4 --dist loadgroup --no-loadscope-reorder
 PYTEST_GROUPS := $(BIN)/python -m pytest $(GROUPS) --durations=30
 # One after the other: three processes with a JVM or two each are more than two cores can bear, and foreign clients give up.
 PYTEST_ALONE := $(BIN)/python -m pytest -q --durations=30

@@ -21,7 +21,10 @@ from rocketline.testing.broker import BrokerProcess
 pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.mark.parametrize(("flush", "kills"), [("SYNC_FLUSH", 5), ("ASYNC_FLUSH", 2)])
+THOROUGH = [pytest.mark.interop, pytest.mark.thorough]
+
+
+@pytest.mark.parametrize(("flush", "kills"), [("SYNC_FLUSH", 5), pytest.param("ASYNC_FLUSH", 2, marks=THOROUGH)])
 async def test_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path: Path, flush: str, kills: int) -> None:
     """A kill takes the process and not the system's cache, so what was acknowledged without a sync stays, too."""
     seed = time.time_ns() % 2**32
@@ -32,7 +35,7 @@ async def test_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path: Pat
     assert campaign.ledger.answers, "questions about transactions were under way"
 
 
-@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", pytest.param("ASYNC_FLUSH", marks=THOROUGH)])
 async def test_sigterm_under_load_loses_nothing_and_ends_cleanly(tmp_path: Path, flush: str) -> None:
     """Status 0, no abort file, no traceback; what was acknowledged is there, and consumers go on where they were."""
     seed = time.time_ns() % 2**32

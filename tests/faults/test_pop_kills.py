@@ -85,7 +85,7 @@ class Workers:
 @pytest.mark.parametrize("merge", ["false", "true"])
 @pytest.mark.parametrize(
     ("flush", "kills"),
-    [("ASYNC_FLUSH", 3), pytest.param("SYNC_FLUSH", 20, marks=[pytest.mark.interop, pytest.mark.thorough])],
+    [("ASYNC_FLUSH", 2), pytest.param("SYNC_FLUSH", 20, marks=[pytest.mark.interop, pytest.mark.thorough])],
 )
 def test_kills_with_pops_in_flight_lose_none_and_bring_none_back(
     tmp_path: Path, flush: str, kills: int, merge: str

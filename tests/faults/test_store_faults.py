@@ -34,6 +34,7 @@ from support.stores.small import (
 
 MESSAGES = 24
 MORE = range(MESSAGES, MESSAGES + 12)
+THOROUGH = [pytest.mark.interop, pytest.mark.thorough]
 PLACES = [("T", 0), ("T", 1), ("U", 0)]
 
 
@@ -160,7 +161,9 @@ def runs(flush_type: FlushDiskType, *, lasting: bool, torn: bool, error: int = e
         at += 1
 
 
-@pytest.mark.parametrize("flush_type", FlushDiskType)
+@pytest.mark.parametrize(
+    "flush_type", [FlushDiskType.SYNC_FLUSH, pytest.param(FlushDiskType.ASYNC_FLUSH, marks=THOROUGH)]
+)
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("lasting", [False, True])
 def test_a_failing_call_costs_nothing_that_was_acknowledged(
@@ -175,7 +178,15 @@ def test_a_failing_call_costs_nothing_that_was_acknowledged(
     assert refusing > 20
 
 
-@pytest.mark.parametrize("survival", Survival)
+@pytest.mark.parametrize(
+    "survival",
+    [
+        Survival.NOTHING,
+        Survival.SECTORS,
+        pytest.param(Survival.STRETCH, marks=THOROUGH),
+        pytest.param(Survival.EVERYTHING, marks=THOROUGH),
+    ],
+)
 def test_power_lost_for_good_at_any_call_costs_nothing_that_was_acknowledged(survival: Survival) -> None:
     for seed, run in enumerate(runs(FlushDiskType.SYNC_FLUSH, lasting=True, torn=True)):
         run.disk = run.disk.crash(survival, seed=seed)

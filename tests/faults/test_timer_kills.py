@@ -29,7 +29,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize(
+    "flush", ["SYNC_FLUSH", pytest.param("ASYNC_FLUSH", marks=[pytest.mark.interop, pytest.mark.thorough])]
+)
 def test_kills_with_timers_pending_lose_none(tmp_path: Path, flush: str) -> None:
     """S155."""
     chance = Random(time.time_ns())

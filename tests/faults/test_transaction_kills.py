@@ -83,7 +83,6 @@ def name_server(home: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("flush", "kills"),
     [
-        ("ASYNC_FLUSH", 3),
         ("SYNC_FLUSH", 3),
         pytest.param("ASYNC_FLUSH", 20, marks=[pytest.mark.interop, pytest.mark.thorough]),
         pytest.param("SYNC_FLUSH", 20, marks=[pytest.mark.interop, pytest.mark.thorough]),

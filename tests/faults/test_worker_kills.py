@@ -112,7 +112,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClientCl
 @pytest.mark.parametrize(
     ("servers", "kills"),
     [
-        ("ours", 6),
+        ("ours", 3),
         pytest.param("ours", 20, marks=THOROUGH),
         pytest.param("apache", 20, marks=THOROUGH),
     ],

@@ -43,6 +43,13 @@ def registered(
     return broker(clock=None, files=files, brokerClusterName="C", brokerName="B", namesrvAddr=joined, **settings)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not wait long for name servers when it starts and ends."""
+    for name in ("_FIRST_ROUND_S", "_SHORT_TIMEOUT_S"):
+        monkeypatch.setattr(f"rocketline.broker.cluster.name_servers.{name}", 0.3)
+
+
 async def until_known(peer: Peer, topic: str) -> None:
     """Ask until the topic is there; the test's timeout is the bound."""
     while (await peer.ask_route(topic)).code != 0:
@@ -114,6 +121,7 @@ async def test_name_server_that_is_down_holds_up_none_of_the_others(server: Name
     assert (await peer.clusters()).broker_addr_table == {}
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_name_server_that_never_answers_holds_up_none_of_the_others(server: NameServer, peer: Peer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         both = f"127.0.0.1:{silent.getsockname()[1]}", server.address
@@ -195,6 +203,7 @@ async def test_many_changes_at_once_are_all_known_when_they_are_answered(server:
             group.create_task(create(number))
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_changes_are_answered_whatever_name_servers_do(server: NameServer, peer: Peer) -> None:
     """One is down, one never answers."""
     with socket.create_server(("127.0.0.1", 0)) as unused:

@@ -96,8 +96,11 @@ async def test_the_route_that_is_known_serves_while_a_name_server_is_not_ready(p
 
 @pytest.mark.parametrize("code", NOT_NOW)
 @pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
-async def test_consumers_start_and_wait_for_a_name_server_that_is_not_ready(kind: type, code: int) -> None:
-    """As in Java."""
+async def test_consumers_start_and_wait_for_a_name_server_that_is_not_ready(
+    kind: type, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Java, if not for as long."""
+    monkeypatch.setattr("rocketline.client.runtime.rebalance_timer.PERIOD_S", 0.2)
     async with ScriptedPeer() as peer:
         peer.route("T", queues=1)
         peer.on(ROUTE).reply(code=code)

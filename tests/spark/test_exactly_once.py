@@ -14,7 +14,7 @@ from support.pipelines.runs import _iceberg_threads_end
 
 __all__ = ["_iceberg_threads_end"]
 
-MESSAGES = 200_000
+MESSAGES = 20_000
 KILLS = 1
 
 
@@ -23,7 +23,7 @@ KILLS = 1
 def test_every_message_is_in_each_table_once_after_kills_of_broker_worker_and_driver(tmp_path: Path) -> None:
     cluster = our_cluster(tmp_path)
     try:
-        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, batch=50_000)
+        campaign = Campaign(tmp_path / "pipeline", cluster, MESSAGES, KILLS, batch=5_000)
         campaign.fight()
         found, keys = campaign.verify(), campaign.keys()
     finally:
