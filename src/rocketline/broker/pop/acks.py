@@ -19,7 +19,7 @@ from rocketline.broker.pop.checks import MESSAGES_MAX, PopChecks
 from rocketline.broker.pop.merge import MergeBuffer
 from rocketline.broker.pop.orderly_acks import OrderlyAcks
 from rocketline.broker.pop.revive_topic import ReviveTopic
-from rocketline.broker.request_body import read_body
+from rocketline.broker.request_body import read_body_in_steps
 from rocketline.errors import RemoteProtocolError
 from rocketline.model.message import StoredMessage
 from rocketline.net.channel import Channel, Outcome
@@ -40,6 +40,8 @@ from rocketline.wire.pop_handles import ORDER_REVIVE_QUEUE_ID, PopHandle, TopicK
 
 _ACKS_A_STEP: Final = 64
 """Of a batch: what one turn of the loop notes takes some milliseconds."""
+_ENTRIES_MAX: Final = 4096
+"""In a batch, each of up to 32 messages."""
 
 
 class AckHandlers:
@@ -133,12 +135,17 @@ class AckHandlers:
     # --- many
 
     def _ack_many(self, channel: Channel, request: Command) -> Outcome:
-        asked = read_body(BatchAckMessageRequestBody, request.body) if request.body else None
+        entries = request.body.count(b"{") - 1
+        if entries > _ENTRIES_MAX:  # before they are read
+            remark = f"a batch of {entries} acknowledgements: at most {_ENTRIES_MAX} are taken at once"
+            return response(ResponseCode.INVALID_PARAMETER, remark)
+        return self._work.begin(channel, request, self._noted(channel, request), is_change=True)
+
+    def _noted(self, channel: Channel, request: Command) -> Steps[Outcome]:
+        body = request.body
+        asked = (yield from read_body_in_steps(BatchAckMessageRequestBody, body)) if body else None
         if asked is None or not asked.acks:
             return response(ResponseCode.NO_MESSAGE, "there is no acknowledgement in this batch")
-        return self._work.begin(channel, request, self._noted(channel, request, asked), is_change=True)
-
-    def _noted(self, channel: Channel, request: Command, asked: BatchAckMessageRequestBody) -> Steps[Outcome]:
         for begin in range(0, len(asked.acks), _ACKS_A_STEP):
             if begin:
                 yield

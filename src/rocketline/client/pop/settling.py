@@ -32,6 +32,8 @@ RETRY_DELAYS_S: Final = (
 )  # fmt: skip
 """How long a message rests after each failure. Java: popDelayLevel."""
 _AT_ONCE: Final = 64
+_TOGETHER: Final = 1_000
+"""Acknowledgements in one request: a broker need not take any number of them."""
 _BIT_MAX: Final = 0xFFFF
 """A batch names messages by their distance from the first of their pop; one that is further off is named alone."""
 _DEAD: Final = -1
@@ -64,13 +66,14 @@ class Settling:
         message.settle()
 
     async def ack_all(self, messages: Sequence[PoppedMessage]) -> Failures:
-        """The same for many, by one request to each broker; those for which it failed."""
+        """The same for many, by few requests to each broker; those for which it failed."""
         if len(messages) < 2:
             return await each_of(messages, self.ack)
         by_broker: dict[str, list[PoppedMessage]] = {}
         for message in messages:
             by_broker.setdefault(message.handle.broker_name, []).append(message)
-        failures = await asyncio.gather(*map(self._ack_of_broker, by_broker.values()))
+        some = (each[at : at + _TOGETHER] for each in by_broker.values() for at in range(0, len(each), _TOGETHER))
+        failures = await asyncio.gather(*map(self._ack_of_broker, some))
         return [failure for some in failures for failure in some]
 
     async def _ack_of_broker(self, messages: Sequence[PoppedMessage]) -> Failures:
