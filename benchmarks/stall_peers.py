@@ -28,6 +28,7 @@ _TAKEN: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
+    ResponseCode.POLLING_TIMEOUT,
 )
 _SPAWN = multiprocessing.get_context("spawn")
 

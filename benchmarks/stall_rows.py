@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from rocketline.clock import SystemClock
 from rocketline.wire.codes import RequestCode, SerializeType
 from rocketline.wire.command import Command
 from rocketline.wire.properties import format_properties
@@ -83,6 +84,30 @@ def pull(
         "suspendTimeoutMillis": str(_HOLD_MS), "subscription": wanted, "subVersion": "0", "expressionType": kind,
     }  # fmt: skip
     return Command(RequestCode.PULL_MESSAGE, ext, body)
+
+
+def pop(topic: str, wanted: str = "*", *, group: str = GROUP, is_held: bool = True) -> Command:
+    ext = {
+        "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": "32", "invisibleTime": "60000",
+        "pollTime": str(_HOLD_MS if is_held else 0), "bornTime": "0", "initMode": "0", "expType": "TAG",
+        "exp": wanted, "order": "false",
+    }  # fmt: skip
+    return Command(RequestCode.POP_MESSAGE, ext)
+
+
+def _held_pops(wanted: str) -> Iterator[Command]:
+    """As many as wait in all, a thousand of each group."""
+    return (pop(PROBED, wanted, group=f"{GROUP}{number // 1000}") for number in range(16_000))
+
+
+def _acks(count: int) -> Command:
+    """Acknowledgements of messages that nobody popped, each with a checkpoint of its own."""
+    now_ms, invisible_ms = SystemClock().wall_ms(), 24 * 3_600_000
+    acks = [
+        {"c": GROUP, "t": PROBED, "r": "0", "so": 0, "q": 0, "rq": 0, "pt": now_ms + n, "it": invisible_ms, "b": "AQ=="}
+        for n in range(count)
+    ]
+    return Command(RequestCode.BATCH_ACK_MESSAGE, body=json.dumps({"brokerName": "b", "acks": acks}).encode())
 
 
 def _over_and_over(*commands: Command) -> Callable[[int], Iterator[Command]]:
@@ -398,6 +423,25 @@ ROWS: Final = (
         prepared=lambda: [create_group(GROUP)],
         asked=_numbered(lambda number: pull(PROBED, _many_tags(number), is_held=False)),
     ),
+    # pops
+    Row(
+        name="10 held pops with 128 KiB of tags",
+        parked=lambda connection: (pop(PROBED, _many_tags(10 * connection + n)) for n in range(10)),
+    ),
+    Row(name="16,000 held pops with a tag of no message", parked=lambda _: _held_pops("never")),
+    Row(name="16,000 held pops that match", parked=lambda _: _held_pops("*")),
+    Row(
+        name="pops with 128 KiB of tags",
+        asked=_numbered(lambda number: pop(PROBED, _many_tags(number), is_held=False)),
+    ),
+    Row(
+        name="pops with a retry topic of 16,384 queues",
+        prepared=lambda: [create_group(GROUP), create_topic(f"%RETRY%{GROUP}_{PROBED}", QUEUES)],
+        parked=lambda _: itertools.repeat(pop(PROBED, "never"), 1000),
+        asked=_over_and_over(pop(PROBED, "never", is_held=False)),
+    ),
+    Row(name="batches of 4,096 acknowledgements", prepared=lambda: [send(PROBED)], asked=_over_and_over(_acks(4096))),
+    Row(name="batches of 6,000 acknowledgements", asked=_over_and_over(_acks(6000)), is_refused=True),
     # filters in SQL
     Row(
         name="pulls by SQL past a number of 30,000 digits",

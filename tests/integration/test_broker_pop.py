@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+from unittest.mock import patch
 
 import pytest
 
+from rocketline.broker.pop import offset_recovery
 from rocketline.model.ids import QueueOffset
 from rocketline.model.names import REVIVE_GROUP, WHEEL_TIMER_TOPIC
 from rocketline.net.channel import Channel
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
@@ -334,6 +337,17 @@ async def test_batch_of_acknowledgements_that_is_empty_or_wrong() -> None:
         assert (await ack_many(peer, [handle], topic="nope")).code == 0
 
 
+async def test_batch_of_very_many_acknowledgements_is_refused() -> None:
+    async with scene() as (running, peer):
+        await send(peer)
+        (handle,) = handles(await peer.request(pop(), 5))
+        assert (await ack_many(peer, [handle] * 4096)).code == 0
+        stored = running.storage.store.max_offset(WHEEL_TIMER_TOPIC, 0)
+        refused = await ack_many(peer, [handle] * 4097)
+        assert (refused.code, "4097" in (refused.remark or "")) == (29, True)
+        assert running.storage.store.max_offset(WHEEL_TIMER_TOPIC, 0) == stored
+
+
 @pytest.mark.parametrize(("v2", "topic"), [("false", "%RETRY%g_T"), ("true", "%RETRY%g+T")])
 async def test_retry_topic_of_either_spelling(clock: FakeClock, v2: str, topic: str) -> None:
     async with scene(clock=clock, enableRetryTopicV2=v2) as (running, peer):
@@ -423,6 +437,22 @@ async def test_offsets_that_a_crash_lost_are_found_in_the_log(clock: FakeClock, 
         assert sorted(found) == [b"0", b"2"]
 
 
+async def test_new_group_goes_on_after_a_crash_behind_what_it_popped_one_by_one(clock: FakeClock) -> None:
+    """No offset of it was saved, not even where it began."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (_, peer):
+        sent = await send_many(peer, 3)
+        await peer.request(pop(), 5)
+        await until(lambda: bool(files.read_file(OFFSETS)))
+        before = files.read_file(OFFSETS)
+        for body in sent[:2]:
+            assert bodies(await peer.request(pop(messages=1, consumerGroup="new"), 5)) == [body]
+    assert before is not None
+    files.write_file(OFFSETS, before)
+    async with scene(clock=clock, files=files) as (_, peer):
+        assert bodies(await peer.request(pop(consumerGroup="new"), 5)) == sent[2:]
+
+
 async def test_message_put_off_raises_no_offset_of_a_group_that_was_sent_back(clock: FakeClock) -> None:
     """Its new checkpoint is the last that the log has, and tells nothing of the messages before it."""
     files = MemoryFileSystem(clock, capacity=2**30)
@@ -440,6 +470,26 @@ async def test_message_put_off_raises_no_offset_of_a_group_that_was_sent_back(cl
     async with scene(clock=clock, files=files) as (running, peer):
         assert running.storage.offsets.query("g", "T", 0) == 1
         assert bodies(await peer.request(pop(), 5)) == sent[1:]
+
+
+async def test_start_after_a_crash_looks_through_no_more_than_was_popped_since(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has popped once; since then there were messages for a moment only."""
+    monkeypatch.setattr(offset_recovery, "_FAR", 10)
+    async with scene(clock=clock) as (running, peer):
+        await send(peer)
+        (handle,) = handles(await peer.request(pop(), 5))
+        assert (await ack(peer, handle)).code == 0
+        running.services._save_offsets()
+        await until(lambda: running.storage.pops._marks[0] == 2)
+        for _ in range(50):
+            await send(peer, TIMER_DELAY_SEC="3600")
+        running.services._save_offsets()
+        await until(lambda: running.storage.pops._marks[0] >= 52)
+        with patch.object(MessageStore, "message_at", autospec=True, side_effect=MessageStore.message_at) as looks:
+            running.storage.pops.recover()
+        assert looks.call_count < 10
 
 
 async def test_offsets_are_not_raised_over_what_was_in_memory(clock: FakeClock) -> None:

@@ -24,6 +24,7 @@ from rocketline.broker.long_work import LongWork
 from rocketline.broker.metadata.saving import Saving
 from rocketline.broker.pop.long_poll import HeldBytes, HeldPops
 from rocketline.broker.pop.merge import MergeBuffer
+from rocketline.broker.pop.order_infos import OPENED_MAX
 from rocketline.broker.pop.positions import PopPositions
 from rocketline.broker.pop.revive import ReviveTools
 from rocketline.broker.pop.revive_topic import ReviveTopic
@@ -187,14 +188,20 @@ class Services:
 
     def _check_pops(self) -> None:
         self._store_checkpoints()
-        for topic, group, queue_id in self._storage.orders.opened():
-            self.wake_pops(topic, group, queue_id)
+        self._tell_opened()
         self.held_pops.check()
         self.held_notifications.check()
 
     def _store_checkpoints(self) -> None:
         if self.merge.store_due():
             asyncio.get_running_loop().call_soon(self._store_checkpoints)
+
+    def _tell_opened(self) -> None:
+        opened = self._storage.orders.opened()
+        for topic, group, queue_id in opened:
+            self.wake_pops(topic, group, queue_id)
+        if len(opened) == OPENED_MAX:
+            asyncio.get_running_loop().call_soon(self._tell_opened)
 
     def wake_pops(self, topic: str, group: str, queue_id: int) -> None:
         """There may be something for this group in this queue: who waits is to look."""
@@ -210,7 +217,7 @@ class Services:
         power, would pass by messages that nobody got."""
         if self.revival is not None:
             self.revival.commit_safe()
-        if self.revive_topic.take_unflushed():
+        if self.revive_topic.take_unflushed() or self._storage.pops.is_far_behind:
             self.flusher.wait(self._storage.store.max_log_offset, lambda _: self._save_offsets_now(), messages=0)
             self.flusher.flush()
         else:

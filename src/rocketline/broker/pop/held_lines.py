@@ -87,7 +87,7 @@ class Line:
         heapq.heappush(self.order, (rank, number, held))
 
     def first(self) -> HeldPop | None:
-        """The next one, or one that has left: None if nobody is left."""
+        """Who is next; None if nobody is left."""
         while self.order and self.order[0][2].line is not self:
             heapq.heappop(self.order)
         return self.order[0][2] if self.order else None
@@ -170,10 +170,10 @@ class HeldLines:
         at_place, text = self._places.get(held.place), held.request.ext.get(_TEXT)
         line = at_place.lines.get(held.wanted) if at_place is not None else None
         size, line_size = POP_BYTES + _size(held.request), 0
-        if line is None:
-            line_size = LINE_BYTES + _bytes_of(held.wanted)
-        elif text is not None and line.text == text:
+        if text is not None and (line is None or line.text == text):  # the line pays for it
             size -= sys.getsizeof(text)
+        if line is None:
+            line_size = LINE_BYTES + _bytes_of(held.wanted) + (sys.getsizeof(text) if text is not None else 0)
         if not self.bytes.have_room(held.channel, size + line_size):
             return False
         if line is None:

@@ -11,7 +11,6 @@ Differs: a message that is no group's wakes nobody, and what all of them take in
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -20,6 +19,7 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.due import Due
 from rocketline.broker.filters import Wanted
 from rocketline.broker.in_turn import InTurn
 from rocketline.broker.long_work import Steps
@@ -41,7 +41,6 @@ _ENDS_PER_TURN: Final = 512
 _SWEPT_PER_TURN: Final = 4096
 _REMOVAL: Final = 8
 """Looks that it takes to remove a pop; a tag of its line takes one more."""
-_LEFT_MAX: Final = 64
 _CODES_MAX: Final = 4096
 """Different tags that are remembered of one queue's new messages, until those who wait are told."""
 _ENDS_MS: Final = 50
@@ -90,10 +89,7 @@ class HeldPops:
         self._settings, self._clock, self._call_soon = settings, clock, call_soon
         self._lines = HeldLines(held_bytes, is_last_first=is_last_first)
         self._held: dict[HeldPop, None] = {}
-        self._ends: dict[int, dict[HeldPop, None]] = {}
-        """By the tick in which their time is over."""
-        self._ticks: list[int] = []
-        """A heap. A tick stays, when nobody is left who ends then, until it comes up, or such are too many."""
+        self._ends: Due[HeldPop] = Due()
         self._arrived: OrderedDict[tuple[str, int], _Arrived] = OrderedDict()
         self._called: OrderedDict[PopPlace, None] = OrderedDict()
         """Where there is more, whatever its tag."""
@@ -130,28 +126,13 @@ class HeldPops:
         if not self._lines.add(held):
             return Holding.IS_FULL
         self._held[held] = None
-        self._end_at(_tick(held))[held] = None
+        self._ends.add(_tick(held), held)
         return Holding.WAITS
-
-    def _end_at(self, tick: int) -> dict[HeldPop, None]:
-        """Those whose time is over then."""
-        found = self._ends.get(tick)
-        if found is None:
-            found = self._ends[tick] = {}
-            if len(self._ticks) > 2 * len(self._ends) + _LEFT_MAX:
-                self._ticks = list(self._ends)
-                heapq.heapify(self._ticks)
-            else:
-                heapq.heappush(self._ticks, tick)
-        return found
 
     def _remove(self, held: HeldPop) -> int:
         """It waits no more; how many looks that took."""
         del self._held[held]
-        tick = _tick(held)
-        self._ends[tick].pop(held, None)
-        if not self._ends[tick]:
-            del self._ends[tick]
+        self._ends.discard(_tick(held), held)
         return _REMOVAL + self._lines.remove(held)
 
     def _drop(self, held: HeldPop) -> int:
@@ -271,14 +252,9 @@ class HeldPops:
             self._check_some()
 
     def _check_some(self) -> None:
-        now, looks = self._clock.monotonic() * _TICKS_A_SECOND, _ENDS_PER_TURN * _REMOVAL
-        while self._ticks and self._ticks[0] <= now and looks > 0:
-            over = self._ends.get(self._ticks[0])
-            while over and looks > 0:
-                held, _ = over.popitem()
-                looks -= self._wake(held)
-            if not over:
-                heapq.heappop(self._ticks)
+        now, looks = int(self._clock.monotonic() * _TICKS_A_SECOND), _ENDS_PER_TURN * _REMOVAL
+        while looks > 0 and (held := self._ends.next(now)) is not None:
+            looks -= self._wake(held)
         self._is_checking = looks <= 0
         if self._is_checking:
             self._call_soon(self._check_some)

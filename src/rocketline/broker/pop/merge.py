@@ -9,12 +9,13 @@ Differs: an acknowledgement counts here for as long as its checkpoint is here, f
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
+from rocketline.broker.due import Due
 from rocketline.broker.pop.positions import PopPositions, Taken
 from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.logs import Throttle
@@ -24,7 +25,16 @@ from rocketline.wire.bodies.pop import AckMsg, CheckpointKey, PopCheckPoint
 
 _SPARE_MS: Final = 1500
 """By which a checkpoint must have more time than it takes to be stored, or it is stored at once."""
-_STORED_A_TURN: Final = 64
+_MESSAGES_A_TURN: Final = 128
+"""That are stored in one turn of the loop, which takes some milliseconds; a checkpoint and its acknowledgements stay
+together."""
+_TICK_MS: Final = 10
+"""Those that are to be stored within the same are found together."""
+POINT_BYTES: Final = 1024
+"""What a checkpoint takes here, but for its names and messages."""
+_MESSAGE_BYTES: Final = 8
+BUFFERED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of all: what is more is stored at once."""
 _AGAIN_MS: Final = 1000
 """After which one is tried again that the store did not take."""
 
@@ -36,13 +46,26 @@ class _Buffered:
     point: PopCheckPoint
     revive_queue_id: int
     taken: Taken
-    left: dict[int, None]
-    """Offsets that were not acknowledged."""
-    acked: list[int]
+    left: int
+    """Bit i: message i was not acknowledged."""
+    bytes: int
+    tick: int = 0
+    """When it is to be stored, at the latest."""
+
+    @property
+    def acked(self) -> list[int]:
+        """The offsets that were acknowledged."""
+        return [offset for index, offset in enumerate(self.point.offsets()) if not self.left >> index & 1]
+
+    def cross_off(self, offsets: Sequence[int]) -> None:
+        for index, offset in enumerate(self.point.offsets()):
+            if offset in offsets:
+                self.left &= ~(1 << index)
 
 
 class MergeBuffer:
-    """The checkpoints of pops that are young. At most `popCkMaxBufferSize`; what is more is stored at once."""
+    """The checkpoints of pops that are young: at most `popCkMaxBufferSize`, and so many bytes; what is more is stored
+    at once."""
 
     def __init__(
         self,
@@ -58,9 +81,8 @@ class MergeBuffer:
         self._revive, self._positions, self._settings = revive, positions, settings
         self._now_ms, self._log = now_ms, log
         self._buffered: dict[CheckpointKey, _Buffered] = {}
-        self._due: list[tuple[int, int, CheckpointKey]] = []
-        """A heap: by when they are to be stored, at the latest."""
-        self._number = 0
+        self._due: Due[CheckpointKey] = Due()
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._buffered)
@@ -69,6 +91,8 @@ class MergeBuffer:
         """Whether such a checkpoint may stay in memory."""
         config = self._settings.value
         if not config.enable_pop_buffer_merge or len(self) >= config.pop_ck_max_buffer_size:
+            return False
+        if self.bytes + _bytes_of(point) > BUFFERED_BYTES_MAX:
             return False
         if point.revive_ms - self._now_ms() < config.pop_ck_stay_buffer_time_out + _SPARE_MS:
             return False
@@ -81,16 +105,23 @@ class MergeBuffer:
             self._on_first()
             self._on_first = None
         config, key = self._settings.value, self._revive.key(point)
-        left = dict.fromkeys(point.offsets())
-        self._buffered[key] = _Buffered(point, revive_queue_id, taken, left, [])
+        size, all_left = _bytes_of(point), (1 << len(point.offsets())) - 1
+        self._buffered[key] = buffered = _Buffered(point, revive_queue_id, taken, all_left, size)
+        self.bytes += size
         stay_ms = min(
             point.pop_time + config.pop_ck_stay_buffer_time, point.revive_ms - config.pop_ck_stay_buffer_time_out
         )
-        self._wait(stay_ms, key)
+        self._wait(stay_ms, key, buffered)
 
-    def _wait(self, until_ms: int, key: CheckpointKey) -> None:
-        self._number += 1
-        heapq.heappush(self._due, (until_ms, self._number, key))
+    def _wait(self, until_ms: int, key: CheckpointKey, buffered: _Buffered) -> None:
+        buffered.tick = -(-until_ms // _TICK_MS)
+        self._due.add(buffered.tick, key)
+
+    def _remove(self, key: CheckpointKey) -> _Buffered:
+        buffered = self._buffered.pop(key)
+        self._due.discard(buffered.tick, key)
+        self.bytes -= buffered.bytes
+        return buffered
 
     def has(self, ack: AckMsg) -> bool:
         """Whether what is acknowledged has its checkpoint here."""
@@ -102,12 +133,9 @@ class MergeBuffer:
         buffered = self._buffered.get(key)
         if buffered is None:
             return False
-        for offset in ack.offsets():
-            if offset in buffered.left:
-                del buffered.left[offset]
-                buffered.acked.append(offset)
+        buffered.cross_off(ack.offsets())
         if not buffered.left:
-            del self._buffered[key]
+            self._remove(key)
             self._positions.safe(buffered.taken)
         return True
 
@@ -115,31 +143,35 @@ class MergeBuffer:
 
     def store_due(self) -> bool:
         """Store some of those that have stayed long enough; whether more are due."""
-        now_ms, keys = self._now_ms(), list[CheckpointKey]()
-        while self._due and self._due[0][0] <= now_ms and len(keys) < _STORED_A_TURN:
-            key = heapq.heappop(self._due)[2]
-            if key in self._buffered:
-                keys.append(key)
+        now, keys, left = self._now_ms() // _TICK_MS, list[CheckpointKey](), _MESSAGES_A_TURN
+        while left > 0 and (key := self._due.next(now)) is not None:
+            keys.append(key)
+            left -= self._message_count(self._buffered[key])
         self._store(keys)
-        self._forget_settled()
-        return bool(self._due) and self._due[0][0] <= now_ms
+        return self._due.has_any(now)
 
     def store_all(self) -> None:
         """Store what is here, before a stop. What the store does not take is popped anew."""
-        self._store(list(self._buffered))
+        keys, messages = list[CheckpointKey](), 0
+        for key in list(self._buffered):
+            keys.append(key)
+            messages += self._message_count(self._buffered[key])
+            if messages >= _MESSAGES_A_TURN:
+                self._store(keys)
+                keys, messages = [], 0
+        self._store(keys)
 
     def _store(self, keys: list[CheckpointKey]) -> None:
         if not keys:
             return
-        stored = [self._buffered[key] for key in keys]
-        problem = self._revive.put([message for each in stored for message in self._messages(each)])
+        problem = self._revive.put([message for key in keys for message in self._messages(self._buffered[key])])
         if problem is not None:
             self._log.warning("checkpoints of pops not stored yet", problem, waiting=len(self))
             for key in keys:
-                self._wait(self._now_ms() + _AGAIN_MS, key)
+                self._due.discard(self._buffered[key].tick, key)
+                self._wait(self._now_ms() + _AGAIN_MS, key, self._buffered[key])
             return
-        for key in keys:
-            del self._buffered[key]
+        stored = [self._remove(key) for key in keys]
         self._revive.wait(lambda problem: self._are_safe(stored, problem))
 
     def _are_safe(self, stored: list[_Buffered], problem: str | None) -> None:
@@ -149,21 +181,24 @@ class MergeBuffer:
             else:
                 self._positions.lost(each.taken)
 
+    def _message_count(self, buffered: _Buffered) -> int:
+        acked = len(buffered.acked)
+        return 1 + (min(acked, 1) if self._settings.value.enable_pop_batch_ack else acked)
+
     def _messages(self, buffered: _Buffered) -> list[StoredMessage]:
         """The checkpoint, and what was acknowledged of it: each by itself, or together."""
-        point, queue_id = buffered.point, buffered.revive_queue_id
+        point, queue_id, acked = buffered.point, buffered.revive_queue_id, buffered.acked
         messages = [self._revive.checkpoint(point, queue_id)]
-        if buffered.acked and self._settings.value.enable_pop_batch_ack:
-            acks = [_ack(point, -1, buffered.acked)]
+        if acked and self._settings.value.enable_pop_batch_ack:
+            acks = [_ack(point, -1, acked)]
         else:
-            acks = [_ack(point, offset, None) for offset in buffered.acked]
+            acks = [_ack(point, offset, None) for offset in acked]
         return [*messages, *(self._revive.ack(ack, queue_id, point.revive_ms) for ack in acks)]
 
-    def _forget_settled(self) -> None:
-        """Those that are acknowledged stay in the heap until they come up, or are too many."""
-        if len(self._due) > 2 * len(self._buffered) + _STORED_A_TURN:
-            self._due = [entry for entry in self._due if entry[2] in self._buffered]
-            heapq.heapify(self._due)
+
+def _bytes_of(point: PopCheckPoint) -> int:
+    names = sys.getsizeof(point.topic) + sys.getsizeof(point.consumer_group)
+    return POINT_BYTES + names + _MESSAGE_BYTES * len(point.offsets())
 
 
 def _ack(point: PopCheckPoint, offset: int, offsets: list[int] | None) -> AckMsg:

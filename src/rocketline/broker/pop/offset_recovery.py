@@ -28,6 +28,8 @@ _READ: Final = 0
 _MERGED: Final = 1
 """In place of a queue: 1 while checkpoints may be missing, because they were in memory."""
 _RECORDS: Final = 128
+_FAR: Final = 10_000
+"""Messages for a moment: a start takes a quarter of a second for them."""
 
 
 class OffsetRecovery:
@@ -45,6 +47,11 @@ class OffsetRecovery:
     def is_begun(self) -> bool:
         """Offsets tell of checkpoints: somebody has popped."""
         return _READ in self._marks
+
+    @property
+    def is_far_behind(self) -> bool:
+        """There is much in the log that a start after a crash would look through, though nobody may have popped."""
+        return self.is_begun and self._store.max_offset(WHEEL_TIMER_TOPIC, 0) - self._marks[_READ] > _FAR
 
     def note(self) -> None:
         """The offsets, as they are now, know of all checkpoints in the log. To be called before they are saved."""
@@ -68,7 +75,8 @@ class OffsetRecovery:
 
     def _take(self, point: PopCheckPoint, *, has_gaps: bool) -> None:
         """A checkpoint of one message, or one that was noted anew, may be of what was popped long ago and put off: the
-        group may have been sent back since, and what it has not popped again must not be passed by."""
+        group may have been sent back since, and what it has not popped again must not be passed by. Of a group that was
+        never at the queue before, it is new."""
         topic, group, queue_id = point.topic or "", point.consumer_group or "", point.queue_id
         if not 0 < point.count <= MESSAGES_MAX:
             return
@@ -76,7 +84,7 @@ class OffsetRecovery:
         known = self._offsets.offsets_of(group, topic).get(queue_id, -1)
         if after <= known or after > self._store.max_offset(topic, queue_id):
             return
-        may_be_old = point.count == 1 or point.re_put_times is not None
+        may_be_old = known >= 0 and (point.count == 1 or point.re_put_times is not None)
         if point.start_offset <= known or not (has_gaps or may_be_old):
             self._offsets.commit(group, topic, queue_id, after)
 

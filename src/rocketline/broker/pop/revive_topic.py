@@ -104,7 +104,7 @@ class ReviveTopic:
         return StoredMessage(topic, body, properties, 0, *place, now_ms, host, 0, host)
 
     def put(self, messages: Sequence[StoredMessage]) -> str | None:
-        """Store all of them, next to each other, or none; then what went wrong."""
+        """Store all of them, next to each other; or what went wrong: then some of the first may be stored."""
         if self._on_first is not None:
             self._on_first()
             self._on_first = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 from rocketline.broker.pop.order_infos import OrderInfos
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.testing.fake_clock import FakeClock
+from support.effort import calls_by_step, calls_of
 from support.golden import read_lines
 
 PATH = Path("/store/config/consumerOrderInfo.json")
@@ -104,3 +107,46 @@ def test_queues_that_open_are_told_once(clock: FakeClock) -> None:
     assert orders.opened() == []
     assert orders.acked("T", "g", 2, 1, clock.wall_ms() - 1000) == 2
     assert orders.opened() == [("T", "g", 2)]
+
+
+def test_queues_that_open_together_are_told_some_at_a_time(clock: FakeClock) -> None:
+    orders = infos(clock, MemoryFileSystem(clock, capacity=2**20))
+    for number in range(3000):
+        orders.popped(("T", "g", number), [1], clock.wall_ms(), 1000, None)
+    clock.advance(1)
+    told = []
+    while some := orders.opened():
+        assert len(some) <= 1024
+        told += some
+    assert sorted(told) == [("T", "g", number) for number in range(3000)]
+
+
+def test_queues_that_are_acknowledged_and_popped_anew_leave_nothing_to_look_at(clock: FakeClock) -> None:
+    orders = infos(clock, MemoryFileSystem(clock, capacity=2**20))
+    for number in range(1000):
+        orders.popped(PLACE, [number], clock.wall_ms(), 10**9 + number, None)
+        orders.acked(*PLACE, number, clock.wall_ms())
+        assert orders.opened() == [PLACE]
+    orders.forget(*PLACE)
+    assert (len(orders), orders._free._at, orders._free_ms) == (0, {}, {})
+
+
+def test_very_many_are_looked_at_and_written_in_steps(clock: FakeClock) -> None:
+    """Also those of one topic and group, and those that are left out."""
+    files = MemoryFileSystem(clock, capacity=2**24)
+    orders = infos(clock, files)
+    for number in range(2000):
+        orders.popped(("T", "old", number), [1], clock.wall_ms(), 1000, None)
+    clock.advance(DAY_S)
+    for number in range(2000):
+        orders.popped(("T", "g", number), [1], clock.wall_ms(), 1000, None)
+        orders.popped(("T", f"g{number}", 0), [1], clock.wall_ms(), 1000, None)
+    efforts = [calls_of(orders.begin_save)]
+    orders.save_failed()
+    job = orders.begin_save()
+    assert job is not None
+    _, by_step = calls_by_step(cast("Generator[None, None, None]", job.steps()))
+    assert max(efforts + by_step) < 50_000
+    assert sum(by_step) > 400_000
+    job.run()
+    assert len(infos(clock, files)) == 4000
