@@ -47,13 +47,15 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+def built(name: str, sources: Iterable[Path], build: Callable[[Path], None], *, cache: Path | None = None) -> Path:
     """The folder that `build` fills from `sources`; another text of theirs gives another folder.
 
-    Several processes may call it at once: one builds, the others wait.
+    It is in the folder `cache`, or else in `cache_folder()`. Several processes may call it at once: one builds, the
+    others wait.
     """
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources))).hexdigest()[:12]
-    target = cache_folder() / f"{name}-{digest}"
+    target = (cache or cache_folder()) / f"{name}-{digest}"
+    target.parent.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(target.with_name(f"{name}.lock")):
         make_once(target, build)
     return target

@@ -55,17 +55,26 @@ class ServerProcess:
     ) -> None:
         self.name, self.port, self.output = name, port, output
         self.address = f"{LOOPBACK}:{port}"
+        self._command, self._environment = command, dict(environment or {})
         output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("ab") as sink:
-            self._process = subprocess.Popen(
-                command,
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self.output.open("ab") as sink:
+            return subprocess.Popen(
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **self._environment},
                 # Its own group: a Ctrl-C at the terminal is for the test run, which then ends us in its order.
                 start_new_session=True,
             )
+
+    def start_again(self) -> None:
+        """Once it has ended: the same command on the same port, its output after that of the first."""
+        self._reap()
+        self._process = self._started()
 
     @property
     def pid(self) -> int:

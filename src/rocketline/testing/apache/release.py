@@ -1,24 +1,25 @@
 """One release of Apache RocketMQ on this machine: its jars from Maven, our Java classes compiled against them.
 
-<cache>/apache-5.5.0/             every jar; a folder of this name is complete, it was renamed to it
-<cache>/apache-5.5.0-<digest>/    our classes; another source gives another digest, hence another folder
+<cache>/apache-5.5.0-jars-<digest>/       every jar; a folder of this name is complete, it was renamed to it
+<cache>/apache-5.5.0-classes-<digest>/    our classes; another source gives another digest, hence another folder
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from rocketline.testing.cache import ToolError, cache_folder, make_once, one_at_a_time, run_tool
+from rocketline.testing.cache import ToolError, built, run_tool
 
 VERSION = "5.5.0"
 _JAVA_VERSION_MIN = 17
 _SOURCES = Path(__file__).parent / "java"
+_PARTS = _SOURCES / "pom.xml"
 _LOGGING = _SOURCES / "rmq.logback-test.xml"
 
 
@@ -45,26 +46,17 @@ def fetch(version: str = VERSION, *, cache: Path | None = None) -> Release:
     The folder is `cache`, or else `cache_folder()`. Raises `ToolError` for a missing JDK or Maven. Several processes
     may call it at once.
     """
-    cache = cache or cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
     _check_java()
-    jars = cache / f"apache-{version}"
-    classes = cache / f"apache-{version}-{_sources_digest()}"
-    with one_at_a_time(cache / f"apache-{version}.lock"):
-        make_once(jars, lambda folder: _download(version, folder))
-        make_once(classes, lambda folder: _compile(jars, folder))
+    jars = built(f"apache-{version}-jars", [_PARTS], partial(_download, version), cache=cache)
+    sources = [_PARTS, _LOGGING, *_SOURCES.glob("*.java")]
+    classes = built(f"apache-{version}-classes", sources, partial(_compile, jars), cache=cache)
     return Release(version, jars, classes)
-
-
-def _sources_digest() -> str:
-    text = b"".join(path.read_bytes() for path in (*sorted(_SOURCES.glob("*.java")), _LOGGING))
-    return hashlib.sha256(text).hexdigest()[:12]
 
 
 def _download(version: str, folder: Path) -> None:
     goal = "dependency:copy-dependencies"
     options = [f"-Drocketmq.version={version}", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
-    run_tool("mvn", "-q", "-B", "-f", str(_SOURCES / "pom.xml"), goal, *options)
+    run_tool("mvn", "-q", "-B", "-f", str(_PARTS), goal, *options)
 
 
 def _compile(jars: Path, folder: Path) -> None:

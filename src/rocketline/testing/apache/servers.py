@@ -1,4 +1,4 @@
-"""Apache's name server and broker as child processes on free loopback ports.
+"""Apache's name server, broker and gRPC proxy as child processes on free ports, for clients on loopback.
 
 Home, store and logs stay under the folder handed in. The JVMs are small and start quickly; a benchmark that wants
 them at their best passes its own `jvm` options.
@@ -6,6 +6,7 @@ them at their best passes its own `jvm` options.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,33 +14,29 @@ from typing import Final
 from rocketline.settings.properties import format_properties
 from rocketline.testing.apache.release import Release
 from rocketline.testing.broker import broker_settings, wait_until_registered
-from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
+from rocketline.testing.server_process import LOOPBACK, ServerFailedError, ServerProcess, free_port
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dtls.server.mode=disabled")
 """Quick to start and light on memory and cores. Without TLS, because to make up a certificate takes seconds."""
 
 
 class _ApacheServer(ServerProcess):
-    """A JVM with one server in it, started from a properties file."""
+    """A JVM with one server in it; `arguments` are its main class and what that takes."""
 
     def __init__(
         self,
         name: str,
         release: Release,
-        main_class: str,
+        *arguments: str,
         home: Path,
-        settings: Mapping[str, str],
-        *,
+        port: int,
         properties: Mapping[str, str] | None,
         heap: str,
         jvm: Sequence[str],
     ) -> None:
-        home.mkdir(parents=True, exist_ok=True)
-        config, output, port = home / "server.conf", home / "output.txt", int(settings["listenPort"])
-        config.write_text(format_properties(settings), "ascii")
+        output = home / "output.txt"
         memory = [f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}"]
         own = {"user.home": str(home), "rocketline.output": str(output), **(properties or {})}
-        arguments = (main_class, "-c", str(config))
         command = release.command("ServerLauncher", *arguments, jvm=[*memory, *jvm], properties=own)
         environment = {"ROCKETMQ_HOME": str(home)}
         super().__init__(f"{name} on {port}", command, port=port, output=output, environment=environment)
@@ -68,9 +65,16 @@ class ApacheNameServer(_ApacheServer):
             "kvConfigPath": f"{home}/kvConfig.json",
             **(settings or {}),
         }
-        main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
         super().__init__(
-            "Apache's name server", release, main_class, home, own, properties=properties, heap=heap, jvm=jvm
+            "Apache's name server",
+            release,
+            "org.apache.rocketmq.namesrv.NamesrvStartup",
+            *("-c", _written(home / "server.conf", format_properties(own))),
+            home=home,
+            port=int(own["listenPort"]),
+            properties=properties,
+            heap=heap,
+            jvm=jvm,
         )
 
 
@@ -104,12 +108,79 @@ class ApacheBroker(_ApacheServer):
         self.name_servers, self.broker_name = tuple(name_servers), broker_name
         own = broker_settings(home, port or free_port(), name_servers, broker_name)
         own |= {"brokerId": str(broker_id), **_QUIET, **(settings or {})}
-        main_class = "org.apache.rocketmq.broker.BrokerStartup"
         super().__init__(
-            f"Apache's broker {broker_name}", release, main_class, home, own, properties=properties, heap=heap, jvm=jvm
+            f"Apache's broker {broker_name}",
+            release,
+            "org.apache.rocketmq.broker.BrokerStartup",
+            *("-c", _written(home / "server.conf", format_properties(own))),
+            home=home,
+            port=int(own["listenPort"]),
+            properties=properties,
+            heap=heap,
+            jvm=jvm,
         )
 
     def wait_until_ready(self, *, timeout_s: float = 60) -> None:
         """Return once it listens and each of its name servers shows its address."""
         super().wait_until_ready(timeout_s=timeout_s)
         wait_until_registered(self, self.name_servers, timeout_s=timeout_s)
+
+
+class ApacheProxy(_ApacheServer):
+    """Apache's proxy, for gRPC clients on `address`. `settings` are further members of its `rmq-proxy.json`.
+
+    It looks for its own topic on every broker of the cluster, and ends at once where it finds none or the name server
+    is slow to answer. Then it is started again, a few times.
+    """
+
+    _STARTS: Final = 4
+
+    def __init__(
+        self,
+        release: Release,
+        home: Path,
+        *,
+        name_servers: Sequence[str],
+        settings: Mapping[str, object] | None = None,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "256m",
+        jvm: Sequence[str] = SMALL_JVM,
+    ) -> None:
+        port = free_port()
+        own = {
+            "rocketMQClusterName": "DefaultCluster",
+            "namesrvAddr": ";".join(name_servers),
+            "proxyMode": "CLUSTER",
+            "localServeAddr": LOOPBACK,
+            "grpcServerPort": port,
+            "remotingListenPort": free_port(),
+            **(settings or {}),
+        }
+        super().__init__(
+            "Apache's proxy",
+            release,
+            "org.apache.rocketmq.proxy.ProxyStartup",
+            *("-pc", _written(home / "rmq-proxy.json", json.dumps(own))),
+            home=home,
+            port=port,
+            properties=properties,
+            heap=heap,
+            jvm=jvm,
+        )
+
+    def wait_until_ready(self, *, timeout_s: float = 60) -> None:
+        """Return once it takes gRPC calls; each of its starts has this time."""
+        for _ in range(self._STARTS - 1):
+            try:
+                return super().wait_until_ready(timeout_s=timeout_s)
+            except ServerFailedError:
+                if self.is_running:
+                    raise
+                self.start_again()
+        return super().wait_until_ready(timeout_s=timeout_s)
+
+
+def _written(config: Path, text: str) -> str:
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(text, "ascii")
+    return str(config)
