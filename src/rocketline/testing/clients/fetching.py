@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from rocketline.testing.apache.release import Release
 from rocketline.testing.apache.servers import SMALL_JVM
 from rocketline.testing.cache import built, run_tool
+from rocketline.testing.clients.grpc import GrpcClient
 from rocketline.testing.clients.program import ClientProgram
 
 _SOURCES = Path(__file__).parent
@@ -61,6 +63,21 @@ def cpp_client(home: Path) -> ClientProgram:
     return ClientProgram("C++", command, home, kinds, modes, fails_in_batches=True)
 
 
+def java_grpc_client(home: Path, proxy: str) -> GrpcClient:
+    """Maven's `rocketmq-client-java`, a client of the proxy at this address."""
+    sources = _sources("grpc_java")
+    folder = built("client-grpc-java", sources, partial(_compile_java_grpc, sources))
+    jvm = [f"-Duser.home={home}", "-Xmx256m", *SMALL_JVM]
+    return GrpcClient("Java-gRPC", ["java", *jvm, "-cp", f"{folder}{os.pathsep}{folder}/*", "GrpcClient"], home, proxy)
+
+
+def python_grpc_client(home: Path, proxy: str) -> GrpcClient:
+    """PyPI's `rocketmq-python-client`, a client of the proxy at this address."""
+    sources = _sources("grpc_python")
+    folder = built("client-grpc-python", sources, partial(_install_python_grpc, sources))
+    return GrpcClient("Python-gRPC", [str(folder / "venv" / "bin" / "python"), str(folder / "client.py")], home, proxy)
+
+
 def _sources(language: str) -> list[Path]:
     return sorted(path for path in (_SOURCES / language).iterdir() if path.is_file())
 
@@ -87,3 +104,17 @@ def _install_cpp(sources: list[Path], folder: Path) -> None:
     # --copies would break its paths, and so does a rename of a folder with scripts in it; nobody calls the scripts.
     run_tool(sys.executable, "-m", "venv", str(folder / "venv"))
     run_tool(str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", _CPP_BINDING)
+
+
+def _compile_java_grpc(sources: list[Path], folder: Path) -> None:
+    _copy(sources, folder)
+    run_tool("mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}", folder=folder)
+    run_tool("javac", "-Xlint:all,-classfile,-processing", "-Werror", "-cp", "*", "GrpcClient.java", folder=folder)
+
+
+def _install_python_grpc(sources: list[Path], folder: Path) -> None:
+    _copy(sources, folder)
+    # Its gRPC, protobuf and OpenTelemetry are its own affair: no other environment has to agree with them.
+    run_tool(sys.executable, "-m", "venv", str(folder / "venv"))
+    requirements = str(folder / "requirements.txt")
+    run_tool(str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--requirement", requirements)
