@@ -51,13 +51,16 @@ def create_topic(
         time.sleep(_POLL_S)
 
 
-def create_group(name_server: str, brokers: Sequence[str], group: str, *, retry_max_times: int = 16) -> None:
-    """Make, or change, a consumer group on each of the brokers.
+def create_group(
+    name_server: str, brokers: Sequence[str], group: str, *, retry_max_times: int = 16, orderly: bool = False
+) -> None:
+    """Make, or change, a consumer group on each of the brokers. Whether it is `orderly` counts behind a proxy.
 
     With the topic for its retries: brokers make it when the first member comes, but that one then looks for it in vain
     when it starts, and again only half a minute later.
     """
-    body = bodies.encode(SubscriptionGroupConfig(group, retry_max_times=retry_max_times))
+    config = SubscriptionGroupConfig(group, retry_max_times=retry_max_times, consume_message_orderly=orderly)
+    body = bodies.encode(config)
     for broker in brokers:
         _succeed(broker, Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
     create_topic(name_server, brokers, retry_topic(group), queues=1)

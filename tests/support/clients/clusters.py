@@ -6,7 +6,7 @@ Delays that clients wait for are short on both, as `DELAYS_S` says.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -51,21 +51,40 @@ class ClientCluster:
     brokers: tuple[str, ...]
     """The addresses of `broker-a` and `broker-b`."""
 
-    def topic(self, name: str = "topic", *, queues: int = 4, brokers: int = 1, order: bool = False) -> str:
+    def topic(
+        self,
+        name: str = "topic",
+        *,
+        queues: int = 4,
+        brokers: int = 1,
+        order: bool = False,
+        attributes: str | None = None,
+    ) -> str:
         """Make a topic with so many queues on each of the first `brokers` masters."""
         topic = f"{name}-{next(_numbers)}"
-        self.make_topic(topic, queues=queues, brokers=brokers, order=order)
+        self.make_topic(topic, queues=queues, brokers=brokers, order=order, attributes=attributes)
         return topic
 
-    def make_topic(self, topic: str, *, queues: int = 4, brokers: int = 1, perm: int = 6, order: bool = False) -> None:
+    def make_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 4,
+        brokers: int = 1,
+        perm: int = 6,
+        order: bool = False,
+        attributes: str | None = None,
+    ) -> None:
         """Make or change a topic of this very name."""
         where = self.brokers[:brokers]
-        setting_up.create_topic(self.name_server, where, topic, queues=queues, perm=perm, order=order)
+        setting_up.create_topic(
+            self.name_server, where, topic, queues=queues, perm=perm, order=order, attributes=attributes
+        )
 
-    def group(self, name: str = "group", *, retry_max_times: int = 16) -> str:
+    def group(self, name: str = "group", *, retry_max_times: int = 16, orderly: bool = False) -> str:
         """Make a consumer group on both masters, with the topic for its retries."""
         group = f"{name}-{next(_numbers)}"
-        setting_up.create_group(self.name_server, self.brokers, group, retry_max_times=retry_max_times)
+        setting_up.create_group(self.name_server, self.brokers, group, retry_max_times=retry_max_times, orderly=orderly)
         return group
 
     def popping_group(self, topic: str, name: str = "group") -> str:
@@ -93,8 +112,8 @@ def wait_until(condition: Callable[[], object], patience_s: float = 30) -> None:
 
 
 @contextmanager
-def our_cluster() -> Iterator[ClientCluster]:
-    with Server(process=True, brokers=2, settings=SHORT) as server:
+def our_cluster(settings: Mapping[str, str] = SHORT) -> Iterator[ClientCluster]:
+    with Server(process=True, brokers=2, settings=settings) as server:
         yield ClientCluster("ours", server.address, server.broker_addresses)
 
 
