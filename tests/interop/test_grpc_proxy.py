@@ -177,6 +177,23 @@ def test_push_consumer_has_failed_messages_again_until_they_are_dead(
     live(clients, scenario)
 
 
+def test_both_clients_in_one_group_share_every_message(servers: ClientCluster, clients: Sequence[GrpcClient]) -> None:
+    topic, group = servers.topic("shared", brokers=2), servers.group()
+    for client in clients:
+        client.push(topic, group)
+
+    def send(client: GrpcClient) -> None:
+        for number in range(100):
+            client.send(topic, f"{client.name} {number}/{int(number % 10 == 0)}")
+
+    live(clients, send)
+    wait_until(lambda: sum(len(client.pushed(topic)) for client in clients) >= 220)
+    expected = Counter((f"{client.name} {number}", 1) for client in clients for number in range(100))
+    expected.update((f"{client.name} {number}", 2) for client in clients for number in range(0, 100, 10))
+    pushed = [one for client in clients for one in client.pushed(topic)]
+    assert Counter((one.body.split("/")[0], one.attempt) for one in pushed) == expected
+
+
 def test_message_groups_come_in_their_order(servers: ClientCluster, clients: Sequence[GrpcClient]) -> None:
     def scenario(client: GrpcClient) -> None:
         topic = servers.topic("ordered", brokers=2, attributes="+message.type=FIFO")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rocketline.testing.cache import ToolError
-from rocketline.testing.clients import ClientProgram, go_client, node_client
+from rocketline.testing.clients import ClientProgram, GrpcClient, go_client, java_grpc_client, node_client
 
-Fetch = Callable[[Path], ClientProgram]
+Fetch = Callable[[Path], ClientProgram | GrpcClient]
 
 
 @pytest.fixture
@@ -29,7 +30,15 @@ def write_tool(folder: Path, name: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize(("fetch", "missing", "there"), [(go_client, "go", ()), (node_client, "npm", ("node",))])
+@pytest.mark.parametrize(
+    ("fetch", "missing", "there"),
+    [
+        (go_client, "go", ()),
+        (node_client, "npm", ("node",)),
+        (partial(java_grpc_client, proxy="127.0.0.1:1"), "mvn", ()),
+        (partial(java_grpc_client, proxy="127.0.0.1:1"), "javac", ("mvn",)),
+    ],
+)
 def test_missing_tool_is_named(tools: Path, tmp_path: Path, fetch: Fetch, missing: str, there: tuple[str]) -> None:
     for name in there:
         write_tool(tools, name)

@@ -216,11 +216,11 @@ final class GrpcClient {
         return "";
     }
 
-    /** A body such as 17/2 asks to fail at its first two deliveries. */
+    /** A body such as 17/2 asks to fail at its first two deliveries, to this client or, if it knows, to others. */
     private static boolean fails(MessageView message, Queue<Map<String, Object>> deliveries) {
         String body = body(message);
         long times = deliveries.stream().filter(one -> one.get("body").equals(body)).count();
-        return times <= Integer.parseInt(body.substring(body.indexOf('/') + 1));
+        return Math.max(times, message.getDeliveryAttempt()) <= Integer.parseInt(body.substring(body.indexOf('/') + 1));
     }
 
     private static String body(MessageView message) {

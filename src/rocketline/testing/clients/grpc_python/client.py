@@ -152,10 +152,10 @@ def told(message: Any) -> Call:
 
 
 def fails(message: Any, deliveries: list[Call]) -> bool:
-    """A body such as 17/2 asks to fail at its first two deliveries."""
+    """A body such as 17/2 asks to fail at its first two deliveries, to this client or, if it knows, to others."""
     body = message.body.decode()
     times = len([one for one in deliveries if one["body"] == body])
-    return times <= int(body.rpartition("/")[2])
+    return max(times, int(message.delivery_attempt)) <= int(body.rpartition("/")[2])
 
 
 def main(endpoint: str, await_s: str) -> None:
