@@ -13,6 +13,7 @@ from rocketline.store.filtered_reading import read_matching
 from rocketline.store.index_builder import IndexBuilder
 from rocketline.store.log import record_scan
 from rocketline.store.log.commit_log import CommitLog
+from rocketline.store.log.record_scan import Record, whole_record
 from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.queues.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue
 from rocketline.store.queues.queue_table import Queue, QueueTable
@@ -200,6 +201,11 @@ class StoreReader:
             return decode_record(record, check_crc=True) if record is not None else None
         except RemoteProtocolError:
             return None
+
+    def scanned_at(self, log_offset: int) -> Record | None:
+        """The same without the body and what nobody needs who only looks: its properties stay bytes."""
+        data = self.record_at(log_offset)
+        return whole_record(data, log_offset) if data is not None else None
 
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str | None = None

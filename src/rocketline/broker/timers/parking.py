@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from rocketline.broker.timers.timed_messages import slot_ms_of
+from rocketline.broker.timers.timed_messages import is_marker, slot_ms_in
 from rocketline.logs import Throttle
 from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
+from rocketline.store.log.record_scan import property_of
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queues.consume_queue import NO_SIZE
 from rocketline.store.timers.timer_store import Parked, TimerStore
+from rocketline.wire.properties import NAME_END
 
+_TOPIC: Final = WHEEL_TIMER_TOPIC.encode()
+_REAL_TOPIC: Final = f"{property_names.REAL_TOPIC}{NAME_END}".encode()
 _RUN_MESSAGES: Final = 128
 _RUN_BYTES: Final = 256 * 1024
 """So much is read in one turn of the loop: a few milliseconds."""
@@ -76,26 +80,26 @@ class TimerParking:
         parked: list[Parked] = []
         due: list[StoredMessage] = []
         for log_offset, size, _ in self._store.units(WHEEL_TIMER_TOPIC, 0, offset, _RUN_MESSAGES):
-            message = self._store.message_at(log_offset)
-            if message is not None and message.topic != WHEEL_TIMER_TOPIC:
-                message = None  # in place of one that the log has lost, a unit leads to its beginning
-            if message is not None and not (parked or due):
-                self.covered_ms = message.store_ms
-            slot_ms = slot_ms_of(message) if message is not None else None
-            if message is None or slot_ms is None:
+            record = self._store.scanned_at(log_offset)
+            if record is not None and record.topic != _TOPIC:
+                record = None  # in place of one that the log has lost, a unit leads to its beginning
+            if record is not None and not (parked or due):
+                self.covered_ms = record.store_ms
+            slot_ms = slot_ms_in(record.properties) if record is not None else None
+            if record is None or slot_ms is None:
                 self._log.warning("timer message left behind", "it has no time, or cannot be read", offset=offset)
             elif timers.was_delivered(offset, slot_ms):
                 pass
             elif timers.is_over(slot_ms):
                 if parked:
                     break
-                due.append(message)
+                if (message := self._store.message_at(log_offset)) is not None:
+                    due.append(message)
             elif due or timers.is_taken(slot_ms):
                 break
             else:
-                topic = message.properties.get(property_names.REAL_TOPIC, "")
-                is_delete = property_names.TIMER_DEL_UNIQKEY in message.properties
-                parked.append(Parked(slot_ms, log_offset, size, topic, is_delete))
+                topic = property_of(record.properties, _REAL_TOPIC).decode("utf-8", "replace")
+                parked.append(Parked(slot_ms, log_offset, size, topic, is_marker(record.properties)))
             offset, left = offset + 1, left - (0 if size == NO_SIZE else size)
             if left <= 0:
                 break

@@ -8,7 +8,12 @@ from rocketline.broker.storing.real_place import real_place
 from rocketline.model import property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
+from rocketline.store.log.record_scan import property_of
+from rocketline.wire.properties import NAME_END, decode_properties
 
+_TIMER_OUT: Final = f"{property_names.TIMER_OUT_MS}{NAME_END}".encode()
+_DELETE: Final = f"{property_names.TIMER_DEL_UNIQKEY}{NAME_END}".encode()
+_DIGITS_MAX: Final = 19
 NEVER_PARKED: Final = 2**63 - 1
 """In place of the time when a message was parked: it was due before. Java: Long.MAX_VALUE."""
 
@@ -17,6 +22,17 @@ def slot_ms_of(message: StoredMessage) -> int | None:
     """The slot that a message of the timer topic was given, None if it has none. Apache's broker never gets over one
     that has none."""
     return _number(message.properties.get(property_names.TIMER_OUT_MS, ""))
+
+
+def slot_ms_in(properties: bytes) -> int | None:
+    """The same of its properties as they are stored: every message that is to wait is asked."""
+    text = property_of(properties, _TIMER_OUT)
+    return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else None
+
+
+def is_marker(properties: bytes) -> bool:
+    """It is there to call another one back."""
+    return _DELETE in properties and property_names.TIMER_DEL_UNIQKEY in decode_properties(properties, keep_empty=True)
 
 
 def key_of(message: StoredMessage) -> tuple[str, str]:
@@ -50,4 +66,4 @@ def rolled(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessage:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 19 else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else None

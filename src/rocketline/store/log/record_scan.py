@@ -187,6 +187,12 @@ def record_at(log: CommitLog, position: int) -> Record | None:
     return _record_at(data, memoryview(data), 0, position, check_crc=False)
 
 
+def whole_record(data: bytes, position: int) -> Record | None:
+    """The record whose bytes these are, from `position` of the log; None if they do not fit together, or their check
+    sum is wrong."""
+    return _record_at(data, memoryview(data), 0, position, check_crc=True)
+
+
 def store_ms_at(log: CommitLog, position: int) -> int:
     """When the record at `position` was stored, -1 if there is none; behind damage, when the next one was."""
     if log.damage and (span := log.damage.at(position)) is not None:
