@@ -93,6 +93,7 @@ bench-broker: $(READY)  ## our broker beside Apache's, one table of ratios: need
 	@$(BIN)/python -m benchmarks.broker
 	@$(BIN)/python -m benchmarks.idle
 	@$(BIN)/python -m benchmarks.transactions
+	@$(BIN)/python -m benchmarks.pops
 	@$(BIN)/python -m benchmarks.sql_pulls
 
 bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs a JDK, mvn, Go and cc
