@@ -1,13 +1,17 @@
-"""What the broker does with the bytes of one read: runs of plain sends and pulls, answered in one call."""
+"""What the broker does with the bytes of one read: runs of plain sends, pulls, pops and acknowledgements,
+answered in one call."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from rocketline.broker.storing.admission import Admission
 from rocketline.hot import HotPath, HotPeer
+from rocketline.hot.pure.ack_request import ACK_START
 from rocketline.hot.pure.pull_request import PULL_START, PullHeader, parse_pull
 
+_START_BYTES: Final = len(ACK_START)
 _POOR_BYTES: Final = 512
 """An answer as short as this brings no message; but thousands may have been looked at that were not wanted."""
 _POOR_MAX: Final = 8
@@ -21,10 +25,13 @@ class PlainPulls(Protocol):
 
 
 class BrokerHotPath:
-    """Sends and pulls in whatever order they came. For a server that writes JSON headers."""
+    """Requests in whatever order they came. For a server that writes JSON headers."""
 
-    def __init__(self, sends: HotPath, pulls: PlainPulls, admission: Admission) -> None:
-        self._sends, self._pulls, self._admission = sends, pulls, admission
+    def __init__(
+        self, sends: HotPath, pulls: PlainPulls, others: Mapping[bytes, HotPath], admission: Admission
+    ) -> None:
+        """`others`, of pops, are asked for what begins so: all with the same number of bytes."""
+        self._sends, self._pulls, self._others, self._admission = sends, pulls, others, admission
 
     def __call__(self, peer: HotPeer, data: bytes, start: int, reply_bytes_max: int) -> tuple[int, bytes, int]:
         """See `HotPath`."""
@@ -38,6 +45,8 @@ class BrokerHotPath:
                 poor += len(reply) < _POOR_BYTES
             else:
                 end, reply, count = self._sends(peer, data, start, reply_bytes_max)
+                if end == start and (path := self._others.get(data[start + 8 : start + 8 + _START_BYTES])):
+                    end, reply, count = path(peer, data, start, reply_bytes_max)
                 later += count
             if end == start:
                 break

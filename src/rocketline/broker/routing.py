@@ -28,6 +28,9 @@ from rocketline.broker.hot_path import BrokerHotPath
 from rocketline.broker.pop.acks import AckHandlers
 from rocketline.broker.pop.checks import PopChecks
 from rocketline.broker.pop.handler import PopHandlers
+from rocketline.broker.pop.hot.acks import AckPath
+from rocketline.broker.pop.hot.batch_acks import BatchAckPath
+from rocketline.broker.pop.hot.pops import PopPath
 from rocketline.broker.pop.notifications import NotificationHandlers
 from rocketline.broker.pop.orderly_acks import OrderlyAcks
 from rocketline.broker.pop.reading import PopReading
@@ -53,6 +56,9 @@ from rocketline.broker.timers.recall import RecallHandlers
 from rocketline.broker.transactions.handler import TransactionHandlers
 from rocketline.clock import Clock
 from rocketline.hot import HotPath
+from rocketline.hot.pure.ack_request import ACK_START
+from rocketline.hot.pure.batch_ack_request import BATCH_ACK_START
+from rocketline.hot.pure.pop_request import POP_START
 from rocketline.logs import Throttle
 from rocketline.net.dispatch import Handler
 from rocketline.settings import Settings
@@ -97,6 +103,7 @@ class RequestRouting:
             asyncio.get_running_loop().call_soon,
         )
         self._pop_checks = PopChecks(storage.topics, storage.groups, settings)
+        self._ack_handlers = self._acks()
         self.pulls = self._admission.guarded(_by_code([self._pulls(), *self._pops()]))
         others = services.work.guarded(_by_code([*self._for_clients(), *self._for_administrators()]))
         self.others = self._admission.guarded(others | _by_code(self._for_producers()))
@@ -115,7 +122,28 @@ class RequestRouting:
         pulls = PullPath(
             self._checks, self._reading, storage.topics, storage.groups, self._services.consumers, settings
         )
-        return BrokerHotPath(self._sends, pulls, self._admission)
+        acks = AckPath(
+            self._pop_checks,
+            storage.store,
+            self._services.revive_topic,
+            self._services.merge,
+            storage.topics,
+            self._admission,
+            settings,
+        )
+        pops = PopPath(
+            self._pop_handlers,
+            self._pop_reading,
+            storage.topics,
+            storage.groups,
+            self._admission,
+            settings,
+            storage.store.store_clock.now_ms,
+        )
+        revive = self._services.revive_topic
+        batch_acks = BatchAckPath(self._ack_handlers, storage.store, revive, self._admission)
+        in_pops: dict[bytes, HotPath] = {POP_START: pops, ACK_START: acks, BATCH_ACK_START: batch_acks}
+        return BrokerHotPath(self._sends, pulls, in_pops, self._admission)
 
     def _pulls(self) -> Family:
         services = self._services
@@ -130,10 +158,22 @@ class RequestRouting:
             self._storage.filters.expressions,
         )
 
+    def _acks(self) -> AckHandlers:
+        storage, services, settings = self._storage, self._services, self._settings
+        return AckHandlers(
+            self._pop_checks,
+            storage.store,
+            services.revive_topic,
+            services.merge,
+            OrderlyAcks(storage.orders, storage.offsets, storage.store.store_clock.now_ms, services.wake_pops),
+            settings,
+            services.work,
+        )
+
     def _pops(self) -> list[Family]:
         storage, services, settings = self._storage, self._services, self._settings
         expressions, store = storage.filters.expressions, storage.store
-        reading = PopReading(
+        self._pop_reading = PopReading(
             store,
             storage.topics,
             storage.offsets,
@@ -146,20 +186,21 @@ class RequestRouting:
             settings,
             self._clock,
         )
+        self._pop_handlers = PopHandlers(
+            self._pop_checks,
+            self._pop_reading,
+            services.positions,
+            services.revive_topic,
+            services.held_pops,
+            expressions,
+            settings,
+            store.store_clock,
+            services.chores,
+            services.work,
+            self._log,
+        )
         return [
-            PopHandlers(
-                self._pop_checks,
-                reading,
-                services.positions,
-                services.revive_topic,
-                services.held_pops,
-                expressions,
-                settings,
-                store.store_clock,
-                services.chores,
-                services.work,
-                self._log,
-            ),
+            self._pop_handlers,
             NotificationHandlers(
                 self._pop_checks,
                 store,
@@ -230,15 +271,7 @@ class RequestRouting:
             OffsetHandlers(storage.offsets, topics, groups, consumers, storage.store, services.work),
             QueueBoundHandlers(storage.store),
             LockHandlers(services.locks, services.work),
-            AckHandlers(
-                self._pop_checks,
-                storage.store,
-                services.revive_topic,
-                services.merge,
-                OrderlyAcks(storage.orders, storage.offsets, storage.store.store_clock.now_ms, services.wake_pops),
-                settings,
-                services.work,
-            ),
+            self._ack_handlers,
             AssignmentHandlers(
                 consumers,
                 topics,

@@ -11,6 +11,7 @@ refused with code 13, where Apache's loses the message.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from rocketline.broker.config import BrokerConfig
@@ -38,7 +39,7 @@ from rocketline.wire.headers import (
 )
 from rocketline.wire.pop_handles import ORDER_REVIVE_QUEUE_ID, PopHandle, TopicKind
 
-_ACKS_A_STEP: Final = 64
+ACKS_A_STEP: Final = 64
 """Of a batch: what one turn of the loop notes takes some milliseconds."""
 _ENTRIES_MAX: Final = 4096
 """In a batch, each of up to 32 messages."""
@@ -146,15 +147,20 @@ class AckHandlers:
         asked = (yield from read_body_in_steps(BatchAckMessageRequestBody, body)) if body else None
         if asked is None or not asked.acks:
             return response(ResponseCode.NO_MESSAGE, "there is no acknowledgement in this batch")
-        for begin in range(0, len(asked.acks), _ACKS_A_STEP):
+        for begin in range(0, len(asked.acks), ACKS_A_STEP):
             if begin:
                 yield
-            notes: list[StoredMessage] = []
-            for batch in asked.acks[begin : begin + _ACKS_A_STEP]:
-                notes += self._notes(batch, asked.broker_name)
-            if notes and (problem := self._revive.put(notes)) is not None:
+            problem = self.note_all(asked.acks[begin : begin + ACKS_A_STEP], asked.broker_name)
+            if problem is not None:
                 return response(ResponseCode.SYSTEM_ERROR, problem)
         return self._safe(channel, request, response(ResponseCode.SUCCESS))
+
+    def note_all(self, batches: Iterable[BatchAck], broker_name: str | None) -> str | None:
+        """Note what so many of a batch say; then what went wrong. Raises `RemoteProtocolError`."""
+        notes: list[StoredMessage] = []
+        for batch in batches:
+            notes += self._notes(batch, broker_name)
+        return self._revive.put(notes) if notes else None
 
     def _notes(self, batch: BatchAck, broker_name: str | None) -> list[StoredMessage]:
         """What is to be noted of messages of one pop and queue; those that there are not are passed over."""

@@ -9,6 +9,7 @@ Apache's broker hands them out, and they never come again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rocketline.broker.chores import Chores
@@ -35,7 +36,7 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.headers import PopMessageRequestHeader, PopMessageResponseHeader
 from rocketline.wire.pop_handles import format_message_offsets, format_order_counts, format_start_offsets
 
-_LATE_MS: Final = 500
+LATE_MS: Final = 500
 """By which a pop may be beyond its time when it is taken up."""
 _NO_WAIT: Final = {
     Holding.IS_OVER: ResponseCode.POLLING_TIMEOUT,
@@ -99,13 +100,14 @@ class PopHandlers:
             self._turn_away(answer, held, _nothing(ResponseCode.POLLING_TIMEOUT, asked, found))
             return False
         topic, wanted = admitted
-        looking = _while_there(answer.channel, self._reading.take(_wish(asked, wanted), topic, found))
+        wish = wish_of(asked, wanted)
+        looking = _while_there(answer.channel, self._reading.take(wish, topic, found))
         has_news = yield from self._held.watched(_place(asked), wanted, looking)
         has_time = born_ms + asked.poll_time > self._clock.now_ms()
         if has_news and has_time and not found.count and found.error is None and found.problem is None:
             answer.request.ext["bornTime"] = str(born_ms)  # its time counts from when it came first
             return True
-        self._answer(answer, asked, wanted, born_ms, found)
+        self._answer(answer, asked, wish, born_ms, found)
         return False
 
     def _turn_away(self, answer: PopAnswer, held: HeldPop | None, refusal: Command) -> None:
@@ -115,23 +117,27 @@ class PopHandlers:
         answer.give(refusal)
 
     def _answer(
-        self, answer: PopAnswer, asked: PopMessageRequestHeader, wanted: Wanted, born_ms: int, found: PopFound
+        self, answer: PopAnswer, asked: PopMessageRequestHeader, wish: PopWish, born_ms: int, found: PopFound
     ) -> None:
         if found.count:
-            if found.error is not None:
-                self._log.error("queue cannot be popped", str(found.error), topic=asked.topic)
-            self._hand_out(answer, asked, found)
+            self.hand_out(
+                wish, found, lambda problem: answer.give(_found(asked, found) if problem is None else refused(problem))
+            )
         elif found.error is not None:
             raise found.error
         elif found.problem is not None:
-            answer.give(_refused(response(ResponseCode.SYSTEM_ERROR, found.problem)))
+            answer.give(refused(found.problem))
         else:
-            self._wait(answer, asked, wanted, born_ms, found)
+            self._wait(answer, asked, wish.wanted, born_ms, found)
+
+    def admit(self, asked: PopMessageRequestHeader, born_ms: int) -> tuple[TopicConfig, Wanted] | Command:
+        """The topic, and which of its messages are wanted; or the answer to a pop that is refused."""
+        return self._admit(asked, born_ms, None)
 
     def _admit(
         self, asked: PopMessageRequestHeader, born_ms: int, held: HeldPop | None
     ) -> tuple[TopicConfig, Wanted] | Command:
-        if self._clock.now_ms() - born_ms - asked.poll_time > _LATE_MS:
+        if self._clock.now_ms() - born_ms - asked.poll_time > LATE_MS:
             return response(ResponseCode.POLLING_TIMEOUT, "the time of this pop was over before it came here")
         topic = self._checks.admit(asked.consumer_group, asked.topic, asked.queue_id, asked.max_msg_nums)
         if isinstance(topic, Command):
@@ -148,8 +154,10 @@ class PopHandlers:
         wanted = wanted_by(asked.expression_type, asked.expression, self._expressions)
         return wanted if isinstance(wanted, Command) else (topic, wanted)
 
-    def _hand_out(self, answer: PopAnswer, asked: PopMessageRequestHeader, found: PopFound) -> None:
-        """Once the checkpoints are safe, or never: what is not noted must come again."""
+    def hand_out(self, wish: PopWish, found: PopFound, done: Callable[[str | None], None]) -> None:
+        """Call `done` once the checkpoints are safe, or with why they are not: what is not noted must come again."""
+        if found.error is not None:
+            self._log.error("queue cannot be popped", str(found.error), topic=wish.topic)
 
         def noted(problem: str | None) -> None:
             for taken in found.taken:
@@ -157,12 +165,9 @@ class PopHandlers:
                     self._positions.safe(taken)
                 else:
                     self._positions.lost(taken)
-            if problem is not None:
-                answer.give(_refused(response(ResponseCode.SYSTEM_ERROR, problem)))
-                return
-            if found.rest:
-                self._held.wake(asked.topic, asked.consumer_group, asked.queue_id)
-            answer.give(_found(asked, found))
+            if problem is None and found.rest:
+                self._held.wake(wish.topic, wish.group, wish.queue_id)
+            done(problem)
 
         if found.taken:
             self._revive.wait(noted)
@@ -195,7 +200,7 @@ def _place(asked: PopMessageRequestHeader) -> PopPlace:
     return PopPlace(asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE))
 
 
-def _wish(asked: PopMessageRequestHeader, wanted: Wanted) -> PopWish:
+def wish_of(asked: PopMessageRequestHeader, wanted: Wanted) -> PopWish:
     return PopWish(
         asked.consumer_group,
         asked.topic,
@@ -242,6 +247,11 @@ def _nothing(code: ResponseCode, asked: PopMessageRequestHeader, found: PopFound
         order_count_info="" if asked.order else None,
     )
     return response(code, ReadStatus.NO_MESSAGE_IN_QUEUE.name, ext=headers.encode(header))
+
+
+def refused(problem: str) -> Command:
+    """The answer to a pop of which nothing can be noted."""
+    return _refused(response(ResponseCode.SYSTEM_ERROR, problem))
 
 
 def _refused(answer: Command) -> Command:

@@ -38,7 +38,7 @@ INIT_MAX: Final = 1
 """Where a group that is new begins: with the newest messages. Java: ConsumeInitMode.MAX."""
 _ANSWER_BYTES: Final = 512 * 1024
 """With which an answer has enough: one more read may bring as much as a frame carries."""
-_QUEUES_A_STEP: Final = 128
+QUEUES_A_STEP: Final = 128
 _QUEUE_OFFSET: Final = struct_of("queue_offset")
 _MOVED: Final = (
     ReadStatus.OFFSET_TOO_SMALL,
@@ -130,6 +130,19 @@ class PopReading:
         self._next_revive = (revive_queue_id + 1) % self._settings.value.revive_queue_num
         return PopFound(self._store.store_clock.now_ms(), revive_queue_id)
 
+    def put_back(self, found: PopFound) -> None:
+        """Nothing came of the answer that was begun last: the next one is as this would have been."""
+        self._next_revive = found.revive_queue_id
+
+    def may_find(self, wish: PopWish, topic: TopicConfig) -> bool:
+        """Messages lie ahead of the group in one of the topic's own queues. Raises `OSError`."""
+        queue_ids = range(topic.read_queue_nums) if wish.queue_id < 0 else (wish.queue_id,)
+        for queue_id in queue_ids:
+            offset = self._positions.next_offset(wish.group, wish.topic, queue_id)
+            if 0 <= offset < self._store.max_offset(wish.topic, queue_id):
+                return True
+        return False
+
     def take(self, wish: PopWish, topic: TopicConfig, found: PopFound) -> Steps[None]:
         """Take what there is, in steps of so many queues: those of the retry topics first or last."""
         retries = self._retry_topics(wish)
@@ -141,7 +154,7 @@ class PopReading:
         else:
             begin = int(self._random() * topic.read_queue_nums)
             for at in range(topic.read_queue_nums):
-                if at and not at % _QUEUES_A_STEP:
+                if at and not at % QUEUES_A_STEP:
                     yield
                 self._take_of(wish, wish.topic, (begin + at) % topic.read_queue_nums, found)
         if not is_retry_first:
@@ -168,7 +181,7 @@ class PopReading:
         for name in retries:
             config = self._topics.get(name)
             for queue_id in range(config.read_queue_nums if config is not None else 0):
-                if queue_id and not queue_id % _QUEUES_A_STEP:
+                if queue_id and not queue_id % QUEUES_A_STEP:
                     yield
                 self._take_of(wish, name, queue_id, found)
 
@@ -270,9 +283,11 @@ class PopReading:
 
     def _note(self, wish: PopWish, topic: str, queue_id: int, offset: int, result: ReadResult, found: PopFound) -> None:
         """Note that these messages were popped; only then they are part of the answer."""
-        records = [data[at : at + size] for data in result.records for at, size in scan_records(data)]
-        offsets = [QueueOffset(_QUEUE_OFFSET.unpack_from(record)[0]) for record in records]
         queue = PopQueue(TopicKind.of(topic), queue_id)
+        records, offsets = result.records, list(map(QueueOffset, range(offset, result.next_offset)))
+        if len(offsets) != result.message_count or queue.kind is not TopicKind.NORMAL:  # not all, or each by itself
+            records = [data[at : at + size] for data in result.records for at, size in scan_records(data)]
+            offsets = [QueueOffset(_QUEUE_OFFSET.unpack_from(record)[0]) for record in records]
         if wish.is_order:
             self._note_order(wish, queue, offset, offsets, found)
         else:
@@ -284,7 +299,7 @@ class PopReading:
                 return
         found.starts[queue], found.offsets[queue] = QueueOffset(offset), offsets
         found.records += records
-        found.count += len(records)
+        found.count += len(offsets)
         found.bytes += sum(map(len, records))
         found.has_moved = True
 

@@ -14,14 +14,16 @@ from typing import Final, Protocol
 from rocketline.broker.config import BrokerConfig
 from rocketline.broker.storing.flusher import Flushed, Flusher
 from rocketline.broker.storing.timer_properties import slot_before
-from rocketline.errors import StoreError
+from rocketline.errors import IllegalMessageError, StoreError
+from rocketline.hot.pure.pop_records import ack_body, checkpoint_body
 from rocketline.model import names, property_names
 from rocketline.model.ids import LogOffset, QueueOffset
 from rocketline.model.message import StoredMessage
 from rocketline.settings import Settings
 from rocketline.store.filesystem import told
+from rocketline.store.log_writer import LogWriter
 from rocketline.store.message_store import MessageStore
-from rocketline.wire.bodies import encode
+from rocketline.store.queues.queue_table import Queue
 from rocketline.wire.bodies.pop import (
     ACK_TAG,
     BATCH_ACK_TAG,
@@ -80,13 +82,13 @@ class ReviveTopic:
             f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.consumer_group}@{point.pop_time}"
             f"@{point.broker_name}@ck"
         )
-        return self._message(revive_queue_id, CHECKPOINT_TAG, encode(point), key, point.revive_ms - _AHEAD_MS)
+        return self._message(revive_queue_id, CHECKPOINT_TAG, checkpoint_body(point), key, point.revive_ms - _AHEAD_MS)
 
     def ack(self, ack: AckMsg, revive_queue_id: int, revive_ms: int) -> StoredMessage:
         """What notes that one or several of them were acknowledged; they would come again at `revive_ms`."""
         key = f"{ack.topic}@{ack.queue_id}@{ack.ack_offset}@{ack.consumer_group}@{ack.pop_time}@{ack.broker_name}@ack"
         tag = ACK_TAG if ack.ack_offset_list is None else BATCH_ACK_TAG
-        return self._message(revive_queue_id, tag, encode(ack), key, revive_ms)
+        return self._message(revive_queue_id, tag, ack_body(ack), key, revive_ms)
 
     def _message(self, queue_id: int, tag: str, body: bytes, key: str, due_ms: int) -> StoredMessage:
         now_ms, host = self._store.store_clock.now_ms(), self._store.store_host
@@ -96,20 +98,42 @@ class ReviveTopic:
             property_names.TAGS: tag,
         }
         topic = self.name
-        if due_ms > now_ms and self._timers is not None:
-            properties[property_names.TIMER_OUT_MS] = str(slot_before(due_ms, self._timers.precision_ms))
+        slot_ms = self.slot_of(due_ms, now_ms)
+        if slot_ms is not None:
+            properties[property_names.TIMER_OUT_MS] = str(slot_ms)
             properties[property_names.REAL_TOPIC], properties[property_names.REAL_QID] = topic, str(queue_id)
             topic, queue_id = names.WHEEL_TIMER_TOPIC, 0
         place = (queue_id, QueueOffset(0), LogOffset(0), 0)
         return StoredMessage(topic, body, properties, 0, *place, now_ms, host, 0, host)
 
+    def slot_of(self, due_ms: int, now_ms: int) -> int | None:
+        """With which slot of the timers a record waits for that moment; None: it is stored here at once."""
+        if due_ms > now_ms and self._timers is not None:
+            return slot_before(due_ms, self._timers.precision_ms)
+        return None
+
     def put(self, messages: Sequence[StoredMessage]) -> str | None:
         """Store all of them, next to each other; or what went wrong: then some of the first may be stored."""
+        return self._put(lambda: self._store.append_each(messages))
+
+    def put_laid(self, lay: Callable[[LogWriter, Queue], None]) -> str | None:
+        """The same for records that `lay` makes itself: all are to wait for their moment."""
+
+        def append() -> Sequence[IllegalMessageError | None]:
+            self._store.check_writable()
+            queue = self._store.queues.make(names.WHEEL_TIMER_TOPIC, 0)
+            with self._store.batch() as writer:
+                lay(writer, queue)
+            return ()
+
+        return self._put(append)
+
+    def _put(self, append: Callable[[], Sequence[IllegalMessageError | None]]) -> str | None:
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
         try:
-            problems = self._store.append_each(messages)
+            problems = append()
         except StoreError as error:
             return str(error)
         except OSError as error:

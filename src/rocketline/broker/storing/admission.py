@@ -50,7 +50,7 @@ class Admission:
     ) -> None:
         self._store, self._waiting, self._settings, self._clock = store, waiting, settings, clock
         self._version = -1
-        self._capacity, self._send_age_s, self._pull_age_s = 0, 0.0, 0.0
+        self._capacity, self._send_age_s, self._pull_age_s, self._ack_age_s = 0, 0.0, 0.0, 0.0
 
     def guarded(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """The same handlers behind a look at the age of each request."""
@@ -77,6 +77,12 @@ class Admission:
             self._refresh()
         return self._clock.monotonic() - read_s >= self._pull_age_s
 
+    def is_ack_late(self, read_s: float) -> bool:
+        """The same of an acknowledgement."""
+        if self._version != self._settings.version:
+            self._refresh()
+        return self._clock.monotonic() - read_s >= self._ack_age_s
+
     def takes_sends(self, read_s: float) -> bool:
         """Whether a message that was read at `read_s` is taken: no `send_refusal`, found out faster."""
         if self._version != self._settings.version:
@@ -90,6 +96,7 @@ class Admission:
         is_limited = config.broker_fast_failure_enable
         self._send_age_s = config.wait_time_mills_in_send_queue / 1000 if is_limited else inf
         self._pull_age_s = config.wait_time_mills_in_pull_queue / 1000 if is_limited else inf
+        self._ack_age_s = config.wait_time_mills_in_ack_queue / 1000 if is_limited else inf
 
     def send_refusal(self, read_s: float) -> str | None:
         """Why a message that was read at `read_s` is not taken; None if it is."""

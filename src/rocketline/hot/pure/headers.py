@@ -6,14 +6,26 @@ With msgspec installed (extra `speed`) they are several times faster; both ways 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
+
+
+class _Header(Protocol):
+    flag: int
+
 
 H = TypeVar("H")
 """A header: `extFields`, whose fields have the names on the wire, `flag` and `opaque`."""
+_H = TypeVar("_H", bound=_Header)
 
 _NUMBERS: Final = ("flag", "opaque", "version")
 _OPAQUE_MAX: Final = 2**31 - 1
+_BODILESS_BYTES_MAX: Final = 4 * 1024
+"""A frame without a body that is longer takes so long to read that it had better wait for its turn."""
+_PREFIX: Final = struct.Struct(">II")
 
 
 class HeaderReaders(NamedTuple, Generic[H]):
@@ -82,3 +94,21 @@ def _fast_reader(required: Sequence[str], optional: Sequence[str], absent: str |
         return found if -_OPAQUE_MAX <= found.opaque <= _OPAQUE_MAX else None
 
     return read
+
+
+def bodiless_parser(read: Callable[[bytes], _H | None]) -> Callable[[bytes, int], tuple[int, _H] | None]:
+    """A function that tells where the request without a body ends that begins at a place, and its header; None if it
+    is unusual or cut short."""
+
+    def parse(data: bytes, start: int) -> tuple[int, _H] | None:
+        size, word = _PREFIX.unpack_from(data, start)
+        end = start + 4 + size
+        # A word of more than the header's length says that the header is not JSON.
+        if end > len(data) or size > _BODILESS_BYTES_MAX or word + 4 != size:
+            return None
+        header = read(data[start + 8 : end])
+        if header is None or header.flag & (ONEWAY_FLAG | RESPONSE_FLAG):
+            return None
+        return end, header
+
+    return parse

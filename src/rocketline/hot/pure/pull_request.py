@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Final, Protocol
 
-from rocketline.hot.pure.headers import HeaderReaders, make_readers
-from rocketline.wire.command import ONEWAY_FLAG, RESPONSE_FLAG
+from rocketline.hot.pure.headers import HeaderReaders, bodiless_parser, make_readers
 
 PULL_START: Final = b'{"code":11,'
 """How the header of a pull begins, as clients write it."""
-_FRAME_BYTES_MAX: Final = 4 * 1024
-"""A pull has no body. What is longer takes so long to read that it had better wait for its turn."""
-_PREFIX: Final = struct.Struct(">II")
 
 
 class PullFields(Protocol):
@@ -53,14 +48,5 @@ _READERS: Final[HeaderReaders[PullHeader]] = make_readers((), _NAMES, absent=Non
 read, read_plain = _READERS
 
 
-def parse_pull(data: bytes, start: int) -> tuple[int, PullHeader] | None:
-    """Where the pull that begins at `start` ends, and its header; None if it is unusual or cut short."""
-    size, word = _PREFIX.unpack_from(data, start)
-    end = start + 4 + size
-    # A pull has no body; a word of more than the header's length says that the header is not JSON.
-    if end > len(data) or size > _FRAME_BYTES_MAX or word + 4 != size:
-        return None
-    header = read(data[start + 8 : end])
-    if header is None or header.flag & (ONEWAY_FLAG | RESPONSE_FLAG):
-        return None
-    return end, header
+parse_pull: Final = bodiless_parser(read)
+"""Where the pull that begins at `start` ends, and its header; None if it is unusual or cut short."""

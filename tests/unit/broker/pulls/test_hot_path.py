@@ -123,6 +123,7 @@ def test_pulls_that_bring_nothing_end_a_call_soon(scene: Scene, clock: FakeClock
     admission = Admission(tables.store, lambda: 0, tables.settings, clock)
     data = frame.encode(pull(0))
     peer: Any = SimpleNamespace(read_s=clock.monotonic())
-    hot_path = BrokerHotPath(lambda _, __, start, ___: (start, b"", 0), pulls, admission)
+    nothing = lambda _, __, start, ___: (start, b"", 0)  # noqa: E731
+    hot_path = BrokerHotPath(nothing, pulls, {}, admission)
     end, replies, later = hot_path(peer, data * 100, 0, 256 * 1024)
     assert (end, replies, later, pulls.asked) == (count * len(data), reply * count, 0, count)
