@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rocketline.broker.pop.hot import acks, pops
+from rocketline.model.topic_config import TopicConfig
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire import frame
 from rocketline.wire.codes import RequestCode
@@ -67,6 +68,15 @@ def test_no_more_is_remembered_than_the_bounds(twin: PopTwins, monkeypatch: pyte
         assert twin.take(twin.pops, frame.encode(pop(messages=1, pollTime=str(number))))[0]
     assert len(twin.acks._known) <= 10
     assert len(twin.pops._known) <= 10
+
+
+def test_pop_that_may_look_into_many_queues_is_left_to_the_handler(twin: PopTwins) -> None:
+    """Which does so in steps."""
+    twin.tables.offsets.commit("g", "T", 0, 0)
+    request = frame.encode(pop(messages=1))
+    assert twin.take(twin.pops, request)[0]
+    twin.tables.topics.update(TopicConfig("%RETRY%g_T", 200, 200))
+    assert twin.take(twin.pops, request) == (0, b"")
 
 
 def test_pop_beyond_its_time_is_left_to_the_handler(twin: PopTwins, clock: FakeClock) -> None:

@@ -23,10 +23,10 @@ from rocketline.errors import RemoteProtocolError
 from rocketline.hot import HotPeer
 from rocketline.hot.pure.ack_request import ACK_START, parse_ack
 from rocketline.hot.pure.success_reply import success_replies
+from rocketline.model import property_names
 from rocketline.model.java_hash import tags_code
 from rocketline.model.names import WHEEL_TIMER_TOPIC
 from rocketline.settings import Settings
-from rocketline.store.index.index_keys import indexed
 from rocketline.store.log_writer import LogWriter
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queues.queue_table import Queue
@@ -57,6 +57,8 @@ class _Known(NamedTuple):
     body: tuple[bytes, bytes]
     """Of the record: what stands before and behind the offset."""
     properties: tuple[bytes, bytes]
+    key: tuple[str, str]
+    """Its unique key, for the index."""
 
 
 class _Run:
@@ -70,7 +72,7 @@ class _Run:
         """Opaques of those whose checkpoints are in memory: nothing is stored of them."""
         self.opaques: list[int] = []
         """Of the others, which are to be stored."""
-        self.notes: list[tuple[_Known, bytes]] = []
+        self.notes: list[tuple[_Known, str]] = []
         """What is to be stored of them: each with its offset, in digits."""
         self.known: _Known | None = None
         """Of the last one; and the bounds of its queue."""
@@ -144,7 +146,7 @@ class AckPath:
             run.merged.append(header.opaque)
         else:
             run.opaques.append(header.opaque)
-            run.notes.append((known, text.encode()))
+            run.notes.append((known, text))
         return end
 
     def _learn(self, key: _Key, now_ms: int) -> _Known | None:
@@ -165,9 +167,10 @@ class AckPath:
         body, properties = _cut(message.body), _cut(encode_properties(message.properties))
         if message.topic != WHEEL_TIMER_TOPIC or body is None or properties is None:
             return None
+        before, _, behind = message.properties[property_names.UNIQ_KEY].partition(str(_OFFSET))
         if len(self._known) >= _KEPT_MAX:
             self._known.clear()
-        known = self._known[key] = _Known(ack, revive_ms, body, properties)
+        known = self._known[key] = _Known(ack, revive_ms, body, properties, (before, behind))
         return known
 
     # --- noting and answering them
@@ -184,9 +187,10 @@ class AckPath:
         return replies, len(opaques)
 
     def _lay(self, run: _Run, writer: LogWriter, queue: Queue) -> None:
-        for known, offset in run.notes:
+        for known, text in run.notes:
+            offset, keys = text.encode(), (text.join(known.key), None, ACK_TAG)
             body, properties = offset.join(known.body), offset.join(known.properties)
-            writer.add(queue, body, properties, _ACK_CODE, indexed(properties), self._host, 0, run.now_ms)
+            writer.add(queue, body, properties, _ACK_CODE, keys, self._host, 0, run.now_ms)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes] | None:
