@@ -88,7 +88,11 @@ class PopTwins:
         self.acks = AckPath(checks, store, self.revive, self.merge, tables.topics, self.admission, settings)
 
     def handle(self, channel: Channel, request: Command) -> Outcome:
-        return self._by_code[request.code](channel, request)
+        """What is left for later turns of the loop, of a pop of many queues, is done at once."""
+        outcome = self._by_code[request.code](channel, request)
+        while self.soon:
+            self.soon.pop(0)()
+        return outcome
 
     def take(self, path: HotPath, data: bytes) -> tuple[int, bytes]:
         """How many bytes a hot path takes of what was read, and what it answers."""
