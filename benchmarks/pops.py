@@ -29,7 +29,7 @@ from benchmarks.brokers import Questions
 from benchmarks.loadgen import Shape, Span, Target
 from benchmarks.servers import CACHE, cpu_s, rss_mb
 from benchmarks.stall_peers import probe
-from benchmarks.stall_rows import Row
+from benchmarks.stall_rows import PROBED, Row
 from rocketline.clock import SystemClock
 from rocketline.errors import ResponseError
 from rocketline.net.remote import Remote
@@ -129,6 +129,7 @@ async def measure(label: str, server: ServerProcess, program: Path, count: int) 
     port, pid = server.port, server.pid
     with Questions(port) as questions:
         questions.create_topic(_TOPIC, _QUEUES)
+        questions.create_topic(PROBED, 1)
         questions.create_group(_GROUP)
     span = Span(0, _FILL_S, count)
     loadgen.send_messages(
