@@ -103,6 +103,9 @@ class PopHandlers:
         wish = wish_of(asked, wanted)
         looking = _while_there(answer.channel, self._reading.take(wish, topic, found))
         has_news = yield from self._held.watched(_place(asked), wanted, looking)
+        if answer.channel.is_closed and not found.count:
+            self._turn_away(answer, held, _nothing(ResponseCode.POLLING_TIMEOUT, asked, found))
+            return False
         has_time = born_ms + asked.poll_time > self._clock.now_ms()
         if has_news and has_time and not found.count and found.error is None and found.problem is None:
             answer.request.ext["bornTime"] = str(born_ms)  # its time counts from when it came first

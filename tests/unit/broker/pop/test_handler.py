@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 from rocketline.broker.chores import Chores
 from rocketline.broker.pop.handler import PopHandlers
-from rocketline.broker.pop.long_poll import Holding
+from rocketline.broker.pop.long_poll import HeldPop, Holding, PopPlace
 from rocketline.broker.pop.reading import PopFound
 from rocketline.logs import Throttle
 from rocketline.model.topic_config import TopicConfig
@@ -45,15 +45,20 @@ def watched(_place: object, _wanted: object, looking: Generator[None, None, None
     return False
 
 
-async def test_pop_of_a_connection_that_is_gone_looks_no_further(clock: FakeClock) -> None:
-    """Thousands of pops, each of thousands of queues, went on for minutes after their connection had closed."""
-    turns: deque[Callable[[], None]] = deque()
-    chores, reading, checks, held = Chores(turns.append), EndlessReading(), Mock(), Mock()
+def handlers_of(clock: FakeClock, turns: deque[Callable[[], None]], reading: EndlessReading, held: Mock) -> PopHandlers:
+    checks = Mock()
     checks.admit.return_value, held.hold.return_value = TopicConfig("T", 16_384, 16_384), Holding.WAITS
     held.watched = watched
     now, revive = Mock(now_ms=lambda: 0), Mock(delay_ms_max=100_000)
-    settings, work, log = broker_settings(), Mock(), Throttle(clock)
-    handlers = PopHandlers(checks, reading, Mock(), revive, held, Mock(), settings, now, chores, work, log)  # type: ignore[arg-type]
+    rest = Mock(), broker_settings(), now, Chores(turns.append), Mock(), Throttle(clock)
+    return PopHandlers(checks, reading, Mock(), revive, held, *rest)  # type: ignore[arg-type]
+
+
+async def test_pop_of_a_connection_that_is_gone_looks_no_further(clock: FakeClock) -> None:
+    """Thousands of pops, each of thousands of queues, went on for minutes after their connection had closed."""
+    turns: deque[Callable[[], None]] = deque()
+    reading = EndlessReading()
+    handlers = handlers_of(clock, turns, reading, Mock())
     connection = channel(clock)[0]
     for _ in range(10):
         assert handlers.by_code()[RequestCode.POP_MESSAGE](connection, Command(200_050, dict(POP))) is LATER
@@ -64,4 +69,18 @@ async def test_pop_of_a_connection_that_is_gone_looks_no_further(clock: FakeCloc
     await asyncio.sleep(0)
     while turns:
         turns.popleft()()
-    assert (reading.steps, len(chores)) == (4 + 10, 0)
+    assert (reading.steps, len(handlers._chores)) == (4 + 10, 0)
+
+
+async def test_what_a_pop_was_woken_for_is_for_another_if_its_connection_goes_meanwhile(clock: FakeClock) -> None:
+    turns: deque[Callable[[], None]] = deque()
+    held = Mock()
+    handlers, connection = handlers_of(clock, turns, EndlessReading(), held), channel(clock)[0]
+    woken = HeldPop(connection, Command(200_050, dict(POP)), PopPlace("T", "g", -1), None, 0.0, handlers._again)
+    woken.answer(woken)
+    connection.close()
+    await asyncio.sleep(0)
+    while turns:
+        turns.popleft()()
+    held.wake.assert_called_once_with("T", "g", -1)
+    held.hold.assert_not_called()
