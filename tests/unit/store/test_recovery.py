@@ -636,6 +636,24 @@ def test_other_file_sizes_are_refused_and_the_store_stays_as_clean_as_it_was(
     store.close()
 
 
+def test_other_sizes_of_queue_files_are_refused_after_a_clean_stop_and_derived_anew_after_a_crash(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    store = opened(files, clock)
+    fill(store, 12)
+    store.close()
+    with pytest.raises(CorruptStoreError, match="100 bytes where the settings say 200"):
+        opened(files, clock, mapped_file_size_consume_queue=200)
+    store = opened(files, clock)
+    die(store)
+    store = opened(files, clock, mapped_file_size_consume_queue=200)
+    assert bodies(store) == list(range(12))
+    store.close()
+    store = opened(files, clock, mapped_file_size_consume_queue=200)
+    assert bodies(store) == list(range(12))
+    store.close()
+
+
 # --- the index
 
 
