@@ -33,7 +33,7 @@ from rocketline.broker.pulls.filter_work import FilterWork
 from rocketline.broker.pulls.long_poll import HeldPulls
 from rocketline.broker.stats.slow_consumers import SlowConsumers
 from rocketline.broker.storage import BrokerStorage
-from rocketline.broker.storing.flusher import Flusher
+from rocketline.broker.storing.flusher import Flushed, Flusher
 from rocketline.broker.transactions.check_round import Copies, TransactionTools
 from rocketline.broker.transactions.checks import TransactionChecks
 from rocketline.broker.transactions.op_messages import OpMessages
@@ -218,10 +218,16 @@ class Services:
         if self.revival is not None:
             self.revival.commit_safe()
         if self.revive_topic.take_unflushed() or self._storage.pops.is_far_behind:
-            self.flusher.wait(self._storage.store.max_log_offset, lambda _: self._save_offsets_now(), messages=0)
+            self.flusher.wait(self._storage.store.max_log_offset, self._save_flushed_offsets, messages=0)
             self.flusher.flush()
         else:
             self.saving.save("offsets", self._storage.offsets)
+
+    def _save_flushed_offsets(self, flushed: Flushed) -> None:
+        if flushed is Flushed.OK:
+            self._save_offsets_now()
+        else:  # the table stays behind until the checkpoints are on disk, be that never
+            self.revive_topic.expect_flush()
 
     def _save_offsets_now(self) -> None:
         self._storage.pops.note()

@@ -1,4 +1,4 @@
-"""Messages as producers send them, and the topics they go to, over a real connection."""
+"""Messages as producers send them, and the topics they go to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.properties import format_properties
-from support.brokers.running import BrokerPeer
+from support.brokers.running import Peer
 
 
-async def create_topic(peer: BrokerPeer, topic: str, *, queues: int = 4, perm: int = 6) -> None:
+async def create_topic(peer: Peer, topic: str, *, queues: int = 4, perm: int = 6) -> None:
     ext = {
         "topic": topic,
         "defaultTopic": "TBW102",
@@ -24,7 +24,7 @@ async def create_topic(peer: BrokerPeer, topic: str, *, queues: int = 4, perm: i
 
 
 async def try_send(
-    peer: BrokerPeer,
+    peer: Peer,
     body: bytes = b"x",
     properties: Mapping[str, str] | None = None,
     *,
@@ -51,9 +51,7 @@ async def try_send(
     return await peer.ask(RequestCode.SEND_MESSAGE, ext, body)
 
 
-async def send(
-    peer: BrokerPeer, body: bytes = b"x", *, topic: str = "T", queue_id: int = 0, **properties: str
-) -> Command:
+async def send(peer: Peer, body: bytes = b"x", *, topic: str = "T", queue_id: int = 0, **properties: str) -> Command:
     """The answer to a message that was stored."""
     answer = await try_send(peer, body, properties, topic=topic, queue_id=queue_id)
     assert answer.code == 0, answer.remark

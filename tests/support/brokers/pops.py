@@ -19,7 +19,7 @@ from rocketline.wire.pop_handles import (
     parse_message_offsets,
     parse_start_offsets,
 )
-from support.brokers.running import BrokerPeer
+from support.brokers.running import Peer
 
 BROKER = "broker-a"
 WALL = SystemClock()
@@ -84,18 +84,18 @@ def about(handle: PopHandle, topic: str, group: str) -> dict[str, str]:
     }
 
 
-async def ack(peer: BrokerPeer, handle: PopHandle, *, topic: str = "T", group: str = "g", **fields: str) -> Command:
+async def ack(peer: Peer, handle: PopHandle, *, topic: str = "T", group: str = "g", **fields: str) -> Command:
     return await peer.ask(RequestCode.ACK_MESSAGE, about(handle, topic, group) | fields)
 
 
 async def change(
-    peer: BrokerPeer, handle: PopHandle, invisible_ms: int, *, topic: str = "T", group: str = "g", **fields: str
+    peer: Peer, handle: PopHandle, invisible_ms: int, *, topic: str = "T", group: str = "g", **fields: str
 ) -> Command:
     ext = about(handle, topic, group) | {"invisibleTime": str(invisible_ms)} | fields
     return await peer.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
 
 
-async def ack_many(peer: BrokerPeer, acked: Iterable[PopHandle], *, topic: str = "T", group: str = "g") -> Command:
+async def ack_many(peer: Peer, acked: Iterable[PopHandle], *, topic: str = "T", group: str = "g") -> Command:
     return await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body=batch(acked, topic=topic, group=group))
 
 

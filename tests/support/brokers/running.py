@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from rocketline.broker.server import Broker
 from rocketline.clock import Clock, SystemClock
@@ -38,6 +39,14 @@ async def broker(
     files = files or MemoryFileSystem(clock, capacity=2**30)
     async with Broker(broker_settings(**given), files=files, clock=clock) as running:
         yield running
+
+
+class Peer(Protocol):
+    """Who asks a broker, over a real connection or none."""
+
+    async def request(self, command: Command, timeout_s: float) -> Command: ...
+
+    async def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> Command: ...
 
 
 class BrokerPeer(Remote):

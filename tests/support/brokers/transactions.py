@@ -1,4 +1,4 @@
-"""Transactions as a producer's requests make them, over a real connection."""
+"""Transactions as a producer's requests make them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rocketline.wire.codes import RequestCode
 from rocketline.wire.command import Command
 from rocketline.wire.properties import format_properties
 from support.brokers.connections import heartbeat
-from support.brokers.running import BrokerPeer
+from support.brokers.running import Peer
 
 COMMIT, ROLLBACK, UNKNOWN = "8", "12", "0"
 
 
-async def join(peer: BrokerPeer, group: str = "p", client_id: str = "c") -> None:
+async def join(peer: Peer, group: str = "p", client_id: str = "c") -> None:
     """A producer's heartbeat."""
     answer = await peer.request(heartbeat(client_id, producers=[group]), 20)
     assert answer.code == 0, answer.remark
 
 
 async def try_half(
-    peer: BrokerPeer,
+    peer: Peer,
     body: bytes = b"x",
     properties: Mapping[str, str] | None = None,
     *,
@@ -52,7 +52,7 @@ async def try_half(
 
 
 async def half(
-    peer: BrokerPeer, body: bytes = b"x", *, queue_id: int = 0, group: str = "p", **properties: str
+    peer: Peer, body: bytes = b"x", *, queue_id: int = 0, group: str = "p", **properties: str
 ) -> dict[str, str]:
     """The fields of END_TRANSACTION for a half message that was stored."""
     answer = await try_half(peer, body, properties, queue_id=queue_id, group=group)
@@ -82,5 +82,5 @@ def answer_fields(question: Command, group: str = "p") -> dict[str, str]:
     }
 
 
-async def end(peer: BrokerPeer, fields: dict[str, str], state: str = COMMIT) -> Command:
+async def end(peer: Peer, fields: dict[str, str], state: str = COMMIT) -> Command:
     return await peer.ask(RequestCode.END_TRANSACTION, {**fields, "commitOrRollback": state})

@@ -38,6 +38,8 @@ class OffsetRecovery:
     def __init__(self, store: MessageStore, offsets: ConsumerOffsets, settings: Settings[BrokerConfig]) -> None:
         self._store, self._offsets, self._settings = store, offsets, settings
         self._revive_topic = revive_topic(settings.value.broker_cluster_name)
+        self._has_gaps = False
+        """Checkpoints may be missing: only those that follow on each other say how far a group is."""
 
     @property
     def _marks(self) -> dict[int, int]:
@@ -68,12 +70,12 @@ class OffsetRecovery:
         """Let groups be behind what the log says they popped. Raises `OSError`."""
         if not self.is_begun:
             return
-        has_gaps = bool(self._marks.get(_MERGED)) or self._settings.value.enable_pop_buffer_merge
-        for point in self._points():
-            self._take(point, has_gaps=has_gaps)
+        self._has_gaps = bool(self._marks.get(_MERGED)) or self._settings.value.enable_pop_buffer_merge
+        for point in list(self._points()):  # all of them first: one that is torn may come behind those that are not
+            self._take(point)
         self.note()
 
-    def _take(self, point: PopCheckPoint, *, has_gaps: bool) -> None:
+    def _take(self, point: PopCheckPoint) -> None:
         """A checkpoint of one message, or one that was noted anew, may be of what was popped long ago and put off: the
         group may have been sent back since, and what it has not popped again must not be passed by. Of a group that was
         never at the queue before, it is new."""
@@ -85,7 +87,7 @@ class OffsetRecovery:
         if after <= known or after > self._store.max_offset(topic, queue_id):
             return
         may_be_old = known >= 0 and (point.count == 1 or point.re_put_times is not None)
-        if point.start_offset <= known or not (has_gaps or may_be_old):
+        if point.start_offset <= known or not (self._has_gaps or may_be_old):
             self._offsets.commit(group, topic, queue_id, after)
 
     def _points(self) -> Iterator[PopCheckPoint]:
@@ -101,7 +103,10 @@ class OffsetRecovery:
             offset += len(units)
             for log_offset, _, _ in units:
                 record = self._store.message_at(log_offset)
-                if record is None or record.topic != topic or record.tag != CHECKPOINT_TAG:
+                if record is None or record.topic != topic:  # a power cut has torn it, and not those behind it
+                    self._has_gaps = True
+                    continue
+                if record.tag != CHECKPOINT_TAG:
                     continue
                 if record.properties.get(property_names.REAL_TOPIC, topic) != self._revive_topic:
                     continue

@@ -144,9 +144,13 @@ class ReviveTopic:
         return next((str(problem) for problem in problems if problem is not None), None)
 
     def take_unflushed(self) -> bool:
-        """Whether anything was put since this was last asked."""
+        """Whether anything was put since this was last asked, or is to be flushed still."""
         was_put, self._is_unflushed = self._is_unflushed, False
         return was_put
+
+    def expect_flush(self) -> None:
+        """What was put could not be flushed."""
+        self._is_unflushed = True
 
     def wait(self, done: Done) -> None:
         """Call `done` once all that was put is as safe as the settings promise: at once, or after a flush."""

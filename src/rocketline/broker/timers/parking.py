@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from rocketline.broker.timers.timed_messages import is_marker, slot_ms_in
+from rocketline.broker.timers.timed_messages import is_acknowledgement, is_marker, real_topic_in, slot_ms_in
 from rocketline.logs import Throttle
 from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
@@ -16,7 +16,6 @@ from rocketline.store.timers.timer_store import Parked, TimerStore
 from rocketline.wire.properties import NAME_END
 
 _TOPIC: Final = WHEEL_TIMER_TOPIC.encode()
-_REAL_TOPIC: Final = f"{property_names.REAL_TOPIC}{NAME_END}".encode()
 _RUN_MESSAGES: Final = 128
 _RUN_BYTES: Final = 256 * 1024
 """So much is read in one turn of the loop: a few milliseconds."""
@@ -40,6 +39,8 @@ class TimerParking:
         """Whatever was stored before this time waits, or was delivered: slots that are over by then are complete."""
         self.count = 0
         """Messages parked by this process."""
+        self._torn_at = -1
+        """The last one that could not be read."""
 
     @property
     def behind(self) -> int:
@@ -87,9 +88,13 @@ class TimerParking:
                 self.covered_ms = record.store_ms
             slot_ms = slot_ms_in(record.properties) if record is not None else None
             if record is None or slot_ms is None:
+                self._torn_at = offset
                 self._log.warning("timer message left behind", "it has no time, or cannot be read", offset=offset)
             elif timers.was_delivered(offset, slot_ms):
                 pass
+            elif offset == self._torn_at + 1 and is_acknowledgement(record.properties):
+                # Of a message that was put off. A power cut has torn the checkpoint that it was to have from then on.
+                self._log.warning("acknowledgement left behind", "what was noted with it is damaged", offset=offset)
             elif timers.is_over(slot_ms):
                 if parked:
                     break
@@ -98,7 +103,7 @@ class TimerParking:
             elif due or timers.is_taken(slot_ms):
                 break
             else:
-                topic = property_of(record.properties, _REAL_TOPIC).decode("utf-8", "replace")
+                topic = real_topic_in(record.properties).decode("utf-8", "replace")
                 parked.append(Parked(slot_ms, log_offset, size, topic, is_marker(record.properties)))
             offset, left = offset + 1, left - (0 if size == NO_SIZE else size)
             if left <= 0:

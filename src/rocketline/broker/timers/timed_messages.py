@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from rocketline.broker.storing.real_place import real_place
-from rocketline.model import property_names
+from rocketline.model import names, property_names
 from rocketline.model.ids import LogOffset
 from rocketline.model.message import StoredMessage
 from rocketline.store.log.record_scan import property_of
+from rocketline.wire.bodies.pop import ACK_TAG
 from rocketline.wire.properties import NAME_END, decode_properties
 
 _TIMER_OUT: Final = f"{property_names.TIMER_OUT_MS}{NAME_END}".encode()
 _DELETE: Final = f"{property_names.TIMER_DEL_UNIQKEY}{NAME_END}".encode()
+_TAGS: Final = f"{property_names.TAGS}{NAME_END}".encode()
+_REAL_TOPIC: Final = f"{property_names.REAL_TOPIC}{NAME_END}".encode()
+_ACK: Final = ACK_TAG.encode()
+_REVIVE: Final = names.revive_topic("").encode()
 _DIGITS_MAX: Final = 19
 NEVER_PARKED: Final = 2**63 - 1
 """In place of the time when a message was parked: it was due before. Java: Long.MAX_VALUE."""
@@ -39,6 +44,16 @@ def key_of(message: StoredMessage) -> tuple[str, str]:
     """By what a marker names a message."""
     properties = message.properties
     return properties.get(property_names.REAL_TOPIC, ""), properties.get(property_names.UNIQ_KEY, "")
+
+
+def real_topic_in(properties: bytes) -> bytes:
+    """Where it is to go when its time has come."""
+    return property_of(properties, _REAL_TOPIC)
+
+
+def is_acknowledgement(properties: bytes) -> bool:
+    """It ends one pop of a message, perhaps because another one, which is noted right before it, takes its place."""
+    return property_of(properties, _TAGS) == _ACK and real_topic_in(properties).startswith(_REVIVE)
 
 
 def released(parked: StoredMessage, parked_ms: int, now_ms: int) -> StoredMessage | None:
