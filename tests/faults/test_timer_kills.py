@@ -29,17 +29,21 @@ SETTINGS = {
 }
 
 
+THOROUGH = [pytest.mark.interop, pytest.mark.thorough]
+
+
 @pytest.mark.parametrize(
-    "flush", ["SYNC_FLUSH", pytest.param("ASYNC_FLUSH", marks=[pytest.mark.interop, pytest.mark.thorough])]
+    ("flush", "kills"),
+    [("SYNC_FLUSH", 4), *(pytest.param(flush, 20, marks=THOROUGH) for flush in ("SYNC_FLUSH", "ASYNC_FLUSH"))],
 )
-def test_kills_with_timers_pending_lose_none(tmp_path: Path, flush: str) -> None:
+def test_kills_with_timers_pending_lose_none(tmp_path: Path, flush: str, kills: int) -> None:
     """S155."""
     chance = Random(time.time_ns())
     settings = {**SETTINGS, "flushDiskType": flush}
     due: dict[str, int] = {}
     acknowledged: set[str] = set()
     recalled: set[str] = set()
-    for round_number in range(4):
+    for round_number in range(kills):
         with BrokerProcess(tmp_path, name_servers=(), settings=settings) as process:
             with BrokerQuestions(process.address, timeout_s=20) as broker, contextlib.suppress(OSError):
                 broker.create_topic(TOPIC, queues=1)
