@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rocketline.broker.config import BrokerConfig
+from rocketline.broker.config import BrokerConfig, load_settings
 from rocketline.broker.server import Broker
 from rocketline.clock import SystemClock
 from rocketline.errors import ConfigError, CorruptStoreError, ListenError, StoreLockedError
+from rocketline.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from rocketline.net.listening import hold_ports
-from rocketline.settings import Settings
+from rocketline.settings import Flag, Settings
 from rocketline.store.filesystem import Lock
 from rocketline.store.memory_filesystem import MemoryFileSystem
+from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.codes import RequestCode, ResponseCode
 from support.brokers.connections import broker_settings
+from support.brokers.messages import create_topic, try_send
 from support.brokers.pulls import bodies, pull
 from support.brokers.running import SMALL, BrokerPeer, broker
 from support.brokers.sends import send_v2
+from support.brokers.transactions import join, try_half
 from support.clients.members import until
 
 CONFIG = Path("/store/config")
@@ -195,3 +201,74 @@ async def test_store_host_is_the_address_that_clients_are_told() -> None:
 
     assert running.address == f"localhost:{running.port}"
     assert sent.ext["msgId"].startswith("7F000001")
+
+
+CONF = """\
+# As an administrator of Apache's broker has it.
+brokerClusterName = DefaultCluster
+brokerName=broker-a
+brokerId=0
+deleteWhen=04
+fileReservedTime=48
+brokerRole=ASYNC_MASTER
+flushDiskType=ASYNC_FLUSH
+enablePropertyFilter=%s
+recallMessageEnable=%s
+timerWheelEnable=%s
+timerMaxDelaySec=3600
+rejectTransactionMessage=%s
+transactionTimeOut=3000
+transactionCheckMax=1
+transactionCheckInterval=100000
+"""
+TIMED = {"TIMER_DELAY_SEC": "60", "UNIQ_KEY": "key"}
+BY_SQL = pull(subscription="price > 5", expressionType="SQL92")
+
+
+def settings_of(path: Path, text: str) -> Settings[BrokerConfig]:
+    """Those of such a `broker.conf`, for a broker on loopback."""
+    path.write_text(text, "ascii")
+    place = {"bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "listenPort": "0", "storePathRootDir": "/store"}
+    return load_settings(path, environ={}, flags=[Flag("test", key, value) for key, value in (place | SMALL).items()])
+
+
+@asynccontextmanager
+async def configured(path: Path, clock: FakeClock, text: str) -> AsyncIterator[tuple[Broker, BrokerPeer]]:
+    """A broker with the topic T."""
+    settings, files = settings_of(path, text), MemoryFileSystem(clock, capacity=2**30)
+    async with Broker(settings, files=files, clock=clock) as running, BrokerPeer(running.address) as peer:
+        await create_topic(peer, "T")
+        yield running, peer
+
+
+async def test_timers_transactions_and_filters_are_as_apaches_file_says(tmp_path: Path, clock: FakeClock) -> None:
+    text = CONF % ("true", "true", "true", "false")
+    async with configured(tmp_path / "broker.conf", clock, text) as (running, peer):
+        timed = await try_send(peer, properties=TIMED)
+        too_far = await try_send(peer, properties={"TIMER_DELAY_SEC": "3601"})
+        ext = {"topic": "T", "recallHandle": timed.ext["recallHandle"], "producerGroup": "p"}
+        recalled = await peer.ask(RequestCode.RECALL_MESSAGE, ext)
+        assert (timed.code, too_far.code, recalled.code) == (0, 13, 0)
+        assert (await peer.request(BY_SQL, 5)).code == ResponseCode.PULL_NOT_FOUND
+        await join(peer)
+        assert (await try_half(peer, b"open", born_ms=clock.wall_ms())).code == 0
+        for asked in (0, 1, 0):  # it is three seconds old after the first round, and is given up in the third
+            await running.services.checks.check()
+            codes = [question.code for question in await peer.told_meanwhile()]
+            assert codes.count(RequestCode.CHECK_TRANSACTION_STATE) == asked
+            clock.advance(3.001)
+        assert running.storage.store.max_offset(TRANS_CHECK_MAX_TIME_TOPIC, 0) == 1
+
+
+async def test_timers_transactions_and_filters_are_off_if_apaches_file_says_so(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    text = CONF % ("false", "false", "true", "true")
+    async with configured(tmp_path / "broker.conf", clock, text) as (_, peer):
+        timed = await try_send(peer, properties=TIMED)
+        ext = {"topic": "T", "recallHandle": timed.ext["recallHandle"], "producerGroup": "p"}
+        assert (await peer.ask(RequestCode.RECALL_MESSAGE, ext)).code == ResponseCode.NO_PERMISSION
+        assert (await peer.request(BY_SQL, 5)).code == ResponseCode.SYSTEM_ERROR
+        assert (await try_half(peer)).code == ResponseCode.NO_PERMISSION
+    async with configured(tmp_path / "broker.conf", clock, CONF % ("false", "false", "false", "false")) as (_, peer):
+        assert (await try_send(peer, properties=TIMED)).code == ResponseCode.SYSTEM_ERROR

@@ -192,6 +192,15 @@ def test_row_with_a_time_is_delivered_then(spark: SparkSession, server: Server, 
     assert found[b"later"].store_ms >= due_ms
 
 
+def test_time_that_is_too_far_ahead_is_an_error_that_names_the_row(
+    spark: SparkSession, server: Server, topic: str
+) -> None:
+    frame = spark.sql("SELECT 'far' AS body, current_timestamp() + INTERVAL 30 DAYS AS deliverTimestamp")
+    with pytest.raises(Exception, match=r"row 0 of partition 0: .*code 13"):
+        _write(frame, server, topic=topic)
+    assert topic_contents(server.address, topic) == []
+
+
 def test_overwriting_a_topic_is_refused(spark: SparkSession, server: Server, topic: str) -> None:
     jobs = jobs_begun(spark)
     writer = _numbers(spark, 3).write.format("rocketmq").option("nameServer", server.address).option("topic", topic)
