@@ -6,14 +6,11 @@ from typing import Final, NamedTuple
 
 from rocketline.broker.timers.timed_messages import is_acknowledgement, is_marker, real_topic_in, slot_ms_in
 from rocketline.logs import Throttle
-from rocketline.model import property_names
 from rocketline.model.message import StoredMessage
 from rocketline.model.names import WHEEL_TIMER_TOPIC
-from rocketline.store.log.record_scan import property_of
 from rocketline.store.message_store import MessageStore
 from rocketline.store.queues.consume_queue import NO_SIZE
 from rocketline.store.timers.timer_store import Parked, TimerStore
-from rocketline.wire.properties import NAME_END
 
 _TOPIC: Final = WHEEL_TIMER_TOPIC.encode()
 _RUN_MESSAGES: Final = 128
