@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -280,3 +281,26 @@ def test_java_client_sends_batches_and_reads_each_message_of_them(release: Relea
     assert len(stored) < batches.count  # they are kept together
     assert {sys_flag for *_, sys_flag, _ in stored} == {0xC0}
     assert sorted(found.number for found in delivered) == list(range(batches.count))
+
+
+@pytest.mark.parametrize("is_kept_together", [False, True], ids=["plain queues", "batch queues"])
+def test_java_client_gathers_messages_of_many_callers(release: Release, tmp_path: Path, is_kept_together: bool) -> None:
+    """C102: each caller is told where his message is, or, where a batch stays one record, where that begins."""
+    client, count = java_client(release, tmp_path), 500
+    with (
+        NameServerProcess(tmp_path / "names") as names,
+        BrokerProcess(tmp_path / "broker", name_servers=(names.address,), settings=SETTINGS) as process,
+        BrokerQuestions(process.address, timeout_s=20) as broker,
+    ):
+        create(broker) if is_kept_together else broker.create_topic(TOPIC, queues=2)
+        told = client.gather(names.address, TOPIC, count)
+        delivered = client.consume(names.address, TOPIC, "readers", count, mode="concurrent", timeout_s=60)
+    assert sorted(told) == list(range(count))
+    found = {one.number: (one.queue_id, one.queue_offset) for one in delivered}
+    assert (len(delivered), sorted(found)) == (count, list(range(count)))
+    if is_kept_together:
+        assert len(set(told.values())) < count  # they were gathered
+        firsts = sorted(offset for _, offset in set(told.values()))
+        assert all(told[number][1] == firsts[bisect(firsts, found[number][1]) - 1] for number in found)
+    else:
+        assert told == found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from rocketline import ConsumeFromWhere, Message, Producer, PushConsumer, Receiv
 from rocketline.testing.apache import Release
 from rocketline.testing.clients import ClientProgram, Portion, Watcher, go_client, java_client
 from support.clients import clusters as client_clusters
-from support.clients.clusters import ClientCluster
+from support.clients.clusters import ClientCluster, wait_until
 
 pytestmark = [
     pytest.mark.interop,
@@ -84,3 +85,33 @@ def test_our_requests_get_the_replies_of_foreign_consumers(
             body = (b"%d/0" % number).ljust(5000 if number == 50 else 0)
             assert producer.request(Message(topic, body), timeout_s=_PATIENCE_S).body == b"re:" + body
         assert producer.reply_counts.waiting == 0
+
+
+def test_java_and_ours_in_one_group_share_the_requests(
+    servers: ClientCluster, programs: dict[str, ClientProgram]
+) -> None:
+    """C117: each replies to those of its queues, and every request has its reply."""
+    topic, group = servers.topic(), servers.group()
+    ours: list[bytes] = []
+
+    def answer_and_note(message: ReceivedMessage) -> Reply:
+        ours.append(message.body)
+        return answer(message)
+
+    with (
+        Watcher(programs["Java"], servers.name_server, topic, group, mode="reply") as watcher,
+        PushConsumer(servers.name_server, group=group) as consumer,
+        Producer(servers.name_server, group=f"askers-{topic}") as producer,
+    ):
+        consumer.subscribe(topic, "*", answer_and_note)
+        watcher.wait_until_ready()
+        numbers = count()
+
+        def is_shared() -> bool:
+            """Some more requests: both members have replied to some of these."""
+            asked = [b"%d/0" % next(numbers) for _ in range(EACH)]
+            for body in asked:
+                assert producer.request(Message(topic, body), timeout_s=_PATIENCE_S).body == b"re:" + body
+            return 0 < len(set(asked) & set(ours)) < EACH
+
+        wait_until(is_shared, 2 * _PATIENCE_S)

@@ -67,8 +67,19 @@ def test_go_consumer_by_sql_gets_what_it_wants_from_our_broker(servers: ClientCl
 def test_java_and_ours_share_a_group_that_chooses_by_sql(
     servers: ClientCluster, java: ClientProgram, tmp_path: Path
 ) -> None:
+    _share_a_group(servers, java, own_client(tmp_path / "own"))
+
+
+@pytest.mark.thorough
+def test_java_and_ours_share_a_group_that_chooses_by_sql_with_apaches_broker(
+    release: Release, java: ClientProgram, tmp_path: Path
+) -> None:
+    with client_clusters.apache_cluster(release, tmp_path / "servers") as servers:
+        _share_a_group(servers, java, own_client(tmp_path / "own"))
+
+
+def _share_a_group(servers: ClientCluster, java: ClientProgram, ours: ClientProgram) -> None:
     topic, group = servers.topic(queues=8), servers.group()
-    ours = own_client(tmp_path / "own")
     count = len(EXPECTED) // 4
     with ThreadPoolExecutor(2) as both:
         consuming = [

@@ -26,6 +26,7 @@ from rocketline.store.timers.wheel import SLOT
 from rocketline.testing import Server
 from rocketline.testing.apache import ApacheBroker, ClientJvm, Release
 from rocketline.testing.broker import BrokerProcess
+from rocketline.testing.clients import Portion, go_client
 from rocketline.testing.server_process import ServerProcess, free_port
 from rocketline.wire.bodies import decode
 from rocketline.wire.bodies.stats import TimerMetrics
@@ -228,4 +229,18 @@ def test_java_sends_timers_and_recalls_them_on_our_broker(clients: ClientJvm) ->
             time.sleep(max(0.0, begin_ms / 1000 + 8 - time.time()))  # noqa: TID251
             found = broker.queue(TOPIC, 0)
         assert len(found) == 20
+        assert all(message.store_ms >= message.born_ms + 2500 for message in found)
+
+
+def test_go_sends_timers_to_our_broker(tmp_path: Path) -> None:
+    """S149: its version has no name for that, but a property."""
+    with Server(process=True) as server:
+        server.create_topic(TOPIC, queues=1)
+        go = go_client(tmp_path / "go")
+        assert go.send(server.address, TOPIC, Portion("timed", 0, 20)) == (20, 0, "")
+        received = go.consume(server.address, TOPIC, "timed-readers", 20, timeout_s=60)
+        assert sorted(delivered.number for delivered in received) == list(range(20))
+        with BrokerQuestions(server.broker_addresses[0]) as broker:
+            found = broker.queue(TOPIC, 0)
+        assert all(message.store_ms - int(message.properties["TIMER_DELIVER_MS"]) >= 0 for message in found)
         assert all(message.store_ms >= message.born_ms + 2500 for message in found)

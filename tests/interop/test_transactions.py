@@ -3,20 +3,24 @@ with open transactions that goes from one broker to the other."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from rocketline import Admin, Message, PullConsumer, ReceivedMessage, TransactionProducer, TransactionState
+from rocketline import Message, PullConsumer, ReceivedMessage, TransactionProducer, TransactionState
+from rocketline.cli.commands import rocketline
 from rocketline.testing import setting_up
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.broker import BrokerProcess
 from rocketline.testing.clients import ClientProgram, go_client, java_client
 from rocketline.testing.name_server import NameServerProcess
 from rocketline.testing.server_process import ServerProcess, free_port
+from support.clients.clusters import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
@@ -135,24 +139,30 @@ def test_transaction_that_apaches_broker_gave_up_is_listed_and_taken_up_again(re
     """S172: by our commands, as they do it with our own broker."""
     settings = {**QUICK, "transactionCheckMax": "2"}
     state = UNKNOWN
+
+    def rows(*arguments: str) -> list[tuple[str, int]]:
+        told = command("list", "--json", *arguments)
+        return [(row["message_id"], row["checks"]) for row in map(json.loads, told.splitlines())]
+
+    def command(*arguments: str) -> str:
+        result = CliRunner(env={"NAMESRV_ADDR": names.address}).invoke(rocketline, ["transaction", *arguments])
+        assert result.exit_code == 0, result.output
+        return str(result.stdout)
+
     with (
         NameServerProcess(tmp_path / "names") as names,
         ApacheBroker(release, tmp_path / "broker", name_servers=(names.address,), settings=settings) as broker,
-        Admin(names.address) as admin,
     ):
         place = Place(names.address, broker.address)
         place.create(TOPIC)
         with place.producer("shop", lambda _: state) as producer:
             with producer.transaction(Message(TOPIC, b"one")) as transaction:
-                assert [one.message_id for one in admin.transactions.open()] == [transaction.transaction_id]
+                assert rows() == [(transaction.transaction_id, 0)]
                 transaction.leave_open()
-            due_s = time.monotonic() + PATIENCE_S
-            while not (given_up := admin.transactions.given_up()):
-                assert time.monotonic() < due_s, admin.transactions.open()
-                time.sleep(0.2)
-            assert [(one.message_id, one.checks) for one in given_up] == [(transaction.transaction_id, 2)]
+            wait_until(lambda: rows("--given-up"), PATIENCE_S)
+            assert rows("--given-up") == [(transaction.transaction_id, 2)]
             state = COMMIT
-            admin.transactions.resume(transaction.transaction_id)
+            assert command("resume", transaction.transaction_id) == f"{transaction.transaction_id} is asked for again\n"
             assert place.delivered(1) == {"one"}
 
 

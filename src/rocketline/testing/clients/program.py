@@ -83,6 +83,14 @@ class ClientProgram:
         """Send the portions one after the other."""
         return Sent(**self._call("send", name_servers, topic, *map(str, portions), timeout_s=timeout_s))
 
+    def gather(self, name_servers: str, topic: str, count: int) -> dict[int, tuple[int, int]]:
+        """Send so many messages, which the producer gathers to batches by itself: the queue and the offset that each of
+        their callers was told, by number. Java alone."""
+        result = self._call("send", name_servers, topic, f"gathered:0:{count}:0", timeout_s=120)
+        if result["problem"]:
+            raise ClientFailedError(self.name, "could not send all", result["problem"])
+        return {number: (queue_id, offset) for number, queue_id, offset in result["places"]}
+
     def consume(
         self,
         name_servers: str,

@@ -3,6 +3,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -17,9 +19,12 @@ import org.apache.rocketmq.common.message.Message;
 final class Send {
     private static final int BATCH = 50;
     private static final int IN_FLIGHT = 32;
+    private static final int CALLERS = 32;
 
     private final AtomicInteger sent = new AtomicInteger();
     private final ConcurrentLinkedQueue<String> problems = new ConcurrentLinkedQueue<>();
+    /** Number, queue and offset, as JSON, of messages that the producer gathered to batches by itself. */
+    private final ConcurrentLinkedQueue<String> places = new ConcurrentLinkedQueue<>();
     private final DefaultMQProducer producer;
 
     static int run(String[] arguments) throws Exception {
@@ -42,7 +47,8 @@ final class Send {
         }
         String problem = send.problems.isEmpty() ? "" : send.problems.peek().replaceAll("[\"\\\\\\p{Cntrl}]", " ");
         System.out.println("{\"sent\":" + send.sent + ",\"failed\":" + send.problems.size()
-                + ",\"problem\":\"" + problem + "\"}");
+                + ",\"problem\":\"" + problem + "\""
+                + (send.places.isEmpty() ? "" : ",\"places\":" + send.places) + "}");
         return 0;
     }
 
@@ -89,6 +95,7 @@ final class Send {
             case "zstd" -> compressed(messages, CompressionType.ZSTD);
             case "batch" -> batches(messages);
             case "async" -> async(messages);
+            case "gathered" -> gathered(messages);
             case "request" -> each(messages, this::request);
             default -> throw new IllegalArgumentException("no such kind of send: " + portion[0]);
         }
@@ -143,6 +150,27 @@ final class Send {
                 problems.add(failure.toString());
             }
         }
+    }
+
+    /** By many callers at once, each of whom waits for his answer. */
+    private void gathered(List<Message> messages) throws Exception {
+        producer.setAutoBatch(true);
+        ExecutorService callers = Executors.newFixedThreadPool(CALLERS);
+        for (Message message : messages) {
+            callers.execute(() -> each(List.of(message), this::gather));
+        }
+        callers.shutdown();
+        if (!callers.awaitTermination(2 * Numbered.PATIENCE_MS, TimeUnit.MILLISECONDS)) {
+            problems.add("some messages were gathered and never sent");
+        }
+        producer.setAutoBatch(false);
+    }
+
+    private void gather(Message message) throws Exception {
+        int number = Numbered.read(message.getBody())[0];
+        SendResult result = producer.send(message);
+        count(result);
+        places.add("[" + number + "," + result.getMessageQueue().getQueueId() + "," + result.getQueueOffset() + "]");
     }
 
     private void async(List<Message> messages) throws Exception {

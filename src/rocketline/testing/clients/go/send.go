@@ -61,6 +61,9 @@ func (s *sender) portion(topic, kind string, first, count, failures int) {
 		switch kind {
 		case "delayed":
 			message.WithDelayTimeLevel(1)
+		case "timed":
+			moment := time.Now().Add(2500 * time.Millisecond)
+			message.WithProperty("TIMER_DELIVER_MS", fmt.Sprint(moment.UnixMilli()))
 		case "ordered":
 			message.WithShardingKey(fmt.Sprint(number % 16))
 		}
