@@ -33,7 +33,7 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from rocketline.wire.headers import GetConsumerRunningInfoRequestHeader
 from support.clients.members import passes, settled, until
-from support.clients.popping import POP_MS, hidden, popped, popped_bodies, record
+from support.clients.popping import ASKED_MAX, POP_MS, hidden, popped, popped_bodies, record
 
 ASSIGNMENT = RequestCode.QUERY_ASSIGNMENT
 POP, PULL = RequestCode.POP_MESSAGE, RequestCode.PULL_MESSAGE
@@ -255,6 +255,17 @@ async def test_pop_that_found_nothing_is_followed_by_the_next_at_once(peer: Scri
     says(peer, response(ResponseCode.POLLING_TIMEOUT), response(ResponseCode.PULL_NOT_FOUND))
     async with consuming(peer, clock, pops=3):
         pass
+
+
+async def test_broker_that_finds_nothing_again_and_again_is_asked_less_and_less(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """Instead of holding the pops back."""
+    peer.on(POP).reply(code=ResponseCode.POLLING_TIMEOUT, remark="nothing")
+    async with consuming(peer, clock):
+        end_s = clock.monotonic() + 2
+        await passes(clock, lambda: clock.monotonic() >= end_s, within_s=3, step_s=0.05)
+        assert len(peer.requests(POP)) <= ASKED_MAX
 
 
 async def test_messages_with_other_tags_are_acknowledged_at_once(peer: ScriptedPeer, clock: FakeClock) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Any, Unpack
 import pytest
 
 from rocketline.client.aio.simple_consumer import SimpleConsumer
+from rocketline.client.pop.popped_message import PoppedMessage
 from rocketline.client.simple.options import SimpleKeywords
 from rocketline.client.sync.simple_consumer import SimpleConsumer as BlockingSimpleConsumer
 from rocketline.errors import (
@@ -22,7 +23,9 @@ from rocketline.errors import (
     NoPopError,
     RemoteProtocolError,
     ResponseError,
+    RocketlineError,
     TopicNotFoundError,
+    TransportError,
     UnsettledError,
 )
 from rocketline.model.subscription import ConsumeFromWhere
@@ -34,7 +37,7 @@ from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command, response
 from support.clients.consuming import received as pulled
 from support.clients.members import passes, settled, until
-from support.clients.popping import POP_MS, hidden, popped, popped_bodies, record
+from support.clients.popping import ASKED_MAX, POP_MS, hidden, popped, popped_bodies, record
 
 POP = RequestCode.POP_MESSAGE
 ACK = RequestCode.ACK_MESSAGE
@@ -299,8 +302,89 @@ async def test_brokers_tell_when_there_is_something_to_pop(peer: ScriptedPeer) -
         assert message.body == b"late"
         (asked,) = peer.requests(NOTIFICATION)
         assert (asked.header.poll_time, asked.header.queue_id, asked.header.born_time) == (15_000, -1, 0)
+        assert (asked.header.expression_type, asked.header.expression) == ("TAG", "*")
         await consumer.receive(wait_s=0.1)
         assert len(peer.requests(NOTIFICATION)) == 1, "it is under way still"
+
+
+async def test_brokers_are_asked_anew_when_other_messages_are_wanted(peer: ScriptedPeer) -> None:
+    async with on_two_brokers(peer) as (other, consumer):
+        for broker in (peer, other):
+            says(broker)
+            broker.on(NOTIFICATION).never()
+        for tags in ("a", "b || c"):
+            consumer.subscribe("T", tags)
+            assert await consumer.receive(wait_s=0.1) == []
+        assert [asked.header.expression for asked in peer.requests(NOTIFICATION)] == ["a", "b || c"]
+
+
+async def outcome_of(
+    clock: FakeClock, receiving: Awaitable[list[PoppedMessage]], *, within_s: float, step_s: float
+) -> list[bytes] | RocketlineError:
+    """What is received while the clock is turned, or why nothing is."""
+
+    async def outcome() -> list[bytes] | RocketlineError:
+        try:
+            return [message.body for message in await receiving]
+        except RocketlineError as error:
+            return error
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(outcome())
+        await passes(clock, task.done, within_s=within_s, step_s=step_s)
+    return task.result()
+
+
+async def test_time_to_wait_holds_though_a_thousand_brokers_are_silent(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """And the one that is not is found by one of the next calls, long before its turn."""
+    async with ScriptedPeer(broker_name="honest") as honest:
+        peer.route("T", {f"broker-{number}": peer for number in range(1000)} | {"honest": honest})
+        says(honest, popped_bodies(b"1"))
+        honest.on(NOTIFICATION).reply({"hasMsg": "true", "pollingFull": "false"}).never()
+        async with consuming(peer, clock=clock) as consumer:
+            peer.on(POP).never()
+            peer.on(NOTIFICATION).never()
+            begun_s = clock.monotonic()
+            outcome = await outcome_of(clock, consumer.receive(wait_s=1), within_s=7, step_s=0.25)
+            assert isinstance(outcome, TransportError)
+            assert clock.monotonic() - begun_s <= 1 + 5
+            for _ in range(4):
+                if outcome == [b"1"]:
+                    break
+                outcome = await outcome_of(clock, consumer.receive(wait_s=1), within_s=7, step_s=0.25)
+            assert outcome == [b"1"]
+            assert len(peer.requests(POP)) <= 5
+
+
+async def test_slow_broker_is_waited_for_and_keeps_what_it_brings(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """Given back often enough, it would come to the dead letters though nobody has ever seen it."""
+    async with ScriptedPeer(broker_name="broker-b") as other:
+        peer.route("T", {"broker-a": peer, "broker-b": other})
+        async with consuming(peer, clock=clock) as consumer:
+            scripts = [broker.on(POP).hold(lambda received: popped_bodies(b"slow")).never() for broker in (peer, other)]
+            async with asyncio.TaskGroup() as group:
+                receiving = group.create_task(consumer.receive(wait_s=0))
+                until_s = clock.monotonic() + 2
+                await passes(clock, lambda: clock.monotonic() >= until_s, within_s=3, step_s=0.25)
+                assert len([*peer.requests(POP), *other.requests(POP)]) == 1
+                for script in scripts:
+                    script.release()
+            assert [message.body for message in receiving.result()] == [b"slow"]
+            assert not [*peer.requests(HIDE), *other.requests(HIDE)]
+
+
+async def test_broker_that_answers_at_once_with_nothing_is_asked_less_and_less(
+    peer: ScriptedPeer, clock: FakeClock
+) -> None:
+    """One that is to hold pops back, or of several one that has always news and never a message."""
+    for brokers in ({"broker-a": peer}, {"broker-a": peer, "broker-b": peer}):
+        peer.route("T", brokers)
+        async with consuming(peer, clock=clock) as consumer:
+            says(peer)
+            peer.on(NOTIFICATION).reply({"hasMsg": "true", "pollingFull": "false"})
+            before = len(peer.requests(POP))
+            assert await outcome_of(clock, consumer.receive(wait_s=2), within_s=4, step_s=0.05) == []
+            assert len(peer.requests(POP)) - before <= ASKED_MAX * len(brokers)
 
 
 async def test_broker_that_fails_keeps_nobody_from_the_other(peer: ScriptedPeer) -> None:

@@ -13,6 +13,8 @@ from rocketline.wire.command import Command, response
 from rocketline.wire.message_codec import encode_record
 
 POP_MS: Final = 1_700_000_000_000
+ASKED_MAX: Final = 32
+"""Pops in two seconds by a client that backs off: sixteen at once, then pauses that grow to a second."""
 _HOST: Final = HostAddress(bytes([127, 0, 0, 1]), 10911)
 
 

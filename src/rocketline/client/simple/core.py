@@ -58,7 +58,7 @@ class SimpleCore:
             self._subscriptions,
             Pops(runtime, plan),
             self._settling,
-            Watches(runtime, self.group, self._throttle, timeout_s=timeout_s),
+            Watches(runtime, self.group, self._subscriptions, self._throttle, timeout_s=timeout_s),
             max_attempts=options.max_attempts,
             throttle=self._throttle,
         )

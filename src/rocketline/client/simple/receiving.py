@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rocketline.client.consumer.backoff import PullBackoff
 from rocketline.client.consumer.subscriptions import Subscriptions
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rocketline.client.runtime.runtime import ClientRuntime
 
 Outcome: TypeAlias = "list[PoppedMessage] | RocketlineError"
+
+_LEAST: Final = 0.25
+"""Of the time that a request may take: with less than that left no broker is asked any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class Receiving:
     async def receive(self, wish: Wish, wait_s: float) -> list[PoppedMessage]:
         """Messages of one broker, as soon as there are any; none if none come in time.
 
-        Raises `TopicNotFoundError` if no topic has a route, `ClosedError`, and what brokers say if all of them fail.
+        Ends in its time, or as much later as one request may take. Raises `TopicNotFoundError` if no topic has a route,
+        `ClosedError`, and what brokers say if all fail that could be asked.
         """
         monotonic = self._runtime.clock.monotonic
         due_s = monotonic() + wait_s
@@ -81,32 +85,45 @@ class Receiving:
 
     async def _look(self, wish: Wish, due_s: float) -> list[PoppedMessage]:
         """One round. A single source is asked to wait with its answer; many are watched instead."""
-        sources = self._sources.in_turn() or await self._find_sources()
-        left_s = max(due_s - self._runtime.clock.monotonic(), 0.0)
+        api_timeout_s = self._runtime.options.api_timeout_s
+        limit_s = max(due_s, self._runtime.clock.monotonic()) + api_timeout_s
+        sources = self._sources.in_turn() or await self._find_sources(limit_s)
+        left_s = self._left_s(due_s)
         if len(sources) == 1:
-            return await self._pop(sources[0], wish, min(left_s, POLL_S))
-        messages = await self._sweep(sources, wish)
-        if not messages and left_s:
+            poll_s = min(left_s, POLL_S)
+            return await self._pop(sources[0], wish, poll_s, poll_s + api_timeout_s)
+        messages = await self._sweep(sources, wish, limit_s)
+        if not messages and (left_s := self._left_s(due_s)):
             await self._watches.wait(sources, left_s)
         return messages
 
-    async def _find_sources(self) -> list[PopSource]:
+    def _left_s(self, until_s: float) -> float:
+        return max(until_s - self._runtime.clock.monotonic(), 0.0)
+
+    async def _find_sources(self, limit_s: float) -> list[PopSource]:
         if not self._subscriptions:
             raise ClientError("this consumer has subscribed to nothing: call subscribe(topic) first")
         for topic in list(self._subscriptions):
-            await self._runtime.update_route(topic)
+            async with self._runtime.limit_search(topic, self._left_s(limit_s)):
+                await self._runtime.update_route(topic)
         sources = self._sources.in_turn()
         if not sources:
             topic = next(iter(self._subscriptions), "")
             raise TopicNotFoundError(self._runtime.without_namespace(topic), self._runtime.name_servers)
         return sources
 
-    async def _sweep(self, sources: Sequence[PopSource], wish: Wish) -> list[PoppedMessage]:
-        """Ask one after the other until one has something. Raises if all of them fail."""
-        failures: list[RocketlineError] = []
-        for source in sources:
+    async def _sweep(self, sources: Sequence[PopSource], wish: Wish, limit_s: float) -> list[PoppedMessage]:
+        """Ask one after the other until one has something. Raises if all fail whose turn comes in time.
+
+        Never several at once: what a slow one has brought by then would be given back, time and again, until it counts
+        as tried too often. Who has something tells so meanwhile, and comes first.
+        """
+        left, failures = list(sources), list[RocketlineError]()
+        api_timeout_s = self._runtime.options.api_timeout_s
+        while left and (left_s := self._left_s(limit_s)) >= api_timeout_s * _LEAST:
+            source = self._watches.take_best(left)
             try:
-                if messages := await self._pop(source, wish, 0.0):
+                if messages := await self._pop(source, wish, 0.0, min(api_timeout_s, left_s)):
                     return messages
             except ClosedError:
                 raise
@@ -114,17 +131,18 @@ class Receiving:
                 self._throttle.warning("pop failed", "other brokers are asked", source=source, problem=error)
                 self._sources.rest(source)
                 failures.append(error)
-        if len(failures) == len(sources):
+                self._watches.begin(left)
+        if failures and len(failures) == len(sources) - len(left):
             raise failures[0]
         return []
 
     # --- one pop
 
-    async def _pop(self, source: PopSource, wish: Wish, poll_s: float) -> list[PoppedMessage]:
+    async def _pop(self, source: PopSource, wish: Wish, poll_s: float, timeout_s: float) -> list[PoppedMessage]:
         """Pop in a task of its own: whoever receives may be cancelled, and then what comes is given back."""
         if self._closed is None or self._closed.done():
             raise ClosedError("the consumer was closed while it received")
-        popping = self._runtime.spawn(self._outcome(source, wish, poll_s), name=f"pop {source}")
+        popping = self._runtime.spawn(self._outcome(source, wish, poll_s, timeout_s), name=f"pop {source}")
         try:
             await asyncio.wait((popping, self._closed), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -147,14 +165,14 @@ class Receiving:
     async def _give_back(self, messages: Sequence[PoppedMessage]) -> None:
         await each_of(messages, lambda message: self._settling.give_back(message, 0.0))
 
-    async def _outcome(self, source: PopSource, wish: Wish, poll_s: float) -> Outcome:
+    async def _outcome(self, source: PopSource, wish: Wish, poll_s: float, timeout_s: float) -> Outcome:
         """What the pop brings, or why it does not: an error that nobody waits for any more is no fault of ours."""
         subscription = self._subscriptions.get(source.topic)
         if subscription is None:  # any more
             return []
         query = PopQuery(source.queue, subscription, wish.count_max, wish.invisible_s, poll_s, wish.from_first)
         try:
-            result = await self._pops.pop(query, poll_s + self._runtime.options.api_timeout_s)
+            result = await self._pops.pop(query, timeout_s)
         except RocketlineError as error:
             return error
         if result.status is PopStatus.POLLING_FULL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketline.client.consumer.subscriptions import Subscriptions
@@ -67,55 +67,99 @@ class PopSources:
         return queues, [PopSource(topic, name) for name in dict.fromkeys(map(routes.broker_of, queues))]
 
 
+class _Question(NamedTuple):
+    """What a broker is to tell of: a message that this expression chooses."""
+
+    source: PopSource
+    expression_type: str
+    expression: str
+
+
 class Watches:
     """Brokers that were asked to tell when there is something to pop: they hand nothing out for it.
 
     So nothing is on its way to somebody who has gone, however many brokers there are. One question a source is under
-    way, whoever waits; it stays when he has gone, for who waits next.
+    way, whoever waits; it stays when he has gone, for who waits next. Brokers before 5.1 tell of any message.
     """
 
-    def __init__(self, runtime: ClientRuntime, group: str, throttle: Throttle, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        runtime: ClientRuntime,
+        group: str,
+        subscriptions: Subscriptions,
+        throttle: Throttle,
+        *,
+        timeout_s: float,
+    ) -> None:
         """`timeout_s` is what an answer may take beyond the time for which a broker holds it back."""
-        self._runtime, self._group, self._throttle, self._timeout_s = runtime, group, throttle, timeout_s
-        self._under_way: dict[PopSource, asyncio.Task[None]] = {}
+        self._runtime, self._group, self._subscriptions = runtime, group, subscriptions
+        self._throttle, self._timeout_s = throttle, timeout_s
+        self._under_way: dict[_Question, asyncio.Task[None]] = {}
+        self._news: set[PopSource] = set()
+        """Those that have told of something and were not asked for it yet."""
         self._arrived = asyncio.Event()
 
     async def wait(self, sources: Sequence[PopSource], timeout_s: float) -> None:
         """Until one of them may have something; not longer than so."""
         self._arrived.clear()
-        for source in sources:
-            if source not in self._under_way:
-                self._under_way[source] = self._runtime.spawn(self._watch(source), name=f"watch {source}")
+        self.begin(sources)
         await self._runtime.wait_for(self._arrived, timeout_s)
+
+    def begin(self, sources: Iterable[PopSource]) -> None:
+        """Have them tell when there is something."""
+        for question in map(self._question, sources):
+            if question is not None and question not in self._under_way:
+                watching = self._runtime.spawn(self._watch(question), name=f"watch {question.source}")
+                self._under_way[question] = watching
+
+    def take_best(self, sources: list[PopSource]) -> PopSource:
+        """Take one out that has told of something, or else the first."""
+        best = next((source for source in sources if source in self._news), sources[0])
+        self._news.discard(best)
+        sources.remove(best)
+        return best
 
     def close(self) -> None:
         self._arrived.set()
         for watch in self._under_way.values():
             watch.cancel()
 
-    async def _watch(self, source: PopSource) -> None:
+    def _question(self, source: PopSource) -> _Question | None:
+        subscription = self._subscriptions.get(source.topic)
+        if subscription is None:  # any more
+            return None
+        return _Question(source, subscription.expression_type, subscription.sub_string)
+
+    async def _watch(self, question: _Question) -> None:
         try:
-            await self._ask(source)
+            await self._ask(question)
         except RocketlineError as error:
-            self._throttle.warning("watch failed", "the broker is asked again soon", source=source, problem=error)
+            told = "the broker is asked again soon"
+            self._throttle.warning("watch failed", told, source=question.source, problem=error)
             await self._runtime.sleep(self._runtime.options.pull_pause_s)
         finally:
-            del self._under_way[source]
+            del self._under_way[question]
         self._arrived.set()
 
-    async def _ask(self, source: PopSource) -> None:
+    async def _ask(self, question: _Question) -> None:
         """Returns when there is something, or the time is over. Raises `RocketlineError`."""
+        source = question.source
         header = NotificationRequestHeader(
             consumer_group=self._group,
             topic=source.topic,
             queue_id=ALL_QUEUES,
             poll_time=round(1000 * POLL_S),
             born_time=BROKERS_TIME,
+            expression_type=question.expression_type,
+            expression=question.expression,
         )
         address = self._runtime.routes.master(source.broker_name)
         if address is None:  # since the last route
             await self._runtime.sleep(self._runtime.options.pull_pause_s)
             return
         answer = await self._runtime.ask_ok(address, header, timeout_s=POLL_S + self._timeout_s)
-        if headers.decode(NotificationResponseHeader, answer.ext).polling_full:
+        told = headers.decode(NotificationResponseHeader, answer.ext)
+        if told.has_msg:
+            self._news.add(source)
+        if told.polling_full:
             await self._runtime.sleep(self._runtime.options.pull_pause_s)
