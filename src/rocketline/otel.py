@@ -8,7 +8,7 @@ of OpenTelemetry's conventions for messaging.
 | `create T` | PRODUCER | each message that is sent | the caller's span | |
 | `send T` | CLIENT | each attempt | the caller's span | the messages, one each |
 | `receive T` | CLIENT | each pull that brought messages | the caller's span | the messages, one each |
-| `process T` | CONSUMER | each call of a handler | the message, if it is one | the messages, one each |
+| `process T` | CONSUMER | a handler call, a worker's block | the message, if it is one | the messages, one each |
 
 A message carries the context of its `create`. One that has a context already, as the application's, keeps it.
 """
@@ -54,7 +54,7 @@ class _Begun(NamedTuple):
 
 class Telemetry:
     """The hooks, for any number of clients: `Producer(…, **telemetry.for_producer)`, `PushConsumer(…,
-    **telemetry.for_consumer)`, and for consumers that are asked `**telemetry.for_pulls`.
+    **telemetry.for_consumer)`, `SimpleConsumer` alike, and for consumers that are asked `**telemetry.for_pulls`.
 
     >>> from opentelemetry.sdk.trace import TracerProvider
     >>> from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -99,13 +99,13 @@ class Telemetry:
 
     @property
     def for_consumer(self) -> dict[str, Any]:
-        """Keywords of a `PushConsumer`."""
+        """Keywords of a `PushConsumer` or a `SimpleConsumer`."""
         return {"consume_hooks": (self,), "filter_hooks": (self,)}
 
     @property
     def for_pulls(self) -> dict[str, Any]:
-        """Keywords of a `LitePullConsumer` or a `PullConsumer`. What is done with a message is the application's to
-        tell: `context_of` is its context."""
+        """Keywords of a `LitePullConsumer` or a `PullConsumer`, or of a `SimpleConsumer` that has no blocks. What is
+        done with a message is the application's to tell: `context_of` is its context."""
         return {"filter_hooks": (self,)}
 
     def context_of(self, message: _HasProperties) -> Context:

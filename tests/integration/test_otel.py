@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from rocketline import (
     PullConsumer,
     PushConsumer,
     ReceivedMessage,
+    SimpleConsumer,
     TransactionProducer,
     TransactionState,
     aio,
@@ -140,6 +142,50 @@ def test_message_is_followed_from_the_callers_span_into_the_handler(server: Serv
     assert attributes["messaging.destination.name"] == "orders"
     assert f"{attributes['server.address']}:{attributes['server.port']}" == server.broker_addresses[0]
     assert (process.attributes or {})["messaging.consumer.group.name"] == "billing"
+
+
+@pytest.mark.parametrize("is_blocking", [True, False], ids=["blocking", "asyncio"])
+def test_block_of_a_worker_is_a_span_in_the_trace_of_its_message(
+    server: Server, observed: Observed, is_blocking: bool
+) -> None:
+    """The second of two raises."""
+    send(server, observed, Message("orders", b"1"), Message("orders", b"2"))
+    inside = []
+
+    def work(message: ReceivedMessage) -> None:
+        inside.append(trace.get_current_span().get_span_context())
+        if message.body == b"2":
+            raise ValueError(message.body)
+
+    def work_blocking() -> None:
+        with SimpleConsumer(server.address, group="workers", **observed.telemetry.for_consumer) as worker:
+            worker.subscribe("orders")
+            for _ in range(2):
+                with suppress(ValueError), next(worker) as message:
+                    work(message)
+
+    async def work_async() -> None:
+        async with aio.SimpleConsumer(server.address, group="workers", **observed.telemetry.for_consumer) as worker:
+            worker.subscribe("orders")
+            for _ in range(2):
+                with suppress(ValueError):
+                    async with await anext(worker) as message:
+                        work(message)
+
+    if is_blocking:
+        work_blocking()
+    else:
+        asyncio.run(work_async())
+    created, processed = observed.spans("create"), observed.spans("process orders")
+    assert [place(span) for span in processed] == [(each.trace_id, each.span_id) for each in inside]
+    assert [linked(span) for span in processed] == [[place(span)] for span in created]
+    assert [span.parent and span.parent.span_id for span in processed] == [place(span)[1] for span in created]
+    assert [span.status.status_code for span in processed] == [StatusCode.UNSET, StatusCode.ERROR]
+    assert [(span.attributes or {}).get("error.type") for span in processed] == [None, "EXCEPTION"]
+    assert len(observed.spans("receive orders")) == 2
+    assert not trace.get_current_span().get_span_context().is_valid
+    counts = {told.get("error.type"): count for count, told in observed.metrics()["messaging.process.duration"]}
+    assert counts == {None: 1, "EXCEPTION": 1}
 
 
 def test_batches_have_one_link_for_each_message(server: Server, observed: Observed) -> None:

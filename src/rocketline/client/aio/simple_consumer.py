@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from rocketline.client.aio.shell import AsyncClient
+from rocketline.client.consumer.hooks import ConsumeHookContext
 from rocketline.client.consumer.subscriptions import MessageSelector
 from rocketline.client.pop.popped_message import PoppedMessage
 from rocketline.client.pop.pops import COUNT_MAX
@@ -33,14 +34,17 @@ class Attempt:
 
     def __init__(self, core: SimpleCore, message: PoppedMessage) -> None:
         self._core, self._message = core, message
+        self._call: ConsumeHookContext | None = None
 
     async def __aenter__(self) -> PoppedMessage:
         self._core.hold(self._message, asyncio.current_task())
+        self._call = self._core.begin_call(self._message)
         return self._message
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._core.end_call(self._call, error)
         await self._core.end_work(self._message, error)
 
 

@@ -1,4 +1,7 @@
-"""Code that sees what a push consumer consumes, before and after its handler. Java: ConsumeMessageHook."""
+"""Code that sees what is consumed, before and after a handler, or the `with` block of a worker.
+
+Java: ConsumeMessageHook.
+"""
 
 from __future__ import annotations
 

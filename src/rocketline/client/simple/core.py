@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rocketline.client.consumer.filter_check import check_filters
+from rocketline.client.consumer.hooks import ConsumeHookContext, ConsumeHooks
 from rocketline.client.consumer.subscriptions import MessageSelector, Subscriptions
 from rocketline.client.pop.popped_message import PoppedMessage
 from rocketline.client.pop.pops import COUNT_MAX, PopPlan, Pops
@@ -65,6 +66,7 @@ class SimpleCore:
         self._held = HeldMessages(
             runtime, self._settling, self._throttle, invisible_s=options.invisible_s, max_s=options.extend_max_s
         )
+        self._hooks = ConsumeHooks(options.consume_hooks, self._throttle)
         self._from_first = options.consume_from is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
         self._routes: Stoppable | None = None
         self._is_running = False
@@ -223,6 +225,22 @@ class SimpleCore:
         return message
 
     # --- blocks
+
+    def begin_call(self, message: PoppedMessage) -> ConsumeHookContext | None:
+        """Tell the hooks, if there are any, of a block that begins in this thread or task."""
+        if not self._hooks:
+            return None
+        context = ConsumeHookContext(self.group, self._runtime.namespace, message.queue, (message,))
+        self._hooks.before(context)
+        return context
+
+    def end_call(self, context: ConsumeHookContext | None, error: BaseException | None) -> None:
+        """Tell them that it has ended, in the same thread or task."""
+        if context is not None:
+            context.is_success = error is None
+            context.status = "SUCCESS" if error is None else "RETRY_LATER"
+            context.return_type = "SUCCESS" if error is None else "EXCEPTION"
+            self._hooks.after(context)
 
     def hold(self, message: PoppedMessage, owner: object) -> None:
         """Somebody begins to work on it."""

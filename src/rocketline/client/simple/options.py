@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rocketline.client.consumer.hooks import ConsumeHook
 from rocketline.client.consumer.pulls import FilterHook
 from rocketline.client.options import ClientKeywords, ClientOptions, option
 from rocketline.model.subscription import ConsumeFromWhere
@@ -35,6 +36,8 @@ class SimpleOptions(ClientOptions):
     again."""
     close_wait_s: float = option(10.0, low=0)
     """How long `close` waits for `with` blocks of other threads or tasks."""
+    consume_hooks: tuple[ConsumeHook, ...] = ()
+    """See each message whose `with` block begins, and what came of it, in the thread or task of the block."""
     filter_hooks: tuple[FilterHook, ...] = ()
     """See, and may take out, what comes: what they take out counts as done with. Java: FilterMessageHook."""
 
@@ -53,4 +56,5 @@ class SimpleKeywords(ClientKeywords, total=False):
     max_attempts: int
     extend_max_s: float
     close_wait_s: float
+    consume_hooks: tuple[ConsumeHook, ...]
     filter_hooks: tuple[FilterHook, ...]

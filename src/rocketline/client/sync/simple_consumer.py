@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from rocketline.client.aio.simple_consumer import SimpleConsumer as AsyncSimpleConsumer
+from rocketline.client.consumer.hooks import ConsumeHookContext
 from rocketline.client.pop.popped_message import PoppedMessage
 from rocketline.client.simple.core import SimpleCore
 from rocketline.client.simple.options import SimpleKeywords, SimpleOptions
@@ -36,14 +37,17 @@ class Attempt:
 
     def __init__(self, portal: Portal, core: SimpleCore, message: PoppedMessage) -> None:
         self._portal, self._core, self._message = portal, core, message
+        self._call: ConsumeHookContext | None = None
 
     def __enter__(self) -> PoppedMessage:
         self._portal.post(self._core.hold, self._message, threading.get_ident())
+        self._call = self._core.begin_call(self._message)
         return self._message
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._core.end_call(self._call, error)
         try:
             self._portal.call(self._core.end_work(self._message, error))
         except ClosedError as problem:  # the block outlived its consumer
