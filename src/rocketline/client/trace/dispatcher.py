@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 from rocketline.client.runtime.runtime import ClientRuntime
 from rocketline.client.trace.buffer import TraceBatch, TraceBuffer
-from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
 
 FLUSH_PERIOD_S: Final = 0.5
@@ -87,7 +86,7 @@ class TraceDispatcher:
             while left > 0 and (batches := self._next_batches()):
                 left -= sum(batch.records for batch in batches)
                 await asyncio.gather(*map(self._send, batches))
-        except RocketlineError as error:
+        except Exception as error:  # noqa: BLE001  # one that ends here would end all tracing, and nobody would know
             self._throttle.warning("trace records wait", str(error), records=len(self._buffer))
         self._tell_drops()
         self._throttle.flush_due()
