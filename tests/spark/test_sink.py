@@ -7,12 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import get_current_span
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from rocketline.client.producer.queue_choice import by_hash
+from rocketline.client.sync.producer import Producer
 from rocketline.model.message import Message
+from rocketline.otel import Telemetry
 from rocketline.testing import Server
 from rocketline.wire.codes import RequestCode
 from support.clients.topic_contents import queue_contents, topic_contents
@@ -49,6 +53,24 @@ def test_columns_become_parts_of_the_message(spark: SparkSession, server: Server
     assert re.fullmatch(r"[0-9a-f]{32}/-/0/0", message.properties["SPARK_ID"])
     queues = sorted(queue_contents(server.address, topic))
     assert place == queues[by_hash("order-7")(range(len(queues)), Message("t", b"x"))]  # type: ignore[arg-type, call-overload]
+
+
+def test_context_of_a_trace_goes_through_a_row_from_topic_to_topic(
+    spark: SparkSession, server: Server, topic: str
+) -> None:
+    """As OpenTelemetry's hooks have written it."""
+    telemetry = Telemetry(tracer_provider=TracerProvider())
+    with Producer(server.address, group="shop", **telemetry.for_producer) as producer:
+        producer.send(Message(topic, b"a teapot"))
+    (sent,) = topic_contents(server.address, topic)
+    rows = spark.read.format("rocketmq").options(nameServer=server.address, subscribe=topic).load()
+    server.create_topic(copy := f"{topic}-copy")
+    _write(rows.select("body", "properties"), server, topic=copy)
+
+    (row,) = rows.collect()
+    (copied,) = topic_contents(server.address, copy)
+    assert row.properties["traceparent"] == copied.properties["traceparent"] == sent.properties["traceparent"]
+    assert get_current_span(telemetry.context_of(copied)).get_span_context().is_valid
 
 
 def test_body_may_be_text(spark: SparkSession, server: Server, topic: str) -> None:
