@@ -9,6 +9,7 @@ import asyncio
 import functools
 from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 from rocketline.broker.routing import RequestRouting
@@ -18,16 +19,21 @@ from rocketline.broker.storage import BrokerStorage
 from rocketline.clock import SystemClock
 from rocketline.errors import RocketlineError
 from rocketline.logs import Throttle
-from rocketline.model.ids import HostAddress
+from rocketline.model.ids import HostAddress, QueueOffset
 from rocketline.model.message import Message
+from rocketline.model.subscription import MessageRequestMode
 from rocketline.model.topic_config import TopicConfig
 from rocketline.net.dispatch import Dispatcher, Handler
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.wire import frame
 from rocketline.wire.batch import encode_batch
-from rocketline.wire.codes import ResponseCode
+from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.pop import SetMessageRequestModeRequestBody
+from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
+from rocketline.wire.pop_handles import ORDER_REVIVE_QUEUE_ID, PopHandle, TopicKind
 from support.brokers.connections import broker_settings
+from support.brokers.pops import BROKER, batch
 from support.brokers.sends import send_v2
 from support.golden import golden_frames
 from support.net.doubles import MemoryTransport, RecordingOwner, connected, feed, turn
@@ -146,6 +152,10 @@ class BrokerDouble:
             return _answered(request.code, outcome.code)
         return _answered(request.code, type(outcome).__name__)
 
+    def body(self, code: RequestCode, data: bytes) -> object:
+        """The body of a request of this kind, to its handler."""
+        return self._run(self._request(Command(code, body=data)))
+
     def batch(self, topic: str, data: bytes) -> object:
         """The body of a batch, for a topic of either kind."""
         return self._run(self._batch(topic, data))
@@ -187,6 +197,23 @@ BATCHES = (
 )
 
 
+def ack_bodies() -> tuple[bytes, ...]:
+    """Acknowledgements of one message, of three kinds, and of many."""
+    handle = PopHandle(QueueOffset(0), 1_700_000_000_000, 60_000, 3, TopicKind.NORMAL, BROKER, 0, QueueOffset(0))
+    again = replace(handle, kind=TopicKind.RETRY_V2, start_offset=QueueOffset(7), queue_offset=QueueOffset(38))
+    orderly = replace(handle, revive_queue_id=ORDER_REVIVE_QUEUE_ID)
+    return batch([handle]), batch([handle, again, orderly]), batch([replace(handle, queue_offset=QueueOffset(31))] * 8)
+
+
+def mode_bodies() -> tuple[bytes, ...]:
+    modes = (
+        SetMessageRequestModeRequestBody("T", "g", MessageRequestMode.POP, -1),
+        SetMessageRequestModeRequestBody("%RETRY%g", "g", MessageRequestMode.PULL),
+        SetMessageRequestModeRequestBody("TopicTest", "other", MessageRequestMode.POP, 2**31 - 1),
+    )
+    return tuple(map(encode, modes))
+
+
 class BrokerTarget(NamedTuple):
     """Name, what takes the bytes, and what to begin with; see `fuzz.targets.Target`."""
 
@@ -209,5 +236,11 @@ def broker_targets() -> Iterable[BrokerTarget]:
     frames = broker_seeds()
     yield BrokerTarget("broker: connection", functools.partial(double.connection), tuple(streams(frames)))
     yield BrokerTarget("broker: request", functools.partial(double.request), frames)
+    yield BrokerTarget(
+        "broker: acknowledgements", functools.partial(double.body, RequestCode.BATCH_ACK_MESSAGE), ack_bodies()
+    )
+    yield BrokerTarget(
+        "broker: modes", functools.partial(double.body, RequestCode.SET_MESSAGE_REQUEST_MODE), mode_bodies()
+    )
     yield BrokerTarget("broker: batch", functools.partial(double.batch, "T"), BATCHES)
     yield BrokerTarget("broker: batch in one record", functools.partial(double.batch, "B"), BATCHES)

@@ -90,6 +90,8 @@ def test_groups_are_created_shown_and_deleted(pair: Twins) -> None:
         "getConsumerConfig -g first",
         "getConsumerConfig -g second",
         "getConsumerConfig -g nobody",
+        "setConsumeMode -b {broker} -t Orders -g readers -m POP -q -1",
+        "setConsumeMode -c DefaultCluster -t Orders -g readers -m POP",
         "setConsumeMode -b {broker} -t Orders -g readers -m PULL",
         "setConsumeMode -b {broker} -t Never -g readers -m PULL",
         "deleteSubGroup -b {broker} -g second",

@@ -9,7 +9,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from rocketline import LitePullConsumer, Message, Producer, PushConsumer, ReceivedMessage, aio
+from rocketline import (
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    SimpleConsumer,
+    TransactionState,
+    aio,
+)
 from rocketline.errors import RocketlineError
 from rocketline.testing import Server
 from rocketline.testing.fault_proxy import FaultProxy
@@ -42,6 +51,9 @@ class Load:
             tasks = [
                 group.create_task(self._send_async()),
                 group.create_task(asyncio.to_thread(self._send_blocking)),
+                group.create_task(self._send_transactions()),
+                group.create_task(self._work_async()),
+                group.create_task(asyncio.to_thread(self._work_blocking)),
                 group.create_task(self._come_and_go()),
                 group.create_task(self._cut(proxies)),
             ]
@@ -90,16 +102,71 @@ class Load:
                     self.counts[type(error).__name__] += 1
                 time.sleep(PACE_S)
 
+    async def _send_transactions(self) -> None:
+        """One of three is left open, for a check to commit. What they leave comes a second later."""
+        async with aio.TransactionProducer(
+            self.server.address, group="soak-transactions", check=lambda _: TransactionState.COMMIT, topics=("soak",)
+        ) as producer:
+            for number in itertools.count():
+                if self._is_over:
+                    return
+                try:
+                    async with producer.transaction(Message("soak", b"half")) as transaction:
+                        if number % 3 == 0:
+                            transaction.leave_open()
+                    await producer.send(Message("soak", b"later", deliver_after=1))
+                    self.counts["transactions and timers"] += 1
+                except RocketlineError as error:
+                    self.counts[type(error).__name__] += 1
+                await asyncio.sleep(50 * PACE_S)
+
+    # --- workers
+
+    async def _work_async(self) -> None:
+        """Of each part the first message is given back, and the second left to its time."""
+        async with aio.SimpleConsumer(self.server.address, group="soak-workers", invisible_s=5) as worker:
+            worker.subscribe("soak")
+            while not self._is_over:
+                try:
+                    messages = await worker.receive(wait_s=1)
+                    await worker.nack(messages[:1], 1)
+                    await worker.ack(messages[2:])
+                    self.counts["worked on the loop"] += len(messages)
+                except RocketlineError as error:
+                    self.counts[type(error).__name__] += 1
+
+    def _work_blocking(self) -> None:
+        with SimpleConsumer(self.server.address, group="soak-workers") as worker:
+            worker.subscribe("soak")
+            while not self._is_over:
+                try:
+                    if messages := worker.receive(wait_s=1):
+                        worker.ack(messages)
+                    self.counts["worked in threads"] += len(messages)
+                except RocketlineError as error:
+                    self.counts[type(error).__name__] += 1
+
     # --- restlessness
 
     async def _come_and_go(self) -> None:
-        """A lite pull consumer and a push consumer that live for a few seconds each, in a group with another member."""
+        """Consumers that live for a few seconds each: a push consumer in a group with another member, a lite pull
+        consumer and a worker."""
         while not self._is_over:
             passing = aio.PushConsumer(self.server.address, group="soak-False")
             passing.subscribe("soak", "*", self._take_async)
             async with passing:
-                await asyncio.to_thread(self._poll_for_a_while)
+                await asyncio.gather(asyncio.to_thread(self._poll_for_a_while), self._work_for_a_while())
             self.counts["came and went"] += 1
+
+    async def _work_for_a_while(self) -> None:
+        """In blocks, in a group that never gets to the end of what there is."""
+        async with aio.SimpleConsumer(self.server.address, group="soak-blocks") as worker:
+            worker.subscribe("soak")
+            for _ in range(100):
+                if self._is_over:
+                    return
+                async with await anext(worker) as message:
+                    self.counts["worked in blocks"] += len(message.body) > 0
 
     def _poll_for_a_while(self) -> None:
         with LitePullConsumer(self.server.address, group="soak-lite") as consumer:
