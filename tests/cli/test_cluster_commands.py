@@ -421,6 +421,27 @@ def test_messages_in_flight_are_told_until_they_are_acknowledged(run: Any, clust
     assert run("group", "inflight", group).stderr.startswith(f"group {group} has popped nothing ")
 
 
+def test_message_that_comes_again_is_in_flight_no_more_until_it_is_popped(run: Any, cluster: ClientCluster) -> None:
+    """The revive topic's records tell so: those of timers are there for days."""
+    topic, group = cluster.topic(queues=1, brokers=2), cluster.group()
+    run("send", topic, "again", "--queue", "broker-a:0")
+    wait_for_messages(run, topic, 1)
+
+    def in_flight() -> list[tuple[str, int]]:
+        return [(row["topic"], row["in_flight"]) for row in rows(run("group", "inflight", group, "--json"))]
+
+    with SimpleConsumer(cluster.name_server, group=group, consume_from=FIRST) as worker:
+        worker.subscribe(topic)
+        assert len(worker.receive(1, 3)) == 1
+        wait_until(lambda: in_flight() == [(topic, 1)])
+        wait_until(lambda: in_flight() == [])
+        (again,) = worker.receive(1, 600)
+        assert again.attempt == 2
+        wait_until(lambda: in_flight() == [(f"%RETRY%{group}_{topic}", 1)])
+        worker.ack(again)
+        wait_until(lambda: in_flight() == [])
+
+
 def test_popped_messages_that_were_shown_are_acknowledged(run: Any, cluster: ClientCluster, tmp_path: Path) -> None:
     topic, group = cluster.topic(queues=1, brokers=2), cluster.group()
     run("send", topic, "-", "--lines", "--queue", "broker-a:0", input="\n".join(map(str, range(5))))

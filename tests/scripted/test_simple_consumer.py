@@ -12,7 +12,6 @@ from typing import Any, Unpack
 import pytest
 
 from rocketline.client.aio.simple_consumer import SimpleConsumer
-from rocketline.client.pop import settling
 from rocketline.client.pop.popped_message import PoppedMessage
 from rocketline.client.simple.options import SimpleKeywords
 from rocketline.client.sync.simple_consumer import SimpleConsumer as BlockingSimpleConsumer
@@ -336,32 +335,42 @@ async def outcome_of(
     return task.result()
 
 
-async def test_slow_broker_keeps_nobody_from_the_other_and_gets_back_what_it_brings(
-    peer: ScriptedPeer, clock: FakeClock
-) -> None:
+async def test_time_to_wait_holds_though_a_thousand_brokers_are_silent(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """And the one that is not is found by one of the next calls, long before its turn."""
+    async with ScriptedPeer(broker_name="honest") as honest:
+        peer.route("T", {f"broker-{number}": peer for number in range(1000)} | {"honest": honest})
+        says(honest, popped_bodies(b"1"))
+        honest.on(NOTIFICATION).reply({"hasMsg": "true", "pollingFull": "false"}).never()
+        async with consuming(peer, clock=clock) as consumer:
+            peer.on(POP).never()
+            peer.on(NOTIFICATION).never()
+            begun_s = clock.monotonic()
+            outcome = await outcome_of(clock, consumer.receive(wait_s=1), within_s=7, step_s=0.25)
+            assert isinstance(outcome, TransportError)
+            assert clock.monotonic() - begun_s <= 1 + 5
+            for _ in range(4):
+                if outcome == [b"1"]:
+                    break
+                outcome = await outcome_of(clock, consumer.receive(wait_s=1), within_s=7, step_s=0.25)
+            assert outcome == [b"1"]
+            assert len(peer.requests(POP)) <= 5
+
+
+async def test_slow_broker_is_waited_for_and_keeps_what_it_brings(peer: ScriptedPeer, clock: FakeClock) -> None:
+    """Given back often enough, it would come to the dead letters though nobody has ever seen it."""
     async with ScriptedPeer(broker_name="broker-b") as other:
         peer.route("T", {"broker-a": peer, "broker-b": other})
         async with consuming(peer, clock=clock) as consumer:
-            slow = peer.on(POP).hold(lambda received: popped_bodies(b"slow")).never()
-            says(other, popped_bodies(b"0"), popped_bodies(b"1"))
-            for body in (b"0", b"1"):
-                assert await outcome_of(clock, consumer.receive(wait_s=0), within_s=2, step_s=0.25) == [body]
-            slow.release()
-            (back,) = await peer.wait_for(HIDE)
-            assert back.header.invisible_time == 0
-
-
-async def test_time_to_wait_holds_though_a_thousand_brokers_are_silent(peer: ScriptedPeer, clock: FakeClock) -> None:
-    """And not all of them are asked at once."""
-    peer.route("T", {f"broker-{number}": peer for number in range(1000)})
-    async with consuming(peer, clock=clock) as consumer:
-        peer.on(POP).never()
-        peer.on(NOTIFICATION).never()
-        begun_s = clock.monotonic()
-        outcome = await outcome_of(clock, consumer.receive(wait_s=1), within_s=7, step_s=0.25)
-        assert isinstance(outcome, TransportError)
-        assert clock.monotonic() - begun_s <= 1 + 5
-        assert 1 < len(peer.requests(POP)) <= 12
+            scripts = [broker.on(POP).hold(lambda received: popped_bodies(b"slow")).never() for broker in (peer, other)]
+            async with asyncio.TaskGroup() as group:
+                receiving = group.create_task(consumer.receive(wait_s=0))
+                until_s = clock.monotonic() + 2
+                await passes(clock, lambda: clock.monotonic() >= until_s, within_s=3, step_s=0.25)
+                assert len([*peer.requests(POP), *other.requests(POP)]) == 1
+                for script in scripts:
+                    script.release()
+            assert [message.body for message in receiving.result()] == [b"slow"]
+            assert not [*peer.requests(HIDE), *other.requests(HIDE)]
 
 
 async def test_broker_that_answers_at_once_with_nothing_is_asked_less_and_less(
@@ -410,15 +419,6 @@ async def test_acks_of_several_messages_go_together(peer: ScriptedPeer, consumer
     assert (body.broker_name, ack.consumer_group, ack.topic, ack.retry) == ("broker-a", "g", "T", "0")
     assert (ack.start_offset, ack.queue_id, ack.revive_queue_id) == (4, 0, 3)
     assert (ack.pop_time, ack.invisible_time, bits_of(ack.bit_set)) == (POP_MS, 60_000, [0, 2, 5])
-
-
-async def test_acks_of_very_many_messages_go_in_several_requests(
-    peer: ScriptedPeer, consumer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(settling, "_TOGETHER", 2)
-    says(peer, popped_bodies(*[b"a"] * 5))
-    await consumer.ack(await consumer.receive())
-    assert (len(peer.requests(BATCH_ACK)), len(peer.requests(ACK))) == (2, 1)
 
 
 async def test_message_far_from_the_first_of_its_pop_is_acknowledged_alone(peer: ScriptedPeer, consumer: Any) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rocketline.client.consumer.backoff import PullBackoff
 from rocketline.client.consumer.subscriptions import Subscriptions
@@ -22,12 +20,9 @@ if TYPE_CHECKING:
     from rocketline.client.runtime.runtime import ClientRuntime
 
 Outcome: TypeAlias = "list[PoppedMessage] | RocketlineError"
-Popping: TypeAlias = "asyncio.Task[Outcome]"
 
-_SLOW_S: Final = 0.5
-"""A broker that takes longer is waited for while others are asked."""
-_AT_ONCE: Final = 8
-"""So many such brokers at the same time."""
+_LEAST: Final = 0.25
+"""Of the time that a request may take: with less than that left no broker is asked any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +32,6 @@ class Wish:
     count_max: int
     invisible_s: float
     from_first: bool
-
-
-class _Sweep:
-    """Brokers that are asked one after the other, and several at once only as far as they are slow to answer."""
-
-    def __init__(self, sources: Iterable[PopSource]) -> None:
-        self.left = deque(sources)
-        self.under_way: dict[Popping, PopSource] = {}
-        self.failures: list[RocketlineError] = []
-        self.has_answer = False
-
-    @property
-    def may_ask(self) -> bool:
-        return bool(self.left) and len(self.under_way) < _AT_ONCE
-
-    @property
-    def is_over(self) -> bool:
-        return not (self.left or self.under_way)
 
 
 class Receiving:
@@ -92,8 +69,8 @@ class Receiving:
     async def receive(self, wish: Wish, wait_s: float) -> list[PoppedMessage]:
         """Messages of one broker, as soon as there are any; none if none come in time.
 
-        Ends in its time, or as much later as one request may take: what comes for it then is given back. Raises
-        `TopicNotFoundError` if no topic has a route, `ClosedError`, and what brokers say if none has another answer.
+        Ends in its time, or as much later as one request may take. Raises `TopicNotFoundError` if no topic has a route,
+        `ClosedError`, and what brokers say if all fail that could be asked.
         """
         monotonic = self._runtime.clock.monotonic
         due_s = monotonic() + wait_s
@@ -108,21 +85,24 @@ class Receiving:
 
     async def _look(self, wish: Wish, due_s: float) -> list[PoppedMessage]:
         """One round. A single source is asked to wait with its answer; many are watched instead."""
-        sources = self._sources.in_turn() or await self._find_sources(due_s)
+        api_timeout_s = self._runtime.options.api_timeout_s
+        limit_s = max(due_s, self._runtime.clock.monotonic()) + api_timeout_s
+        sources = self._sources.in_turn() or await self._find_sources(limit_s)
+        left_s = self._left_s(due_s)
         if len(sources) == 1:
-            return await self._pop(sources[0], wish, min(self._left_s(due_s), POLL_S))
-        messages = await self._sweep(sources, wish, due_s)
+            poll_s = min(left_s, POLL_S)
+            return await self._pop(sources[0], wish, poll_s, poll_s + api_timeout_s)
+        messages = await self._sweep(sources, wish, limit_s)
         if not messages and (left_s := self._left_s(due_s)):
             await self._watches.wait(sources, left_s)
         return messages
 
-    def _left_s(self, due_s: float) -> float:
-        return max(due_s - self._runtime.clock.monotonic(), 0.0)
+    def _left_s(self, until_s: float) -> float:
+        return max(until_s - self._runtime.clock.monotonic(), 0.0)
 
-    async def _find_sources(self, due_s: float) -> list[PopSource]:
+    async def _find_sources(self, limit_s: float) -> list[PopSource]:
         if not self._subscriptions:
             raise ClientError("this consumer has subscribed to nothing: call subscribe(topic) first")
-        limit_s = max(due_s, self._runtime.clock.monotonic() + self._runtime.options.api_timeout_s)
         for topic in list(self._subscriptions):
             async with self._runtime.limit_search(topic, self._left_s(limit_s)):
                 await self._runtime.update_route(topic)
@@ -132,71 +112,50 @@ class Receiving:
             raise TopicNotFoundError(self._runtime.without_namespace(topic), self._runtime.name_servers)
         return sources
 
-    async def _sweep(self, sources: Sequence[PopSource], wish: Wish, due_s: float) -> list[PoppedMessage]:
-        """Ask one after the other until one has something. Raises if none has another answer than an error."""
-        limit_s = max(due_s, self._runtime.clock.monotonic() + self._runtime.options.api_timeout_s)
-        sweep = _Sweep(sources)
-        try:
-            while not sweep.is_over and (left_s := self._left_s(limit_s)):
-                if sweep.may_ask:
-                    source = sweep.left.popleft()
-                    sweep.under_way[self._begin(source, wish, 0.0)] = source
-                patience_s = min(left_s, _SLOW_S) if sweep.may_ask else left_s
-                for ended in await self._first_of(sweep.under_way, patience_s):
-                    if messages := self._brought(sweep, ended):
-                        return messages
-        finally:
-            self._abandon(sweep.under_way)
-        if sweep.failures and not sweep.has_answer:
-            raise sweep.failures[0]
-        return []
+    async def _sweep(self, sources: Sequence[PopSource], wish: Wish, limit_s: float) -> list[PoppedMessage]:
+        """Ask one after the other until one has something. Raises if all fail whose turn comes in time.
 
-    def _brought(self, sweep: _Sweep, ended: Popping) -> list[PoppedMessage]:
-        source, outcome = sweep.under_way.pop(ended), ended.result()
-        if not isinstance(outcome, RocketlineError):
-            sweep.has_answer = True
-            return outcome
-        self._throttle.warning("pop failed", "other brokers are asked", source=source, problem=outcome)
-        self._sources.rest(source)
-        sweep.failures.append(outcome)
+        Never several at once: what a slow one has brought by then would be given back, time and again, until it counts
+        as tried too often. Who has something tells so meanwhile, and comes first.
+        """
+        left, failures = list(sources), list[RocketlineError]()
+        api_timeout_s = self._runtime.options.api_timeout_s
+        while left and (left_s := self._left_s(limit_s)) >= api_timeout_s * _LEAST:
+            source = self._watches.take_best(left)
+            try:
+                if messages := await self._pop(source, wish, 0.0, min(api_timeout_s, left_s)):
+                    return messages
+            except ClosedError:
+                raise
+            except RocketlineError as error:
+                self._throttle.warning("pop failed", "other brokers are asked", source=source, problem=error)
+                self._sources.rest(source)
+                failures.append(error)
+                self._watches.begin(left)
+        if failures and len(failures) == len(sources) - len(left):
+            raise failures[0]
         return []
 
     # --- one pop
 
-    async def _pop(self, source: PopSource, wish: Wish, poll_s: float) -> list[PoppedMessage]:
-        popping = self._begin(source, wish, poll_s)
+    async def _pop(self, source: PopSource, wish: Wish, poll_s: float, timeout_s: float) -> list[PoppedMessage]:
+        """Pop in a task of its own: whoever receives may be cancelled, and then what comes is given back."""
+        if self._closed is None or self._closed.done():
+            raise ClosedError("the consumer was closed while it received")
+        popping = self._runtime.spawn(self._outcome(source, wish, poll_s, timeout_s), name=f"pop {source}")
         try:
-            await self._first_of((popping,))
-        finally:
-            if not popping.done():
-                self._abandon((popping,))
+            await asyncio.wait((popping, self._closed), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            popping.add_done_callback(self._abandoned)
+            raise
+        if not popping.done():
+            popping.add_done_callback(self._abandoned)
+        if not popping.done() or popping.cancelled():
+            raise ClosedError("the consumer was closed while it received")
         outcome = popping.result()
         if isinstance(outcome, RocketlineError):
             raise outcome
         return outcome
-
-    def _begin(self, source: PopSource, wish: Wish, poll_s: float) -> Popping:
-        """Pop in a task of its own: whoever receives may be cancelled, and then what comes is given back."""
-        if self._closed is None or self._closed.done():
-            raise ClosedError("the consumer was closed while it received")
-        return self._runtime.spawn(self._outcome(source, wish, poll_s), name=f"pop {source}")
-
-    async def _first_of(self, pops: Collection[Popping], timeout_s: float | None = None) -> list[Popping]:
-        """Those that have ended, once one has, or in time none. Raises `ClosedError` once the consumer is closed."""
-        assert self._closed is not None
-        awaited: list[asyncio.Future[Any]] = [*pops, self._closed]
-        with suppress(TimeoutError):
-            async with nullcontext() if timeout_s is None else self._runtime.limit(timeout_s):
-                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-        ended = [popping for popping in pops if popping.done()]
-        if (self._closed.done() and not ended) or any(popping.cancelled() for popping in ended):
-            raise ClosedError("the consumer was closed while it received")
-        return ended
-
-    def _abandon(self, pops: Iterable[Popping]) -> None:
-        """Nobody waits for them any more."""
-        for popping in pops:
-            popping.add_done_callback(self._abandoned)
 
     def _abandoned(self, popping: asyncio.Task[Outcome]) -> None:
         outcome = None if popping.cancelled() or popping.exception() else popping.result()
@@ -206,14 +165,14 @@ class Receiving:
     async def _give_back(self, messages: Sequence[PoppedMessage]) -> None:
         await each_of(messages, lambda message: self._settling.give_back(message, 0.0))
 
-    async def _outcome(self, source: PopSource, wish: Wish, poll_s: float) -> Outcome:
+    async def _outcome(self, source: PopSource, wish: Wish, poll_s: float, timeout_s: float) -> Outcome:
         """What the pop brings, or why it does not: an error that nobody waits for any more is no fault of ours."""
         subscription = self._subscriptions.get(source.topic)
         if subscription is None:  # any more
             return []
         query = PopQuery(source.queue, subscription, wish.count_max, wish.invisible_s, poll_s, wish.from_first)
         try:
-            result = await self._pops.pop(query, poll_s + self._runtime.options.api_timeout_s)
+            result = await self._pops.pop(query, timeout_s)
         except RocketlineError as error:
             return error
         if result.status is PopStatus.POLLING_FULL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketline.client.consumer.subscriptions import Subscriptions
@@ -95,16 +95,29 @@ class Watches:
         self._runtime, self._group, self._subscriptions = runtime, group, subscriptions
         self._throttle, self._timeout_s = throttle, timeout_s
         self._under_way: dict[_Question, asyncio.Task[None]] = {}
+        self._news: set[PopSource] = set()
+        """Those that have told of something and were not asked for it yet."""
         self._arrived = asyncio.Event()
 
     async def wait(self, sources: Sequence[PopSource], timeout_s: float) -> None:
         """Until one of them may have something; not longer than so."""
         self._arrived.clear()
+        self.begin(sources)
+        await self._runtime.wait_for(self._arrived, timeout_s)
+
+    def begin(self, sources: Iterable[PopSource]) -> None:
+        """Have them tell when there is something."""
         for question in map(self._question, sources):
             if question is not None and question not in self._under_way:
                 watching = self._runtime.spawn(self._watch(question), name=f"watch {question.source}")
                 self._under_way[question] = watching
-        await self._runtime.wait_for(self._arrived, timeout_s)
+
+    def take_best(self, sources: list[PopSource]) -> PopSource:
+        """Take one out that has told of something, or else the first."""
+        best = next((source for source in sources if source in self._news), sources[0])
+        self._news.discard(best)
+        sources.remove(best)
+        return best
 
     def close(self) -> None:
         self._arrived.set()
@@ -145,5 +158,8 @@ class Watches:
             await self._runtime.sleep(self._runtime.options.pull_pause_s)
             return
         answer = await self._runtime.ask_ok(address, header, timeout_s=POLL_S + self._timeout_s)
-        if headers.decode(NotificationResponseHeader, answer.ext).polling_full:
+        told = headers.decode(NotificationResponseHeader, answer.ext)
+        if told.has_msg:
+            self._news.add(source)
+        if told.polling_full:
             await self._runtime.sleep(self._runtime.options.pull_pause_s)
