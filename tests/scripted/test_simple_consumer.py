@@ -12,6 +12,7 @@ from typing import Any, Unpack
 import pytest
 
 from rocketline.client.aio.simple_consumer import SimpleConsumer
+from rocketline.client.pop import settling
 from rocketline.client.pop.popped_message import PoppedMessage
 from rocketline.client.simple.options import SimpleKeywords
 from rocketline.client.sync.simple_consumer import SimpleConsumer as BlockingSimpleConsumer
@@ -419,6 +420,15 @@ async def test_acks_of_several_messages_go_together(peer: ScriptedPeer, consumer
     assert (body.broker_name, ack.consumer_group, ack.topic, ack.retry) == ("broker-a", "g", "T", "0")
     assert (ack.start_offset, ack.queue_id, ack.revive_queue_id) == (4, 0, 3)
     assert (ack.pop_time, ack.invisible_time, bits_of(ack.bit_set)) == (POP_MS, 60_000, [0, 2, 5])
+
+
+async def test_acks_of_very_many_messages_go_in_several_requests(
+    peer: ScriptedPeer, consumer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "_TOGETHER", 2)
+    says(peer, popped_bodies(*[b"a"] * 5))
+    await consumer.ack(await consumer.receive())
+    assert (len(peer.requests(BATCH_ACK)), len(peer.requests(ACK))) == (2, 1)
 
 
 async def test_message_far_from_the_first_of_its_pop_is_acknowledged_alone(peer: ScriptedPeer, consumer: Any) -> None:
