@@ -102,7 +102,7 @@ bench-clients: $(READY)  ## our clients beside the Java, Go and C++ ones: needs 
 bench-spark: $(READY)  ## topics, store folders, Kafka and Parquet into and out of Spark: needs a JDK, mvn and cc
 	@$(BIN)/python -m benchmarks.spark
 
-stalls: $(READY)  ## what a well-behaved connection feels while hostile ones do their worst, row by row: 20 minutes
+stalls: $(READY)  ## what a well-behaved connection feels while hostile ones do their worst, row by row: an hour
 	@$(BIN)/python -m benchmarks.stalls
 
 fuzz: $(FUZZ_READY)  ## FUZZ_SECONDS of damaged bytes at every decoder, guided and at random, and of new examples for property tests

@@ -8,10 +8,11 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.synchronize import Event
 from typing import Final
 
+from benchmarks import stall_rows
 from benchmarks.stall_rows import PROBED, ROWS, Row, create_topic, send
 from rocketline.testing.server_process import LOOPBACK
 from rocketline.wire import frame
@@ -30,6 +31,8 @@ _TAKEN: Final = (
     ResponseCode.PULL_OFFSET_MOVED,
     ResponseCode.POLLING_TIMEOUT,
 )
+_PARKED: Final = 1_000_000_000
+"""The opaque of what is parked: its answers are nobody's."""
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -108,8 +111,7 @@ def _answers(connection: socket.socket) -> Iterator[Command]:
 @contextmanager
 def attacked(row: Row, port: int, connections: int) -> Iterator[None]:
     """In the block so many connections do what the row says; what it parks was sent before."""
-    is_begun, is_over, is_answered = _SPAWN.Event(), _SPAWN.Event(), _SPAWN.Event()
-    signs = is_begun, is_over, is_answered
+    is_begun, is_over, is_answered, is_parking_refused = signs = [_SPAWN.Event() for _ in range(4)]
     attacker = _SPAWN.Process(target=_attack, args=(ROWS.index(row), port, connections, *signs), daemon=True)
     attacker.start()
     try:
@@ -122,28 +124,57 @@ def attacked(row: Row, port: int, connections: int) -> Iterator[None]:
         attacker.join()
     if not (row.is_refused or row.is_oneway or is_answered.is_set()) and next(row.asked(0), None) is not None:
         raise RuntimeError(f"{row.name}: nothing but refusals, so this shows nothing")
+    if is_parking_refused.is_set() and not row.is_bounded:
+        raise RuntimeError(f"{row.name}: of what was to be held some was refused, so this shows less than it says")
 
 
-def _attack(number: int, port: int, connections: int, is_begun: Event, is_over: Event, is_answered: Event) -> None:
+def _attack(
+    number: int, port: int, connections: int, is_begun: Event, is_over: Event, is_answered: Event, is_refused: Event
+) -> None:
     row = ROWS[number]
     barrier = threading.Barrier(connections + 1)
-    for connection in range(connections):
-        threading.Thread(target=_misbehave, args=(row, port, connection, barrier, is_answered), daemon=True).start()
-    barrier.wait()
-    is_begun.set()
-    is_over.wait()
+    with crowd(row, port):
+        for connection in range(connections):
+            arguments = row, port, connection, barrier, is_answered, is_refused
+            threading.Thread(target=_misbehave, args=arguments, daemon=True).start()
+        barrier.wait()
+        is_begun.set()
+        is_over.wait()
 
 
-def _misbehave(row: Row, port: int, number: int, barrier: threading.Barrier, is_answered: Event) -> None:
+@contextmanager
+def crowd(row: Row, port: int) -> Iterator[None]:
+    """In the block the connections are there that have only joined."""
+    with ExitStack() as stack:
+        for command in map(row.joined, range(stall_rows.CROWD)) if row.joined is not None else ():
+            connection = stack.enter_context(socket.create_connection((LOOPBACK, port), _TIMEOUT_S))
+            _check(next(ask(connection, [command])))
+            threading.Thread(target=_listen, args=(connection,), daemon=True).start()
+        yield
+
+
+def _listen(connection: socket.socket) -> None:
+    """Take what is told, so that the server need not keep it."""
+    with suppress(OSError):
+        while connection.recv(1 << 16):
+            continue
+
+
+def _misbehave(
+    row: Row, port: int, number: int, barrier: threading.Barrier, is_answered: Event, is_refused: Event
+) -> None:
     connection = socket.create_connection((LOOPBACK, port), _TIMEOUT_S)
     try:
-        _park(connection, row.parked(number))
+        park(connection, row.parked(number))
         barrier.wait()
         if row.is_oneway:
             _tell(connection, row.asked(number))
         else:
             for answer in ask(connection, row.asked(number)):
-                if not is_refusal(answer) and not is_answered.is_set():
+                if is_refusal(answer):
+                    if is_parked(answer):
+                        is_refused.set()
+                elif not is_answered.is_set():
                     is_answered.set()
     except OSError:
         barrier.abort()  # the server has closed the connection: so be it
@@ -151,12 +182,13 @@ def _misbehave(row: Row, port: int, number: int, barrier: threading.Barrier, is_
         connection.close()
 
 
-def _park(connection: socket.socket, commands: Iterable[Command]) -> None:
+def park(connection: socket.socket, commands: Iterable[Command]) -> None:
     """Frames that are the same are made once: the attacker must not be slower than what it attacks."""
     last: Command | None = None
     data = b""
     for command in commands:
         if command is not last:
+            command.opaque = _PARKED
             last, data = command, frame.encode(command)
         connection.sendall(data)
 
@@ -176,8 +208,14 @@ def ask(connection: socket.socket, commands: Iterable[Command]) -> Iterator[Comm
         if len(encoded) < 16:
             encoded[id(command)] = data
         connection.sendall(data)
-        yield next(answers)
+        while is_parked(answer := next(answers)):
+            yield answer
+        yield answer
     yield from answers
+
+
+def is_parked(answer: Command) -> bool:
+    return answer.opaque == _PARKED
 
 
 def is_refusal(answer: Command) -> bool:

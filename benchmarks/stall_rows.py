@@ -24,6 +24,7 @@ WIDE: Final = "wide"
 QUEUES = 16_384
 NARROW = 3_000
 """Topics."""
+CROWD = 1_000
 GROUP: Final = "stalls"
 _TAGS_CHARACTERS_MAX: Final = 128 * 1024
 _HOLD_MS: Final = 600_000
@@ -43,10 +44,14 @@ class Row:
     parked: Callable[[int], Commands] = lambda _: ()
     prepared: Callable[[], Commands] = lambda: ()
     """Asked once, over a connection of its own, before anything else."""
+    joined: Callable[[int], Command] | None = None
+    """What each of `CROWD` further connections says, by its number, before the clock runs; they stay."""
     is_oneway: bool = False
     at_name_server: bool = False
     is_refused: bool = False
     """All that is asked is refused, and that is what the row is about. Another row without an answer fails."""
+    is_bounded: bool = False
+    """Some of what is parked is refused, because it is more than may be held. Another row fails then."""
     is_killed: bool = False
     """After what was prepared the server is killed, and the clock runs from its next start."""
 
@@ -86,13 +91,20 @@ def pull(
     return Command(RequestCode.PULL_MESSAGE, ext, body)
 
 
-def pop(topic: str, wanted: str = "*", *, group: str = GROUP, is_held: bool = True) -> Command:
+def pop(
+    topic: str,
+    wanted: str = "*",
+    *,
+    group: str = GROUP,
+    is_held: bool = True,
+    code: int = RequestCode.POP_MESSAGE,
+) -> Command:
     ext = {
         "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": "32", "invisibleTime": "60000",
         "pollTime": str(_HOLD_MS if is_held else 0), "bornTime": "0", "initMode": "0", "expType": "TAG",
         "exp": wanted, "order": "false",
     }  # fmt: skip
-    return Command(RequestCode.POP_MESSAGE, ext)
+    return Command(code, ext)
 
 
 def _held_pops(wanted: str) -> Iterator[Command]:
@@ -223,6 +235,47 @@ def _produce_as(groups: Iterable[str]) -> Command:
 def _producer_groups(connection: int) -> list[str]:
     """As many as one connection can be in."""
     return [f"p{connection}-{group}" for group in range(10_000)]
+
+
+def _short_acks(count: int) -> Command:
+    return Command(RequestCode.BATCH_ACK_MESSAGE, body=_json({"acks": [{}] * count}))
+
+
+def _change_invisible_time(number: int) -> Command:
+    """Of a message that was popped just now, or so it says."""
+    handle = f"0 {SystemClock().wall_ms()} 60000 0 0 b 0 0"
+    ext = {
+        "consumerGroup": GROUP, "topic": PROBED, "queueId": "0", "offset": "0", "invisibleTime": str(number % 9 + 1),
+        "extraInfo": handle,
+    }  # fmt: skip
+    return Command(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
+
+
+def _group_with(waits: int, number: int = 0) -> Command:
+    """A group with so many waits between the retries of its messages."""
+    policy = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1] * waits}}
+    return Command(
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        body=_json({"groupName": f"waiting{number}", "groupRetryPolicy": policy}),
+    )
+
+
+def _mode(number: int) -> Command:
+    body = {"topic": f"m{number % 20}", "consumerGroup": f"g{number // 20 % 100}", "mode": "POP"}
+    return Command(RequestCode.SET_MESSAGE_REQUEST_MODE, body=_json({**body, "popShareQueueNum": number}))
+
+
+def _groups_from(first: int) -> Command:
+    """As many as may be made at once."""
+    configs = [{"groupName": f"g{number}"} for number in range(first, first + 1_000)]
+    return Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=_json({"groupConfigList": configs}))
+
+
+def _many_modes() -> Iterator[Command]:
+    """As many as are kept."""
+    yield topic_list([f"m{number}" for number in range(20)], 1)
+    yield _groups_from(0)
+    yield from map(_mode, range(2000))
 
 
 def _json(value: object) -> bytes:
@@ -442,6 +495,34 @@ ROWS: Final = (
     ),
     Row(name="batches of 4,096 acknowledgements", prepared=lambda: [send(PROBED)], asked=_over_and_over(_acks(4096))),
     Row(name="batches of 6,000 acknowledgements", asked=_over_and_over(_acks(6000)), is_refused=True),
+    Row(
+        name="held pops of 10,000 groups",
+        prepared=lambda: map(_groups_from, range(0, 10_000, 1_000)),
+        parked=lambda _: (pop(PROBED, "never", group=f"g{number}") for number in range(10_000)),
+    ),
+    Row(
+        name="100 held pops with 128 KiB of tags",
+        parked=lambda connection: (pop(PROBED, _many_tags(100 * connection + n)) for n in range(100)),
+        is_bounded=True,
+    ),
+    Row(name="pops of 16,384 queues", prepared=_wide_topic, asked=_over_and_over(pop(WIDE, is_held=False))),
+    Row(
+        name="200 held pops of 16,384 queues",
+        prepared=lambda: [create_group(GROUP), create_topic(WIDE, QUEUES)],
+        parked=lambda _: itertools.repeat(pop(WIDE), 200),
+        asked=lambda _: (send(WIDE, queue_id=number % QUEUES) for number in itertools.count()),
+    ),
+    Row(
+        name="questions for news of 16,384 queues",
+        prepared=_wide_topic,
+        asked=_over_and_over(pop(WIDE, is_held=False, code=RequestCode.NOTIFICATION)),
+    ),
+    Row(name="batches of 65,000 acknowledgements", asked=_over_and_over(_short_acks(65_000)), is_refused=True),
+    Row(
+        name="changes of invisible times",
+        prepared=lambda: [create_group(GROUP), send(PROBED)],
+        asked=_numbered(_change_invisible_time),
+    ),
     # filters in SQL
     Row(
         name="pulls by SQL past a number of 30,000 digits",
@@ -583,6 +664,20 @@ ROWS: Final = (
             )
         ),
     ),
+    Row(name="a group with 300,000 waits", asked=_over_and_over(_group_with(300_000)), is_refused=True),
+    Row(
+        name="groups with 1,000 waits, and their table",
+        asked=lambda connection: itertools.chain.from_iterable(
+            (_group_with(1_000, number), Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+            for number in itertools.count(connection << 32)
+        ),
+    ),
+    Row(name="modes of consuming, changed all the time", prepared=_many_modes, asked=_numbered(_mode)),
+    Row(
+        name="GET_ALL_MESSAGE_REQUEST_MODE",
+        prepared=_many_modes,
+        asked=_over_and_over(Command(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)),
+    ),
     # offsets
     Row(
         name="UPDATE_CONSUMER_OFFSET of made-up queues",
@@ -631,6 +726,17 @@ ROWS: Final = (
             (
                 heartbeat(f"c{connection}", [GROUP]),
                 *[Command(RequestCode.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": GROUP})] * 200,
+            )
+        ),
+    ),
+    Row(
+        name="members of a group of 1,000 that come and go",
+        prepared=lambda: [create_group(GROUP)],
+        joined=lambda number: heartbeat(f"member {number}", [GROUP]),
+        asked=lambda connection: itertools.cycle(
+            (
+                heartbeat(f"c{connection}", [GROUP]),
+                Command(RequestCode.UNREGISTER_CLIENT, {"clientID": f"c{connection}", "consumerGroup": GROUP}),
             )
         ),
     ),

@@ -15,6 +15,7 @@ from rocketline.store.timers.timer_store import Parked, TimerStore
 from rocketline.store.timers.wheel import SLOT, Slot, TimerWheel
 from rocketline.testing.fake_clock import FakeClock
 from rocketline.wire.message_codec import decode_records
+from support.effort import calls_of
 from support.golden import read_lines
 from support.stores.small import ROOT, memory, store_config
 
@@ -228,3 +229,17 @@ def test_slot_that_was_delivered_by_a_clock_that_was_ahead_is_not_found_again(cl
     again = opened(files, clock, queue_end=2)
     assert [slot_ms for slot_ms, _ in again.wheel.items()] == [first_ms]
     assert again.next_ms() == first_ms
+
+
+def test_start_looks_at_the_slots_and_not_at_every_message_that_waits(clock: FakeClock) -> None:
+    """A million may wait, and all of them are looked at before the first request."""
+    efforts = []
+    for count in (1_000, 20_000):
+        files = memory(clock)
+        timers = opened(files, clock)
+        timers.park([Parked(NOW_MS + 1000 * (n % 100 + 5), n, 300, "T", is_delete=False) for n in range(count)])
+        timers.parked_to(count)
+        timers.save(0, 0)
+        timers.close()
+        efforts.append(calls_of(lambda files=files, count=count: opened(files, clock, queue_end=count)))  # type: ignore[misc]
+    assert efforts[1] < 1.1 * efforts[0]
