@@ -119,6 +119,11 @@ class QueueDoctor:
         queue.truncate(begin)
         return self.problem_of(queue)
 
+    def gap_before(self, queue: Queue, offset: int, begin: int) -> str | None:
+        if begin <= self._log.start or offset <= queue.max_offset:
+            return None
+        return f"it ends with {queue.max_offset - 1}, and the log goes on with {offset}"
+
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         if known.max_offset != UNKNOWN:
             return known

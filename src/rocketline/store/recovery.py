@@ -19,6 +19,7 @@ from typing import Final
 from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
 from rocketline.store.derivation import Derivation
+from rocketline.store.end_proof import EndProof
 from rocketline.store.files.checkpoint import Checkpoint
 from rocketline.store.filesystem import is_no_space
 from rocketline.store.log.commit_log import CommitLog
@@ -63,6 +64,7 @@ class Recovery:
         self._is_anew = False  # all queues are cut and derived from the whole log, and no checkpoint knows that
         self.known_end = 0
         """Up to this place of the log, what is known of sleeping queues covers all of their records."""
+        self._is_unproven = False  # nobody has noted how queues ended of which the log has nothing from there on
         self._synced_end = 0  # so much of the log was on disk when the ends of queues were written
 
     # --- the whole
@@ -119,6 +121,9 @@ class Recovery:
         for queue, known in queues.derived_though_known():
             self._doctor.complete(queue, known)
         queues.begin_checks()
+        if self._is_unproven and log.start < begin:
+            _log.info("nobody has noted how queues ended: the log is compared with them", bytes=begin - log.start)
+            queues.looks.proof = EndProof(log, self._walk, queues, begin)
         return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
 
     def drop_rest(self) -> OSError | None:
@@ -140,6 +145,7 @@ class Recovery:
             queues.put_to_sleep(ends.queues)
             self.known_end = ends.log_end
             return ends.log_end, self._last_at(ends.last_record, ends.log_end)
+        self._is_unproven = True
         is_sound = queues.load()
         if (known := max(map(self._end_beyond, queues.awake), default=0)) > log.segments.end:
             raise _missing(log, known)
@@ -194,6 +200,7 @@ class Recovery:
             self._queues.put_to_sleep(ends.queues)
             self.known_end = ends.log_end
         else:
+            self._is_unproven = True
             self._queues.put_to_sleep(self._queues.listed())
         return begin
 
