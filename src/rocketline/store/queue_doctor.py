@@ -116,7 +116,7 @@ class QueueDoctor:
             return f"it ends at {end}, and the log goes on with {offset}"
         if is_followed:  # by what a crash has left of units that are derived now
             queue.load(is_clean=False)
-        queue.truncate(begin)
+        queue.rewind(begin)
         return self.problem_of(queue)
 
     def gap_before(self, queue: Queue, offset: int, begin: int) -> str | None:
@@ -162,7 +162,7 @@ class QueueDoctor:
         if lost is None:
             _log.error("log has nothing of the last messages of a queue", topic=queue.topic, queue=queue.queue_id,
                        first_offset=queue.max_offset, next_offset=known.max_offset)  # fmt: skip
-        elif isinstance(queue, ConsumeQueue):
+        else:
             queue.keep_from_files(self._is_lost, log.segments.end)
         if queue.max_offset < known.max_offset:
             queue.end_at(known.max_offset, lost)

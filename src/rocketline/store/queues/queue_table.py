@@ -6,6 +6,7 @@ batches kept in one record in `batchconsumequeue`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from rocketline.errors import CorruptStoreError
+from rocketline.logs import Log
 from rocketline.store.files.segments import OpenFiles
 from rocketline.store.filesystem import FileSystem, is_no_space
 from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
@@ -21,6 +23,8 @@ from rocketline.store.queues.queue_ends import UNKNOWN, EndsFile, KnownQueue
 from rocketline.store.queues.queue_looks import QueueLooks
 from rocketline.store.queues.queue_places import Queue as Queue
 from rocketline.store.queues.queue_places import QueueName, QueuePlaces, ends_of
+
+_log = Log(__name__)
 
 IsBatched: TypeAlias = Callable[[str], "bool | None"]
 """Whether the queues of a topic know batches kept in one record; None if there is no such topic."""
@@ -141,6 +145,15 @@ class QueueTable:
 
     # --- what a recovery asks for
 
+    def in_files(self) -> Iterator[Queue]:
+        """All queues as their files say; those that cannot be read are left to who asks for them."""
+        for topic, known in self.listed().items():
+            for queue_id, sleeper in known.items():
+                queue = self._new(topic, queue_id, sleeper.is_batched)
+                with contextlib.suppress(OSError, CorruptStoreError):
+                    queue.load(is_clean=True)
+                    yield queue
+
     def known_end(self, topic: str, queue_id: int) -> int | None:
         """Where a queue ends, if by nothing else by its files; None if there is no such queue, `UNKNOWN` if they cannot
         be right."""
@@ -168,18 +181,20 @@ class QueueTable:
         """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
         them; where the last of these ends, 0 if there are none. Its files end at `files_end`, and no record went
         further. For a recovery. Raises `OSError`."""
-        end = 0
-        for queues in self._places.unsettled.values():
-            for queue in queues.values():
-                end = max(end, queue.keep_from_files(log_offset.__le__, files_end))
+        derived = [queue for queues in self._places.unsettled.values() for queue in queues.values()]
+        batched = [queue for queue in self.awake if queue.is_batched]
+        end = max((queue.keep_from_files(log_offset.__le__, files_end) for queue in (*derived, *batched)), default=0)
         for topic, sleeping in self._places.sleeping.items():
             for queue_id, known in sleeping.items():
-                if known.max_offset == UNKNOWN:
-                    unopened = self._new(topic, queue_id, known.is_batched)
+                unopened = self._new(topic, queue_id, known.is_batched)
+                with contextlib.suppress(OSError, CorruptStoreError):  # whoever opens it tells why
                     unopened.load(is_clean=True)
-                    if log_offset < unopened.max_log_offset <= files_end:
-                        ends = unopened.min_offset, unopened.max_offset, unopened.max_log_offset
-                        known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
+                if log_offset < unopened.max_log_offset <= files_end and known.max_offset <= unopened.max_offset:
+                    first = unopened.min_offset if known.max_offset == UNKNOWN else known.min_offset
+                    ends = first, unopened.max_offset, unopened.max_log_offset
+                    known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
+                    _log.error("messages are damaged", topic=topic, queue=queue_id, next_offset=known.max_offset,
+                               log_offset=log_offset)  # fmt: skip
                 if log_offset < known.max_log_offset <= files_end:
                     end = max(end, known.max_log_offset)
         return end
