@@ -143,10 +143,11 @@ def _take(records: Iterator[Record], firsts: dict[_Name, int], lasts: dict[_Name
 
 def _take_damaged(records: Iterable[Record], firsts: dict[_Name, int], lasts: dict[_Name, tuple[int, int]]) -> None:
     """What is left of damaged records may tell that their queues were longer than the whole ones say."""
-    for log_offset, size, topic, queue_id, offset, _, _, _ in records:
-        if log_offset + size > lasts.get((topic, queue_id), (0, 0))[1] and queue_id >= 0:
-            firsts.setdefault((topic, queue_id), offset)
-            lasts[topic, queue_id] = offset + 1, log_offset + size
+    for record in records:
+        name, end = (record.topic, record.queue_id), record.log_offset + record.size
+        if record.queue_id >= 0 and end > lasts.get(name, (0, 0))[1]:
+            firsts.setdefault(name, record.queue_offset)
+            lasts[name] = record.queue_offset + messages_in(record), end
 
 
 def _portion(records: Iterable[Record]) -> Iterator[Record]:

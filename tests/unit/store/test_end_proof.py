@@ -11,6 +11,7 @@ import pytest
 
 from rocketline.errors import QueueNotReadyError
 from rocketline.store.filesystem import File
+from rocketline.store.log.record_scan import Record, messages_in
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.store.message_store import MessageStore
 from rocketline.testing.fake_clock import FakeClock
@@ -279,6 +280,32 @@ def test_what_was_found_is_written_down(files: MemoryFileSystem, clock: FakeCloc
     die(store)
     store = server(files, clock)
     assert fill(store, 1, topic="IDLE")[0].queue_offset == 12
+    store.close()
+
+
+def test_a_step_reads_some_hundred_records(
+    files: MemoryFileSystem, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketline.store.message_store._STEPS_AT_START", 0)
+    sizes = {"mapped_file_size_commit_log": 1 << 20}
+    store = open_store(files, clock, **sizes)
+    fill(store, 1500)
+    store.close()
+    files.remove(ENDS)
+    store = server(files, clock, **sizes)
+    read: list[int] = []
+
+    def counted(record: Record) -> int:
+        read[-1] += 1
+        return messages_in(record)
+
+    monkeypatch.setattr("rocketline.store.end_proof.messages_in", counted)
+    is_more = True
+    while is_more:
+        read.append(0)
+        is_more = store.look_on(20)
+    assert sum(read) == 1500
+    assert max(read) < 600
     store.close()
 
 
