@@ -194,13 +194,15 @@ class StoreFullError(StoreError):
 
 
 class QueueNotReadyError(StoreError, OSError):
-    """A queue was damaged and is being derived anew from the log; all others are as they should be."""
+    """A queue was damaged and is being derived anew from the log, or may be; all others are as they should be."""
 
     retryable = True
 
-    def __init__(self, topic: str, queue_id: int) -> None:
+    def __init__(
+        self, topic: str, queue_id: int, problem: str = "was damaged and is being derived anew from the log"
+    ) -> None:
         self.topic, self.queue_id = topic, queue_id
-        super().__init__(f"queue {queue_id} of {topic} was damaged and is being derived anew from the log: try later")
+        super().__init__(f"queue {queue_id} of {topic} {problem}: try later")
 
 
 class IllegalMessageError(StoreError):

@@ -520,7 +520,8 @@ class MessageStore(StoreReader):
 
     def _begin_ends(self) -> EndsJob | None:
         """Ends of queues to write, None if none are due, or if somebody has yet to look at some queues."""
-        if self._are_ends_behind(self._dispatched_end) and self._written_ends is None and not self._looks.is_unknown:
+        is_known = self._looks.is_proven and not self._looks.is_unknown
+        if self._are_ends_behind(self._dispatched_end) and self._written_ends is None and is_known:
             return EndsJob(self.queues.ends_file, self._known_ends(), self._ends_version, self._looks.failure_count)
         return None
 
@@ -612,11 +613,13 @@ class MessageStore(StoreReader):
             (topic, queue_id), error = next(iter(self._looks.failures.items()))
             self._told.error("failed looks", "queues cannot be compared with the log", count=len(self._looks.failures),
                              topic=topic, queue=queue_id, problem=told(error))  # fmt: skip
+        if not is_more and (failure := self._looks.proof_failure) is not None:
+            self._told.error("failed reading", "log cannot be compared with its queues", problem=told(failure))
         return is_more
 
     def retry_looks(self) -> bool:
-        """Let the next looks come to queues that could not be read or mended; whether there are any."""
-        has_failed = bool(self._looks.failures)
+        """Let the next looks come to what could not be read or mended; whether there is anything."""
+        has_failed = bool(self._looks.failures) or self._looks.proof_failure is not None
         self._looks.retry_failures()
         return has_failed
 
@@ -663,7 +666,7 @@ class MessageStore(StoreReader):
         self.finish_queue_flush(queue_job)
         self.checkpoint.save()
         self.log.space.drop_next()
-        if self.problem is None and self.shortage is None:
+        if self.problem is None and self.shortage is None and self._looks.is_proven:
             self.queues.ends_file.save(self._known_ends())
         if self.problem is None and self.shortage is None and not self.index.is_behind and not self._looks.is_broken:
             self.index.close(is_clean=True)

@@ -116,8 +116,13 @@ class QueueDoctor:
             return f"it ends at {end}, and the log goes on with {offset}"
         if is_followed:  # by what a crash has left of units that are derived now
             queue.load(is_clean=False)
-        queue.truncate(begin)
+        queue.rewind(begin)
         return self.problem_of(queue)
+
+    def gap_before(self, queue: Queue, offset: int, begin: int) -> str | None:
+        if begin <= self._log.start or offset <= queue.max_offset:
+            return None
+        return f"it ends with {queue.max_offset - 1}, and the log goes on with {offset}"
 
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         if known.max_offset != UNKNOWN:
@@ -157,7 +162,7 @@ class QueueDoctor:
         if lost is None:
             _log.error("log has nothing of the last messages of a queue", topic=queue.topic, queue=queue.queue_id,
                        first_offset=queue.max_offset, next_offset=known.max_offset)  # fmt: skip
-        elif isinstance(queue, ConsumeQueue):
+        else:
             queue.keep_from_files(self._is_lost, log.segments.end)
         if queue.max_offset < known.max_offset:
             queue.end_at(known.max_offset, lost)

@@ -13,26 +13,30 @@ the log only if nothing follows on it; the bytes behind the last good record are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from rocketline.errors import CorruptStoreError
 from rocketline.logs import Log
 from rocketline.store.derivation import Derivation
+from rocketline.store.end_proof import EndProof
 from rocketline.store.files.checkpoint import Checkpoint
-from rocketline.store.filesystem import is_no_space
+from rocketline.store.filesystem import is_no_space, last_set
 from rocketline.store.log.commit_log import CommitLog
 from rocketline.store.log.damage import Aside
-from rocketline.store.log.record_scan import Record, TagsCodes, record_at, scan, stop_of
+from rocketline.store.log.record_scan import Record, TagsCodes, is_blank_at, record_at, scan, stop_of
 from rocketline.store.log.record_walk import RecordWalk, RecoveryRules
 from rocketline.store.queue_doctor import QueueDoctor
 from rocketline.store.queues.queue_ends import QueueEnds
 from rocketline.store.queues.queue_table import Queue, QueueTable
-from rocketline.wire.message_codec import RECORD_BYTES_MIN
+from rocketline.wire.message_codec import BLANK_BYTES_MIN, RECORD_BYTES_MIN
 
 _log = Log(__name__)
 _LOST_FILES_MAX: Final = 1024
 """Units that point further behind the log are damaged."""
+_TAIL_BYTES: Final = 64 * 1024 * 1024
+"""Of a file of the log, where the blank record is looked for that says that it is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Recovery:
         self._is_anew = False  # all queues are cut and derived from the whole log, and no checkpoint knows that
         self.known_end = 0
         """Up to this place of the log, what is known of sleeping queues covers all of their records."""
+        self._is_unproven = False  # nobody has noted how queues ended of which the log has nothing from there on
         self._synced_end = 0  # so much of the log was on disk when the ends of queues were written
 
     # --- the whole
@@ -91,6 +96,8 @@ class Recovery:
             self._begin, self._last = self._clean_begin(ends)
         else:
             self._begin = self._crash_begin(checkpoint.min_timestamp, ends)
+            if self._is_full():
+                self._check_units(queues.in_files())
         self._doctor.derived_from = self._begin
 
     def run(self, checkpoint: Checkpoint) -> Recovered:
@@ -119,6 +126,9 @@ class Recovery:
         for queue, known in queues.derived_though_known():
             self._doctor.complete(queue, known)
         queues.begin_checks()
+        if self._is_unproven and log.start < begin:
+            _log.info("nobody has noted how queues ended: the log is compared with them", bytes=begin - log.start)
+            queues.looks.proof = EndProof(log, self._walk, queues, begin)
         return Recovered(end, begin, last.log_offset if last else 0, last.store_ms if last else 0)
 
     def drop_rest(self) -> OSError | None:
@@ -140,9 +150,9 @@ class Recovery:
             queues.put_to_sleep(ends.queues)
             self.known_end = ends.log_end
             return ends.log_end, self._last_at(ends.last_record, ends.log_end)
+        self._is_unproven = True
         is_sound = queues.load()
-        if (known := max(map(self._end_beyond, queues.awake), default=0)) > log.segments.end:
-            raise _missing(log, known)
+        self._check_units(queues.awake)
         problems = [problem for queue in queues.awake if (problem := self._doctor.problem_of(queue)) is not None]
         last = max(queues.awake, key=lambda queue: queue.max_log_offset, default=None)
         if is_sound and not problems and last is not None and last.max_log_offset >= 0:
@@ -155,19 +165,34 @@ class Recovery:
             self._is_anew = True
         return log.start, None
 
+    def _is_full(self) -> bool:
+        """The last file of the log ends with a blank record: there may have been another."""
+        log = self._log
+        start, file = log.segments.starts[-1], log.segments.file_of(log.segments.starts[-1])
+        blank_at = last_set(file, max(file.size - _TAIL_BYTES, 0)) - BLANK_BYTES_MIN
+        return blank_at >= 0 and is_blank_at(log, start + blank_at)
+
+    def _check_units(self, queues: Iterable[Queue]) -> None:
+        """A log has lost its last file if queues know of records there. Raises `CorruptStoreError`, `OSError`."""
+        if (known := max(map(self._end_beyond, queues), default=0)) > self._log.segments.end:
+            raise _missing(self._log, known)
+
     def _end_beyond(self, queue: Queue) -> int:
         """Where the log ended by the last two units of a queue, if both are of records behind its last file: one alone
-        may be damaged, and lets the queue be derived anew. 0 if they are not."""
-        log, end = self._log, 0
-        for offset in (queue.max_offset - 2, queue.max_offset - 1):
-            unit = queue.unit(offset)
-            if unit is None:
-                continue
-            place, size, _ = unit
-            if place < max(log.segments.end, end) or not RECORD_BYTES_MIN <= size <= log.segment_bytes:
-                return 0
-            end = place + size
-        return end if end <= log.segments.end + _LOST_FILES_MAX * log.segment_bytes else 0
+        may be damaged, and lets the queue be derived anew, unless it is where that file began. 0 if they are not."""
+        places = queue.last_places()
+        if not places or not self._is_beyond(*places[-1]):
+            return 0
+        (before, before_bytes), (last, last_bytes) = places[0], places[-1]
+        is_first = last == self._log.segments.end or len(places) == 1
+        if not is_first and not (self._is_beyond(before, before_bytes) and before + before_bytes <= last):
+            return 0
+        return last + last_bytes
+
+    def _is_beyond(self, place: int, size: int) -> bool:
+        log = self._log
+        is_near = 0 <= place - log.segments.end <= _LOST_FILES_MAX * log.segment_bytes
+        return is_near and RECORD_BYTES_MIN <= size <= log.segment_bytes
 
     def _last_at(self, position: int, end: int) -> Record | None:
         """The record that ended the log, which may be damaged."""
@@ -194,6 +219,7 @@ class Recovery:
             self._queues.put_to_sleep(ends.queues)
             self.known_end = ends.log_end
         else:
+            self._is_unproven = True
             self._queues.put_to_sleep(self._queues.listed())
         return begin
 

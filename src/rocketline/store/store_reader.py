@@ -98,6 +98,8 @@ class StoreReader:
     ) -> ReadResult:
         """Messages of one queue, as a pull gets them. Java: getMessage."""
         queue = self.queues.get(topic, queue_id)
+        if self.queues.looks.proof is not None:
+            queue = self.queues.reaching(topic, queue_id, queue_offset)
         if queue is None:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if isinstance(queue, BatchConsumeQueue):
@@ -109,6 +111,8 @@ class StoreReader:
     ) -> tuple[ReadResult, int]:
         """The same for an expression, and the work that it took: see `filtered_reading`."""
         queue = self.queues.get(topic, queue_id)
+        if self.queues.looks.proof is not None:
+            queue = self.queues.reaching(topic, queue_id, queue_offset)
         if queue is None:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0), 0
         return read_matching(self.log, queue, queue_offset, max(1, max_messages), wanted, self._limits(), work_max)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +70,6 @@ class Kept:
     """By log offset: which message begins there, and its size."""
     end: int
     is_clean: bool
-
-    @property
-    def last_log_file(self) -> Path:
-        return max(path for path in self.files if path.parent == ROOT / "commitlog")
 
     def restore(self, clock: FakeClock) -> MemoryFileSystem:
         files = memory(clock)
@@ -265,7 +263,41 @@ def _swapped(folder: str) -> Damage:
     return Damage(f"swap in {folder}", do)
 
 
+def _strange_list() -> Damage:
+    """It names a stretch of whole messages, and nobody could have written it."""
+
+    def do(files: MemoryFileSystem, kept: Kept, chance: random.Random) -> str:
+        begin = chance.choice([*kept.places])
+        span = {"begin": begin, "end": begin + kept.places[begin][1]}
+        text = json.dumps({"spans": [span]}).encode()
+        crc = zlib.crc32(text) ^ chance.randrange(2)
+        files.write_file(ROOT / "damage.json", b"%08x\n%s\n" % (crc, text))
+        return f"damage.json names {span}"
+
+    return Damage("strange damage.json", do)
+
+
+def _together(*damages: Damage) -> Damage:
+    """Each in another folder."""
+
+    def do(files: MemoryFileSystem, kept: Kept, chance: random.Random) -> str:
+        return ", ".join(damage.do(files, kept, chance) for damage in damages)
+
+    return Damage(" and ".join(damage.name for damage in damages), do)
+
+
 LOG, QUEUE, BATCH, INDEX, TABLES = "commitlog", "consumequeue", "batchconsumequeue", "index", "config"
+ENDS, CHECKPOINT = "queue_ends.json", "checkpoint"
+_HURT_QUEUES: Final = (
+    _last_missing(QUEUE),
+    _last_missing(BATCH),
+    _folder_missing(QUEUE),
+    _folder_missing(BATCH),
+    _missing(QUEUE),
+    _cut(QUEUE, to_nothing=True),
+    _sector(QUEUE, is_blank=True),
+    _sector(BATCH, is_blank=True),
+)
 _DAMAGES: Final = (
     *[_bit(LOG)] * 6,
     _bit(QUEUE),
@@ -282,6 +314,12 @@ _DAMAGES: Final = (
     *(_cut(folder, to_nothing=to_nothing) for folder in (LOG, QUEUE, INDEX, TABLES) for to_nothing in (True, False)),
     *(_garbage(folder) for folder in (LOG, QUEUE, INDEX, TABLES, "checkpoint")),
     *(_swapped(folder) for folder in (LOG, QUEUE, QUEUE)),
+    *(_together(_missing(ENDS), hurt) for hurt in (*_HURT_QUEUES, _last_missing(LOG), _bit(LOG))),
+    *(_together(_missing(ENDS), _missing(CHECKPOINT), hurt) for hurt in (_last_missing(LOG), _last_missing(QUEUE))),
+    *(_together(damage(CHECKPOINT), _last_missing(QUEUE)) for damage in (_missing, _garbage)),
+    *(_together(damage(ENDS), _last_missing(QUEUE)) for damage in (_bit, _garbage)),
+    *(_together(_strange_list(), hurt) for hurt in (_last_missing(QUEUE), _bit(LOG))),
+    _together(_missing(TABLES), _folder_missing(QUEUE)),
 )
 DAMAGES: Final = random.Random(14).sample(_DAMAGES, len(_DAMAGES))
 """In an order in which any few are of many kinds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from support.stores.small import (
     flush_queues,
     inner_batch,
     memory,
+    message,
     open_store,
 )
 
@@ -127,4 +129,57 @@ def test_a_damaged_batch_with_another_offset_cuts_nothing_from_its_queue(
     store = with_a_damaged_last(files, clock, lambda store: store.append(inner_batch(4)), found)
     assert [one.queue_offset for one in contents(store, BATCHED)] == [0, 4, 8, 12, 16]
     assert store.append(inner_batch(4)).queue_offset == 24
+    store.close()
+
+
+@pytest.mark.parametrize("is_batched", [True, False])
+@pytest.mark.parametrize("is_idle", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("lost", [1, 3])
+def test_last_records_of_which_nothing_can_be_read_keep_their_offsets(
+    files: MemoryFileSystem,
+    clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    is_batched: bool,
+    is_idle: bool,
+    is_known: bool,
+    lost: int,
+) -> None:
+    """After a death. The log ends with them, and nothing but their units tells of them."""
+    append = partial(inner_batch, 4, "B") if is_batched else partial(message, "A", b"." * 60, queue_id=0)
+    store = open_store(files, clock)
+    for _ in range(5):
+        store.append(append())
+    while store.log.end < 3 * LOG_BYTES:
+        clock.advance(10)
+        fill(store, 1)
+    for _ in range(2):
+        flush(store)
+        flush_queues(store)
+    clock.advance(10)
+    for _ in range(0 if is_idle else 2):
+        fill(store, 1)
+        store.append(append())
+    last = [store.append(append()) for _ in range(lost)]
+    store.write_behind()
+    end = store.log.end
+    die(store)
+    if not is_known:
+        files.remove(ROOT / "queue_ends.json")
+    place = int(last[0].log_offset)
+    while place < end:
+        file = files.open(ROOT / "commitlog" / f"{place // LOG_BYTES * LOG_BYTES:020}")
+        size = min(LOG_BYTES - place % LOG_BYTES, end - place)
+        file.write_at(place % LOG_BYTES, b"?" * size)
+        place += size
+    store = open_store(files, clock)
+    step = 4 if is_batched else 1
+    following = store.append(append()).queue_offset
+    assert following == last[-1].queue_offset + step
+    assert "messages are damaged" in caplog.text
+    whole = [one.queue_offset for one in contents(store, last[0].topic)]
+    assert whole == [*range(0, last[0].queue_offset, step), following]
+    store.close()
+    store = open_store(files, clock)
+    assert store.append(append()).queue_offset == following + step
     store.close()

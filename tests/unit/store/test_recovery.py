@@ -17,6 +17,7 @@ from rocketline.testing.fake_clock import FakeClock
 from rocketline.testing.faulty_filesystem import FaultyFileSystem
 from support.stores.damage import walk
 from support.stores.small import (
+    BATCHED,
     LOG_BYTES,
     ROOT,
     SYNC,
@@ -292,6 +293,53 @@ def test_a_missing_last_file_of_the_log_stops_the_start_with_figures(
     store = opened(files, clock)
     assert bodies(store) == list(range(9))
     assert store.units("T", 0, 8, 1)[0][0] == end
+    store.close()
+
+
+@pytest.mark.parametrize("lost", [1, 2, 5])
+@pytest.mark.parametrize("is_batched", [True, False])
+def test_a_missing_last_file_is_known_by_units_after_a_death(
+    files: MemoryFileSystem, clock: FakeClock, lost: int, is_batched: bool
+) -> None:
+    """Neither checkpoint nor ends of queues have come so far. By one unit only if that is where the file began."""
+    store = opened(files, clock)
+    fill(store, 3, topic="IDLE")
+    count = 0
+    while len(store.log.segments.starts) < 3 or store.log.end < 2 * LOG_BYTES + lost * 100:
+        store.append(inner_batch(4)) if is_batched else fill(store, 1)
+        count += 1
+    store.write_behind()
+    die(store)
+    kept = files.read_file(log_file(2 * LOG_BYTES)) or b""
+    files.remove(log_file(2 * LOG_BYTES))
+    for _ in range(2):
+        with pytest.raises(CorruptStoreError, match=rf"{2 * LOG_BYTES:020}: missing: .* {2 * LOG_BYTES}\."):
+            opened(files, clock)
+    files.write_file(log_file(2 * LOG_BYTES), kept)
+    store = opened(files, clock)
+    topic = BATCHED if is_batched else "T"
+    assert len(contents(store, topic)) == count
+    assert store.max_offset(topic, 0) == count * (4 if is_batched else 1)
+    store.close()
+
+
+def test_a_log_whose_last_file_is_full_has_lost_none_if_queues_know_none(
+    files: MemoryFileSystem, clock: FakeClock
+) -> None:
+    """A death between two files; and a queue that cannot be read is left to who asks for it."""
+    store, count = opened(files, clock), 0
+    fill(store, 1, topic="U")
+    while len(store.log.segments.starts) < 3:
+        store.write_behind()
+        fill(store, 1)
+        count += 1
+    die(store)
+    files.remove(log_file(2 * LOG_BYTES))
+    files.write_file(ROOT / "consumequeue" / "U" / "0" / "strange", b"1")
+    store = opened(files, clock)
+    assert store.log.end == 2 * LOG_BYTES
+    assert bodies(store) == list(range(count - 1))
+    assert fill(store, 1)[0].queue_offset == count - 1
     store.close()
 
 

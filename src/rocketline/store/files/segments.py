@@ -227,9 +227,8 @@ class Segments:
         return self._paths.pop(start)
 
     def forget_all(self) -> None:
-        """There are no files any more."""
-        for start in self.starts:
-            self._files.close(self.path(start))
+        """There are no files any more; others may have opened some of them."""
+        self._files.close_in(self.folder)
         self.starts, self._paths = [], {}
 
     def remove_all(self) -> None:

@@ -66,6 +66,7 @@ class BatchConsumeQueue:
     __slots__ = (
         "_compared",
         "_end",
+        "_is_rewound",
         "_own_first",
         "_segments",
         "_tail",
@@ -91,6 +92,7 @@ class BatchConsumeQueue:
         self._end = 0  # the number of the next unit, counted from the first that the queue ever had
         self._written = 0  # units before this number are in the files, the others in the tail
         self._tail = bytearray()
+        self._is_rewound = False  # its files may have units behind its end
         self._own_first = 0  # units from this number on were derived by this process, and are not looked at again
         self._compared = range(0)  # others that were looked at
         self.check_units: CheckBatches = _unchecked
@@ -140,6 +142,11 @@ class BatchConsumeQueue:
         units = [self._at(number) for number in sorted(numbers) if self._first <= number < self._end]
         return [(unit.first, unit.log_offset, unit.size) for unit in units if unit is not None]
 
+    def last_places(self) -> list[tuple[int, int]]:
+        """Log offset and record size of the last two units."""
+        numbers = range(max(self._end - 2, self._first), self._end)
+        return [unit[:2] for number in numbers if (unit := self._at(number)) is not None]
+
     def end_of_gone(self, is_gone: IsGone) -> int:
         """The queue offset behind the last record that is gone, by what is left of the files. Raises `OSError`."""
 
@@ -164,6 +171,24 @@ class BatchConsumeQueue:
         if lost is not None:
             self._lose(offset, lost)
         self.max_offset = self.next_offset = offset
+
+    def keep_from_files(self, is_lost: Callable[[int], bool], files_end: int) -> int:
+        """See `ConsumeQueue.keep_from_files`: of what is left there when the queue was rewound."""
+        number, first = self._end, self.max_offset
+        while units := self._segments.read(number * BATCH_UNIT_BYTES, BATCH_UNIT_BYTES):
+            number, unit = number + 1, BatchUnit(*BATCH_UNIT.unpack(units)[:6])
+            if unit.size > 0 and unit.log_offset < self.max_log_offset:
+                continue  # of a record that is whole, behind others that were lost
+            is_there = 0 < unit.size <= files_end - unit.log_offset and self.max_log_offset <= unit.log_offset
+            if not is_there or unit.first < self.max_offset or unit.messages <= 0 or not is_lost(unit.log_offset):
+                break
+            self._append(unit)
+        if self.max_offset == first:
+            return 0
+        self.next_offset = self.max_offset
+        _log.error("messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=first,
+                   count=self.max_offset - first, log_bytes=self.max_log_offset)  # fmt: skip
+        return self.max_log_offset
 
     def _lose(self, offset: int, lost: DamagedSpan) -> None:
         _log.error("messages are damaged", topic=self.topic, queue=self.queue_id, first_offset=self.max_offset,
@@ -356,8 +381,17 @@ class BatchConsumeQueue:
     def truncate(self, log_end: int) -> None:
         """Drop the units of records that begin at or beyond `log_end`."""
         number = self._search(lambda unit: unit.log_offset >= log_end)
-        if number < self._end:
+        if number < self._end or self._is_rewound:
+            self._is_rewound = False
             self._cut(number)
+
+    def rewind(self, log_end: int) -> None:
+        """Likewise, and leave them in the files until the queue is truncated: they may be all that tells of records
+        that can be read no more."""
+        self._end = self._search(lambda unit: unit.log_offset >= log_end)
+        self._written = self._own_first = self._end
+        self._is_rewound, self._compared = True, range(0)
+        self._take_bounds()
 
     def correct_min(self, log_start: int) -> None:
         """Let `min_offset` be the first whose record is still in the log, which begins at `log_start`."""

@@ -242,6 +242,11 @@ class ConsumeQueue:
         offsets = {self.min_offset, self.max_offset - 1} if self.min_offset < self.max_offset else set()
         return [(offset, *unit[:2]) for offset in sorted(offsets) if (unit := self.unit(offset)) is not None]
 
+    def last_places(self) -> list[tuple[int, int]]:
+        """Log offset and record size of the last two units."""
+        offsets = range(max(self.max_offset - 2, self.first_kept), self.max_offset)
+        return [unit[:2] for offset in offsets if (unit := self.unit(offset)) is not None]
+
     def end_of_gone(self, is_gone: IsGone) -> int:
         """The queue offset behind the last unit whose record is gone, by what is left of the files: nothing else tells
         that there was one. Raises `OSError`."""

@@ -14,10 +14,11 @@ from typing import Final, Protocol
 from rocketline.errors import QueueNotReadyError
 from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.queues.consume_queue import ConsumeQueue
-from rocketline.store.queues.queue_ends import UNKNOWN, KnownQueue
-from rocketline.store.queues.queue_places import BrokenQueue, Queue, QueueName, QueuePlaces, ends_of
+from rocketline.store.queues.queue_ends import UNDERIVED, UNKNOWN, KnownQueue
+from rocketline.store.queues.queue_places import BrokenQueue, Queue, QueueBounds, QueueName, QueuePlaces, ends_of
 
 _FAILURES_MAX: Final = 100
+_COMPARED: Final = "is being compared with the log, since nobody has noted how it ended"
 
 
 class Doctor(Protocol):
@@ -34,6 +35,10 @@ class Doctor(Protocol):
     def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
         """Open the files of a queue that is given the units of records from `begin` on, the first with this queue
         offset; what is wrong with those before."""
+        ...
+
+    def gap_before(self, queue: Queue, offset: int, begin: int) -> str | None:
+        """What an open queue lacks that is given the units of records from `begin` on, the first with this offset."""
         ...
 
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
@@ -54,6 +59,28 @@ class Doctor(Protocol):
         ...
 
 
+class Proof(Protocol):
+    """Reads the log for what queues must have, where nobody has noted how they ended: see `store.end_proof`."""
+
+    is_over: bool
+
+    def go_on(self) -> None:
+        """Take a step. Raises `OSError`."""
+        ...
+
+    def holds_for(self, topic: str, queue_id: int, queue: QueueBounds | None) -> bool:
+        """The queue ends where it seems to; None stands for one that has no files."""
+        ...
+
+    def problem_of(self, topic: str, queue_id: int, queue: QueueBounds | None) -> str | None:
+        """What it lacks, by what was read so far."""
+        ...
+
+    def made(self, topic: str) -> None:
+        """A topic is made, or gone: older records of its name are not its."""
+        ...
+
+
 class _NoDoctor:
     """Of a table without a log: whatever there is counts as right."""
 
@@ -66,6 +93,9 @@ class _NoDoctor:
 
     def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
         queue.load(is_clean=False)
+        return None
+
+    def gap_before(self, queue: Queue, offset: int, begin: int) -> str | None:
         return None
 
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
@@ -100,6 +130,10 @@ class QueueLooks:
         """Queues that could not be compared with the log, and why. They hold nobody up but those who ask for them."""
         self.failure_count = 0
         """How often that happened: units that were derived for them are in no file, so their ends must be known."""
+        self.proof: Proof | None = None
+        """If nobody has noted how queues ended. Until it holds for a queue, that is given no messages."""
+        self.proof_failure: OSError | None = None
+        """Why it cannot go on. `retry_failures` lets it."""
         self.unseen: list[QueueName] = []
         """Asleep, and not yet compared with the log; the last is the next."""
         self._cure: Iterator[None] | None = None  # of the broken ones, under way
@@ -122,12 +156,17 @@ class QueueLooks:
 
     def _opened(self, topic: str, queue_id: int) -> tuple[Queue, str | None]:
         """The queue, which still counts as asleep, and what is wrong with it. Raises `OSError`."""
+        queue: Queue
         derived = self._places.unsettled.get(topic, {}).get(queue_id)
         if derived is not None:
-            return derived, self.doctor.settle(derived)
-        known = self._places.sleeping[topic][queue_id]
-        queue = self._make(topic, queue_id, known.is_batched)
-        return queue, self.doctor.examine(queue, known)
+            queue, problem = derived, self.doctor.settle(derived)
+        else:
+            known = self._places.sleeping[topic][queue_id]
+            queue = self._make(topic, queue_id, known.is_batched)
+            problem = self.doctor.examine(queue, known)
+        if problem is None and self.proof is not None:
+            problem = self.proof.problem_of(topic, queue_id, queue)
+        return queue, problem
 
     def awaken(self, queue: Queue) -> None:
         """It agrees with the log: from now on whoever asks gets it."""
@@ -154,9 +193,9 @@ class QueueLooks:
     def look_on(self, count: int, steps: int = 1) -> bool:
         """Compare the next queues that nobody has asked for yet with the log; whether more are left to do.
 
-        Once all were looked at, broken ones are derived anew together, so many steps of it. What cannot be read is no
-        reason not to look at others, see `failures`. Nor is a queue that cannot be derived anew now: whoever asks for
-        it tries again.
+        Once all were looked at, the proof goes on, if there is one; then broken ones are derived anew together, so many
+        steps of it. What cannot be read is no reason not to look at others, see `failures`. Nor is a queue that cannot
+        be derived anew now: whoever asks for it tries again.
         """
         while count and (name := self._next_unseen()) is not None:
             count -= 1
@@ -164,10 +203,15 @@ class QueueLooks:
                 self._look_at(*name)
             except OSError as error:
                 self._note_failure(name, error)
+        while steps and self._is_provable:
+            steps -= 1
+            self._prove_on()
         while steps and self._is_mendable:
             steps -= 1
             self._mend_as_possible()
-        return self._next_unseen() is not None or self._is_mendable
+        if self.is_proven and not self.failures:  # what could not be opened is compared when it can
+            self.proof = None
+        return self._next_unseen() is not None or self._is_provable or self._is_mendable
 
     def _next_unseen(self) -> QueueName | None:
         """None as well if so many could not be read that the disk is to blame."""
@@ -207,14 +251,15 @@ class QueueLooks:
         """Let the next looks come to those that could not be read."""
         self.unseen += self.failures
         self.failures.clear()
+        self.proof_failure = None
 
     def settle_all(self) -> None:
         """Bring the units of a recovery into files, and look at queues of which nothing is known, for a store that
-        closes: the next start must not take them for what they seem. Raises `OSError`."""
+        closes and notes how they end: the next start must not take them for what they seem. Raises `OSError`."""
         for topic in list(self._places.unsettled):
             for queue_id in list(self._places.unsettled[topic]):
                 self._look_at(topic, queue_id)
-        for topic, sleeping in list(self._places.sleeping.items()):
+        for topic, sleeping in list(self._places.sleeping.items()) if self.is_proven else ():
             for queue_id in [queue_id for queue_id, known in sleeping.items() if known.max_offset == UNKNOWN]:
                 self._look_at(topic, queue_id)
 
@@ -232,6 +277,53 @@ class QueueLooks:
         """Some derived units are not on disk, nobody has begun to write them, and somebody may."""
         unsettled = self._places.unsettled.items()
         return any((topic, queue_id) not in self.failures for topic, queues in unsettled for queue_id in queues)
+
+    # --- proving how queues end
+
+    @property
+    def is_proven(self) -> bool:
+        """All queues are known to end where they seem to, or to be broken."""
+        return self.proof is None or self.proof.is_over
+
+    @property
+    def _is_provable(self) -> bool:
+        return not self.is_proven and self.proof_failure is None and self._next_unseen() is None
+
+    def _prove_on(self) -> None:
+        assert self.proof is not None
+        try:
+            self.proof.go_on()
+        except OSError as error:
+            self.proof_failure = error
+
+    def compare(self, topic: str, queue_id: int, *, is_batched: bool | None) -> bool:
+        """See whether a queue has what the log is known to have of it; one that has not is derived anew. False if that
+        must wait for what is on its way to it. `is_batched` is None if its topic is gone."""
+        assert self.proof is not None
+        places = self._places
+        queue, known = places.awake.get(topic, {}).get(queue_id), places.sleeping.get(topic, {}).get(queue_id)
+        is_unopened = known is not None and known.max_offset == UNKNOWN  # it is compared when it is opened
+        if is_unopened or places.is_broken(topic, queue_id) or queue_id in places.unsettled.get(topic, ()):
+            return True
+        bounds = ends_of(queue) if queue is not None else known
+        problem = self.proof.problem_of(topic, queue_id, bounds)
+        if problem is None or (bounds is None and is_batched is None):
+            return True
+        if queue is not None and queue.next_offset != queue.max_offset:
+            return False
+        bounds = bounds or KnownQueue(bool(is_batched), max_offset=0)
+        broken = queue or self._make(topic, queue_id, bounds.is_batched)
+        places.awake.get(topic, {}).pop(queue_id, None)
+        self.note_broken(broken, problem, bounds._replace(max_log_offset=UNDERIVED))
+        return True
+
+    def wait_for_proof(self, topic: str, queue_id: int, queue: Queue | None) -> None:
+        """Return if the queue ends where it seems to, or was derived anew meanwhile. Raises `QueueNotReadyError` if
+        somebody finds that out behind the server, `OSError`."""
+        if self.proof is not None and not self.proof.holds_for(topic, queue_id, queue):
+            if self.on_broken is not None:
+                raise QueueNotReadyError(topic, queue_id, _COMPARED)
+            self._mend()
 
     # --- mending
 
@@ -272,6 +364,8 @@ class QueueLooks:
     def _mend(self) -> None:
         """Derive broken queues anew. The log is read once for all that need it, so all are looked at now."""
         self._look_at_all()
+        while self.proof is not None and not self.proof.is_over:
+            self.proof.go_on()
         while self._mend_on():
             pass
 
@@ -312,7 +406,7 @@ class QueueLooks:
 
     @property
     def _is_mendable(self) -> bool:
-        if not self._places.broken or self._next_unseen() is not None:
+        if not self._places.broken or not self.is_proven or self._next_unseen() is not None:
             return False
         return not self.failures.keys() & self._broken_names()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
 from rocketline.store.queues.consume_queue import ConsumeQueue
@@ -12,6 +12,19 @@ from rocketline.store.queues.queue_ends import KnownQueue
 Queue: TypeAlias = ConsumeQueue | BatchConsumeQueue
 QueueName: TypeAlias = tuple[str, int]
 """Topic and queue id."""
+
+
+class QueueBounds(Protocol):
+    """Where a queue begins and ends, be it open or not."""
+
+    @property
+    def min_offset(self) -> int: ...
+
+    @property
+    def max_offset(self) -> int: ...
+
+    @property
+    def max_log_offset(self) -> int: ...
 
 
 class BrokenQueue(NamedTuple):

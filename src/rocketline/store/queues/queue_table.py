@@ -6,6 +6,7 @@ batches kept in one record in `batchconsumequeue`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from rocketline.errors import CorruptStoreError
+from rocketline.logs import Log
 from rocketline.store.files.segments import OpenFiles
 from rocketline.store.filesystem import FileSystem, is_no_space
 from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue
@@ -21,6 +23,8 @@ from rocketline.store.queues.queue_ends import UNKNOWN, EndsFile, KnownQueue
 from rocketline.store.queues.queue_looks import QueueLooks
 from rocketline.store.queues.queue_places import Queue as Queue
 from rocketline.store.queues.queue_places import QueueName, QueuePlaces, ends_of
+
+_log = Log(__name__)
 
 IsBatched: TypeAlias = Callable[[str], "bool | None"]
 """Whether the queues of a topic know batches kept in one record; None if there is no such topic."""
@@ -37,6 +41,11 @@ _QUEUES_A_STEP: Final = 32
 """Queues whose units are written in one go, each perhaps to a new file: two or three milliseconds."""
 
 
+def _no_table(topic: str) -> bool | None:
+    """Any topic may be there."""
+    return None
+
+
 class QueueTable:
     """Queues exist in memory as soon as they are asked for, and on disk with their first message.
 
@@ -50,7 +59,7 @@ class QueueTable:
         root: Path,
         segment_bytes: int,
         batch_segment_bytes: int,
-        is_batched: IsBatched = lambda topic: None,
+        is_batched: IsBatched = _no_table,
     ) -> None:
         self._fs, self._root = fs, root
         self._folders = {kind: root / name for kind, name in _FOLDERS.items()}
@@ -136,6 +145,15 @@ class QueueTable:
 
     # --- what a recovery asks for
 
+    def in_files(self) -> Iterator[Queue]:
+        """All queues as their files say; those that cannot be read are left to who asks for them."""
+        for topic, known in self.listed().items():
+            for queue_id, sleeper in known.items():
+                queue = self._new(topic, queue_id, sleeper.is_batched)
+                with contextlib.suppress(OSError, CorruptStoreError):
+                    queue.load(is_clean=True)
+                    yield queue
+
     def known_end(self, topic: str, queue_id: int) -> int | None:
         """Where a queue ends, if by nothing else by its files; None if there is no such queue, `UNKNOWN` if they cannot
         be right."""
@@ -163,18 +181,20 @@ class QueueTable:
         """Let queues keep units that their files have of records from `log_offset` on, though the log does not show
         them; where the last of these ends, 0 if there are none. Its files end at `files_end`, and no record went
         further. For a recovery. Raises `OSError`."""
-        end = 0
-        for queues in self._places.unsettled.values():
-            for queue in queues.values():
-                end = max(end, queue.keep_from_files(log_offset.__le__, files_end))
+        derived = [queue for queues in self._places.unsettled.values() for queue in queues.values()]
+        batched = [queue for queue in self.awake if queue.is_batched]
+        end = max((queue.keep_from_files(log_offset.__le__, files_end) for queue in (*derived, *batched)), default=0)
         for topic, sleeping in self._places.sleeping.items():
             for queue_id, known in sleeping.items():
-                if known.max_offset == UNKNOWN:
-                    unopened = self._new(topic, queue_id, known.is_batched)
+                unopened = self._new(topic, queue_id, known.is_batched)
+                with contextlib.suppress(OSError, CorruptStoreError):  # whoever opens it tells why
                     unopened.load(is_clean=True)
-                    if log_offset < unopened.max_log_offset <= files_end:
-                        ends = unopened.min_offset, unopened.max_offset, unopened.max_log_offset
-                        known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
+                if log_offset < unopened.max_log_offset <= files_end and known.max_offset <= unopened.max_offset:
+                    first = unopened.min_offset if known.max_offset == UNKNOWN else known.min_offset
+                    ends = first, unopened.max_offset, unopened.max_log_offset
+                    known = sleeping[queue_id] = KnownQueue(known.is_batched, *ends)
+                    _log.error("messages are damaged", topic=topic, queue=queue_id, next_offset=known.max_offset,
+                               log_offset=log_offset)  # fmt: skip
                 if log_offset < known.max_log_offset <= files_end:
                     end = max(end, known.max_log_offset)
         return end
@@ -186,7 +206,7 @@ class QueueTable:
         is_batched = known.is_batched if known is not None else bool(self.is_batched(topic))
         awake = self._topics.get(topic, {}).get(queue_id)
         if awake is not None:
-            return awake
+            return self._going_on(awake, offset, begin)
         if known is not None and known.max_offset != UNKNOWN:
             self._lower[topic, queue_id] = known
         if is_batched:
@@ -195,6 +215,17 @@ class QueueTable:
         queue.expect(offset, known.min_offset if known is not None and known.max_offset != UNKNOWN else offset)
         self.looks.forget(topic, queue_id)
         self._places.unsettled.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def _going_on(self, queue: Queue, offset: int, begin: int) -> Queue:
+        """The same of an open one. If it lacks what comes before, it is derived as a whole after the recovery."""
+        problem = self.looks.doctor.gap_before(queue, offset, begin)
+        if problem is not None:
+            self._topics[queue.topic].pop(queue.queue_id)
+            queue.reset()
+            if isinstance(queue, ConsumeQueue):
+                queue.expect(offset, offset)
+            self._misled[queue] = problem, KnownQueue(queue.is_batched)
         return queue
 
     def _derive_batched(self, topic: str, queue_id: int, offset: int, begin: int) -> Queue:
@@ -264,9 +295,23 @@ class QueueTable:
         return self._places.topics
 
     def make(self, topic: str, queue_id: int) -> Queue:
-        """The queue, a new one if there is none yet."""
+        """The queue for new messages, a new one if there is none yet."""
         queue = self.get(topic, queue_id)
+        if self.looks.proof is not None:
+            self.looks.wait_for_proof(topic, queue_id, queue)
+            queue = self.get(topic, queue_id)
         return queue if queue is not None else self._add(topic, queue_id, bool(self.is_batched(topic)))
+
+    def reaching(self, topic: str, queue_id: int, offset: int) -> Queue | None:
+        """The queue, for who asks for what is behind its end: it may be longer than it seems. `QueueNotReadyError`."""
+        queue = self.get(topic, queue_id)
+        if offset > (queue.max_offset if queue is not None else 0):
+            self.looks.wait_for_proof(topic, queue_id, queue)
+        return self.get(topic, queue_id)
+
+    def kind_of(self, topic: str) -> bool | None:
+        """Whether queues of a topic know batches, None if there is no such topic: without a table of them all are."""
+        return False if self.is_batched is _no_table else self.is_batched(topic)
 
     def end_of_gone(self, topic: str, queue_id: int, is_batched: bool, is_gone: IsGone) -> int:
         """See `ConsumeQueue.end_of_gone`; of a queue that need not be open."""
@@ -371,6 +416,8 @@ class QueueTable:
         # Whoever asks may name anything, and a name like `../commitlog` must never become a path.
         if not any(topic in table for table in self._places.tables):
             return
+        if self.looks.proof is not None:
+            self.looks.proof.made(topic)
         self.removal_count += 1
         self.ends_file.forget(topic)
         self._undeleted.add(topic)
@@ -400,6 +447,8 @@ class QueueTable:
     def make_way(self, topic: str, *, is_batched: bool) -> None:
         """A topic is about to be made: what an earlier one of its name left behind goes, if that is of the other kind
         or was to be deleted. Raises `OSError`."""
+        if self.looks.proof is not None:
+            self.looks.proof.made(topic)
         if topic in self._undeleted or self._is_other_kind(topic, is_batched):
             self.remove(topic)
 

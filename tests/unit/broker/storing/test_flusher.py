@@ -412,6 +412,29 @@ async def test_a_damaged_queue_is_derived_anew_behind_the_running_broker(
         assert both.store.append(message("IDLE", b"x")).queue_offset == 12
 
 
+async def test_the_log_is_compared_with_its_queues_behind_the_running_broker(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Apache's broker. What has lost something is derived anew, and that is written down."""
+    monkeypatch.setattr("rocketline.store.message_store._STEPS_AT_START", 0)
+    monkeypatch.setattr("rocketline.store.end_proof._EFFORT_MAX", 1)
+    files = FaultyFileSystem(clock)
+    store = open_store(files, clock, mapped_file_size_commit_log=65536)
+    fill(store, 12, topic="IDLE")
+    fill(store, 3)
+    store.close()
+    files.remove(ROOT / "consumequeue" / "IDLE" / "0" / f"{200:020}")
+    files.remove(ROOT / "queue_ends.json")
+    async with flushing(files, clock) as both:
+        looks = both.store.queues.looks
+        with pytest.raises(QueueNotReadyError):
+            both.store.append(message("IDLE", b"x"))
+        await until(lambda: looks.is_proven and not looks.is_broken)
+        assert both.store.append(message("IDLE", b"x")).queue_offset == 12
+    both.store.close()
+    assert files.exists(ROOT / "queue_ends.json")
+
+
 async def test_a_queue_that_could_not_be_read_is_looked_at_again(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

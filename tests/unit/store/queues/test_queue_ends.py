@@ -261,13 +261,20 @@ def test_nothing_is_cut_from_a_queue_whose_end_nobody_knows(
     store.close()
 
 
-def test_a_stop_before_the_looks_have_come_by_knows_all_ends(
+def test_a_stop_before_the_looks_have_come_by_notes_no_end_that_nobody_has_proven(
     files: MemoryFileSystem, clock: FakeClock, no_looks: None
 ) -> None:
     die(lived(files, clock))
     files.remove(ENDS)
+    no_last_file(files)
     store = opened(files, clock)
     catch_up(store)
+    store.close()
+    assert not files.exists(ENDS)
+    assert not files.exists(ROOT / "abort")
+    store = opened(files, clock)
+    look_at_all(store)
+    assert numbers(store) == list(range(12))
     store.close()
     assert known(files)["IDLE"][0][2:4] == [0, 12]
 

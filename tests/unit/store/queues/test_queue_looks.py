@@ -43,6 +43,9 @@ class Told:
     def reopen(self, queue: BatchConsumeQueue, offset: int, begin: int) -> str | None:
         return None
 
+    def gap_before(self, queue: Queue, offset: int, begin: int) -> str | None:
+        return None
+
     def expected(self, queue: Queue, known: KnownQueue) -> KnownQueue:
         return known
 
