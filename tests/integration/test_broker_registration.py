@@ -18,6 +18,7 @@ from rocketline.nameserver.server import NameServer
 from rocketline.store.filesystem import FileSystem
 from rocketline.store.memory_filesystem import MemoryFileSystem
 from rocketline.wire.codes import RequestCode
+from rocketline.wire.command import Command
 from support.brokers.running import BrokerPeer, broker
 from support.brokers.sends import send_v2
 from support.name_servers.running import Peer, name_server
@@ -141,6 +142,28 @@ async def test_name_server_that_comes_back_is_told_everything_in_the_next_round(
         peer = await stack.enter_async_context(Peer(second.address))
         await until_known(peer, "T")
         await until_known(peer, "TBW102")
+
+
+async def test_what_is_owed_while_a_name_server_is_silent_is_told_when_that_round_is_over(
+    server: NameServer, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for the next round of all, ten seconds or more, though the name server was back at once."""
+    async with registered(server.address) as running:
+        (link,) = running.services.name_servers._links.values()
+        answered, asked = link.ask, list[int]()
+
+        async def ask(command: Command, timeout_s: float) -> Command | None:
+            asked.append(command.code)
+            if len(asked) > 1:
+                return await answered(command, timeout_s)
+            running.storage.topics.update(TopicConfig("T", 4, 4))
+            return None
+
+        monkeypatch.setattr(link, "ask", ask)
+        running.services.name_servers.register_all()
+        await link.is_idle.wait()
+        assert len(asked) == 2
+        assert (await peer.ask_route("T")).code == 0
 
 
 async def test_unchanged_topics_are_not_told_again_where_registration_is_not_forced(

@@ -236,8 +236,6 @@ class _Link:
                     self._is_known = await self._pay()
                 finally:
                     _call_all(waiting)
-                if not self._is_known:
-                    return
         except (RocketlineError, OSError) as error:  # an answer that nobody can read, an order that cannot be saved
             self._is_known = False
             self._log.warning("registration failed", str(error), address=self.remote.address)
