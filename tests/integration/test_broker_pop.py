@@ -453,6 +453,23 @@ async def test_new_group_goes_on_after_a_crash_behind_what_it_popped_one_by_one(
         assert bodies(await peer.request(pop(consumerGroup="new"), 5)) == sent[2:]
 
 
+async def test_pops_of_one_message_are_found_in_the_log_however_long_they_are_invisible(clock: FakeClock) -> None:
+    """S190: those for a second are in another topic than the others, and are read behind them."""
+    files = MemoryFileSystem(clock, capacity=2**30)
+    async with scene(clock=clock, files=files) as (_, peer):
+        sent = await send_many(peer, 6)
+        await peer.request(pop(messages=1), 5)
+        await until(lambda: bool(files.read_file(OFFSETS)))
+        before = files.read_file(OFFSETS)
+        for invisible_ms in (1000, 30_000, 1000, 30_000):
+            await peer.request(pop(messages=1, invisible_ms=invisible_ms), 5)
+    assert before is not None
+    files.write_file(OFFSETS, before)
+    async with scene(clock=clock, files=files) as (running, peer):
+        assert running.storage.offsets.query("g", "T", 0) == 5
+        assert bodies(await peer.request(pop(), 5)) == sent[5:]
+
+
 async def test_message_put_off_raises_no_offset_of_a_group_that_was_sent_back(clock: FakeClock) -> None:
     """Its new checkpoint is the last that the log has, and tells nothing of the messages before it."""
     files = MemoryFileSystem(clock, capacity=2**30)

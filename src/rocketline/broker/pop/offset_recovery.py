@@ -71,24 +71,41 @@ class OffsetRecovery:
         if not self.is_begun:
             return
         self._has_gaps = bool(self._marks.get(_MERGED)) or self._settings.value.enable_pop_buffer_merge
+        unsure: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
         for point in list(self._points()):  # all of them first: one that is torn may come behind those that are not
-            self._take(point)
+            place = point.consumer_group or "", point.topic or "", point.queue_id
+            span = self._span(point)
+            if span is None:
+                continue
+            if self._has_gaps or self._may_be_old(point, place):
+                unsure.setdefault(place, []).append(span)
+            else:
+                self._raise(place, span[1])
+        for place, spans in unsure.items():
+            for start, end in sorted(spans):
+                if start <= self._known(place):
+                    self._raise(place, end)
         self.note()
 
-    def _take(self, point: PopCheckPoint) -> None:
-        """A checkpoint of one message, or one that was noted anew, may be of what was popped long ago and put off: the
-        group may have been sent back since, and what it has not popped again must not be passed by. Of a group that was
-        never at the queue before, it is new."""
-        topic, group, queue_id = point.topic or "", point.consumer_group or "", point.queue_id
+    def _span(self, point: PopCheckPoint) -> tuple[int, int] | None:
+        """From where to where its messages are; None if there are none."""
         if not 0 < point.count <= MESSAGES_MAX:
-            return
-        after = max(point.offsets()) + 1
-        known = self._offsets.offsets_of(group, topic).get(queue_id, -1)
-        if after <= known or after > self._store.max_offset(topic, queue_id):
-            return
-        may_be_old = known >= 0 and (point.count == 1 or point.re_put_times is not None)
-        if point.start_offset <= known or not (self._has_gaps or may_be_old):
-            self._offsets.commit(group, topic, queue_id, after)
+            return None
+        end = max(point.offsets()) + 1
+        return (point.start_offset, end) if end <= self._store.max_offset(point.topic or "", point.queue_id) else None
+
+    def _may_be_old(self, point: PopCheckPoint, place: tuple[str, str, int]) -> bool:
+        """A checkpoint of one message, or one that was noted anew, may be of what was popped long ago and put off: the
+        group may have been sent back since, and what it has not popped again must not be passed by."""
+        return self._known(place) >= 0 and (point.count == 1 or point.re_put_times is not None)
+
+    def _known(self, place: tuple[str, str, int]) -> int:
+        group, topic, queue_id = place
+        return self._offsets.offsets_of(group, topic).get(queue_id, -1)
+
+    def _raise(self, place: tuple[str, str, int], end: int) -> None:
+        if end > self._known(place):
+            self._offsets.commit(*place, end)
 
     def _points(self) -> Iterator[PopCheckPoint]:
         """The checkpoints that the offsets may not know of: those on their way, and those that were due at once."""
