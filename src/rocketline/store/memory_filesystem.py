@@ -173,6 +173,10 @@ class MemoryFileSystem:
     def modified_ms(self, path: Path) -> int:
         return self._existing(path).modified_ms
 
+    def touch(self, path: Path, modified_ms: int) -> None:
+        """As if it had been written then."""
+        self._existing(path).modified_ms = modified_ms
+
     def make_folder(self, path: Path) -> None:
         if path in self._folders:
             return

@@ -7,6 +7,7 @@ The model is a Linux page cache over a journaling file system:
 - A crash leaves a length that the file has had since its last sync. If it was made shorter, writes survive in order.
 - Creations, renames and removals are durable after `sync_folder` of their folder, and in order: a crash keeps the
   durable ones and a stretch of those that followed.
+- A lock file stays, with its time.
 - A sync that fails drops the bytes it should have made durable: a second one succeeds and proves nothing.
 
     disk = FaultyFileSystem(clock)
@@ -233,6 +234,7 @@ class FaultyFileSystem:
         self._fault: _Fault | None = None
         self._chance = random.Random(seed)  # noqa: S311 - it must repeat
         self._making = ThreadLock()
+        self._locks: set[Path] = set()
         self.call_count = 0
         """How many calls could have failed since the start or the last `fail`, of the kinds it named."""
 
@@ -271,6 +273,9 @@ class FaultyFileSystem:
         for path, inode in sorted(names.items()):
             if inode is not None:
                 inode.restore(after.open(path, size=0), survival, chance)
+        for path in self._locks:
+            if path.parent in names:
+                after._keep_lock(path, self._memory.modified_ms(path))
         after._settle_names(len(after._namings))
         after.call_count = 0
         return after
@@ -371,7 +376,13 @@ class FaultyFileSystem:
         return self._memory.usage(path)
 
     def lock(self, path: Path) -> Lock:
+        self._locks.add(path)
         return self._memory.lock(path)
+
+    def _keep_lock(self, path: Path, modified_ms: int) -> None:
+        """The file is there, as old as it is, and nobody holds it."""
+        self.lock(path).release()
+        self._memory.touch(path, modified_ms)
 
     def _rename_in(self, folders: Sequence[Path], apply: Callable[[_Names], None]) -> None:
         apply(self._live)
