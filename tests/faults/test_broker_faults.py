@@ -105,6 +105,7 @@ class Life:
             await self._work_on(broker, start, count)
             broker.close()
             self._note_safe(broker)
+        self.said = copy.deepcopy(self.safe)  # of what a sync that failed has dropped, later ones tell nothing
 
     async def _work_on(self, broker: StillBroker, start: int, count: int) -> None:
         expression = await self._join(broker, start)
