@@ -13,12 +13,14 @@ from rocketline.clock import SystemClock
 from rocketline.errors import ResponseError
 from rocketline.model.group_config import SubscriptionGroupConfig
 from rocketline.model.names import AUTO_CREATE_TOPIC
+from rocketline.model.subscription import MessageRequestMode
 from rocketline.settings.properties import format_properties, parse_properties
 from rocketline.testing.apache import ApacheBroker, Release
 from rocketline.testing.exchange import Exchange
 from rocketline.testing.server_process import LOOPBACK, ServerProcess, free_port
 from rocketline.wire import headers
 from rocketline.wire.bodies import encode
+from rocketline.wire.bodies.pop import SetMessageRequestModeRequestBody
 from rocketline.wire.codes import RequestCode, ResponseCode
 from rocketline.wire.command import Command
 
@@ -122,6 +124,11 @@ class Questions:
     def create_group(self, group: str) -> None:
         """Make a consumer group."""
         self._ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode(SubscriptionGroupConfig(group)))
+
+    def let_pop(self, topic: str, group: str) -> None:
+        """Have push consumers of the group pop."""
+        body = SetMessageRequestModeRequestBody(topic, group, MessageRequestMode.POP)
+        self._ask(RequestCode.SET_MESSAGE_REQUEST_MODE, None, encode(body))
 
     def broker_name(self) -> str:
         """What the broker calls itself, and handles name."""

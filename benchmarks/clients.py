@@ -49,6 +49,8 @@ class Load:
     """A word that is None stands for the name of a new group."""
     goal: float | None = None
     """The multiple of the Java client's rate, on Apache's broker."""
+    pops: bool = False
+    """The broker is told that the group pops."""
     is_for_all: bool = True
     """If not, ours are compared with Java's alone: what the others do is in another line already."""
 
@@ -62,6 +64,10 @@ def _loads(plan: Plan) -> list[Load]:
         words = _FULL_TOPIC, None, batch, plan.full_messages, _CONSUME_TIMEOUT_S
         return Load(name, (own, *words), ("consume", *words), goal, is_for_all=own == "consume")
 
+    def pop(name: str, own: str, batch: int) -> Load:
+        words = _FULL_TOPIC, None, batch, plan.popped_messages, _CONSUME_TIMEOUT_S
+        return Load(name, (own, *words), ("pop", *words), pops=True, is_for_all=False)
+
     return [
         send("one caller", "sync", "sync", 1, 1.3),
         send("8 threads", "sync", "sync", 8),
@@ -72,6 +78,9 @@ def _loads(plan: Plan) -> list[Load]:
         consume("push, one message a call", "consume", 1, 0.5),
         consume("push on asyncio, up to 32 a call (Java: threads)", "consume-on-loop", 32, 1.0),
         consume("push on asyncio, one a call (Java: threads)", "consume-on-loop", 1, 0.5),
+        pop("POP push, up to 32 messages a call", "pop", 32),
+        pop("POP push, one message a call", "pop", 1),
+        pop("simple, 8 workers with 32 messages each (Java: POP push)", "simple", 32),
     ]
 
 
@@ -83,6 +92,7 @@ class Plan:
     measure_s: float = 3
     body_bytes: int = 100
     full_messages: int = 300_000
+    popped_messages: int = 100_000
     warm_ups: int = 1
 
 
@@ -152,6 +162,9 @@ class Contest:
         group = f"load-{os.getpid()}-{self._groups}"
         words = [group if word is None else word for word in (load.own if client.is_own else load.others)]
         where = f"{broker.label}, {load.name}, {client.label}"
+        if load.pops:
+            with Questions(broker.target.port) as questions:
+                questions.let_pop(_FULL_TOPIC, group)
         try:
             outcome = program.run(*words)
         except ProgramError as error:
@@ -250,7 +263,7 @@ def main() -> None:
     asked, console = _parse(), Console(width=None if sys.stdout.isatty() else 160)
     plan = Plan(rounds=asked.rounds, measure_s=asked.seconds)
     if asked.quick:
-        plan = Plan(rounds=1, measure_s=1, full_messages=30_000, warm_ups=0)
+        plan = Plan(rounds=1, measure_s=1, full_messages=30_000, popped_messages=30_000, warm_ups=0)
     loads = [load for load in _loads(plan) if not asked.row or load.name in asked.row]
     usual = ("rocketline",) if asked.before else _DEFAULT_CLIENTS
     wanted = asked.only or (*usual, *(["plain"] if asked.bare else []))

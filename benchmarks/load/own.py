@@ -10,19 +10,24 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from rocketline.client.aio.producer import Producer as AsyncProducer
 from rocketline.client.aio.push_consumer import PushConsumer as AsyncPushConsumer
 from rocketline.client.producer.options import ProducerKeywords
 from rocketline.client.producer.receipts import SendStatus
+from rocketline.client.push.options import PushKeywords
 from rocketline.client.received_message import ReceivedMessage
 from rocketline.client.sync.producer import Producer
 from rocketline.client.sync.push_consumer import PushConsumer
+from rocketline.client.sync.simple_consumer import SimpleConsumer
 from rocketline.errors import RocketlineError
 from rocketline.model.message import Message
+from rocketline.model.subscription import ConsumeFromWhere
 from rocketline.net import loop
 
+_FIRST: Final = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+_WORKERS: Final = 8
 _OPTIONS: ProducerKeywords = {"send_timeout_s": 20.0, "trace": "ROCKETLINE_TRACED" in os.environ}
 
 
@@ -40,6 +45,10 @@ class Load:
                 seconds = self._send(*words)
             case "consume":
                 seconds = self._consume(*words)
+            case "pop":
+                seconds = self._consume(*words, pops=True)
+            case "simple":
+                seconds = self._receive(*words)
             case _:
                 seconds = loop.run(self._consume_on_loop(*words))
         return {
@@ -138,7 +147,7 @@ class Load:
 
     # --- consuming
 
-    def _consume(self, topic: str, group: str, batch: str, count: str, timeout_s: str) -> float:
+    def _consume(self, topic: str, group: str, batch: str, count: str, timeout_s: str, *, pops: bool = False) -> float:
         wanted, all_came = int(count), threading.Event()
         taken, times = itertools.count(1), [0.0, 0.0]
 
@@ -163,12 +172,44 @@ class Load:
             note(total)
 
         batch_max = int(batch)
-        with PushConsumer(self._name_servers, group=group, consume_batch_max=batch_max) as consumer:
+        options: PushKeywords = {"consume_batch_max": batch_max}
+        if pops:
+            options["client_rebalance"], options["consume_from"] = False, _FIRST
+        with PushConsumer(self._name_servers, group=group, **options) as consumer:
             consumer.subscribe(topic, "*", take_batch if batch_max > 1 else take)
             if not all_came.wait(float(timeout_s)):
                 times[1] = time.perf_counter()
                 self._fail(TimeoutError("not all messages came in time"))
         self._messages = total if batch_max > 1 else next(taken) - 1
+        return times[1] - times[0]
+
+    def _receive(self, topic: str, group: str, batch: str, count: str, timeout_s: str) -> float:
+        """Threads that receive, and acknowledge what they have got."""
+        lock, wanted, times = threading.Lock(), int(count), [0.0, 0.0]
+        due_s = time.perf_counter() + float(timeout_s)
+
+        def work(consumer: SimpleConsumer) -> None:
+            while self._messages < wanted and time.perf_counter() < due_s:
+                try:
+                    messages = consumer.receive(int(batch), wait_s=1)
+                    consumer.ack(messages)
+                except RocketlineError as error:
+                    self._fail(error)
+                    return
+                with lock:
+                    times[0] = times[0] or time.perf_counter()
+                    self._messages += len(messages)
+
+        with SimpleConsumer(self._name_servers, group=group, consume_from=_FIRST) as consumer:
+            consumer.subscribe(topic)
+            threads = [threading.Thread(target=work, args=(consumer,)) for _ in range(_WORKERS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            times[1] = time.perf_counter()
+        if self._messages < wanted:
+            self._fail(TimeoutError("not all messages came in time"))
         return times[1] - times[0]
 
     async def _consume_on_loop(self, topic: str, group: str, batch: str, count: str, timeout_s: str) -> float:

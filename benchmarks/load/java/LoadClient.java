@@ -33,7 +33,7 @@ public final class LoadClient {
             LoadClient client = new LoadClient(arguments[0]);
             double seconds = switch (words[0]) {
                 case "send" -> client.send(words);
-                case "consume" -> client.consume(words);
+                case "consume", "pop" -> client.consume(words);
                 default -> throw new IllegalArgumentException(line);
             };
             System.out.printf("{\"messages\":%d,\"seconds\":%.6f,\"failures\":%d,\"problem\":\"%s\"}%n",
@@ -120,6 +120,7 @@ public final class LoadClient {
         consumer.setMqClientApiTimeout(20_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeMessageBatchMaxSize(batch);
+        consumer.setClientRebalance(!words[0].equals("pop"));
         consumer.subscribe(words[1], "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             first.compareAndSet(0, System.nanoTime());
