@@ -19,7 +19,7 @@ from rocketline.client.sync.producer import Producer
 from rocketline.model.message import Message
 from rocketline.model.names import dlq_topic
 from rocketline.testing.apache import ApacheProxy, Release
-from rocketline.testing.clients import GrpcCallError, GrpcClient, Received, java_grpc_client, python_grpc_client
+from rocketline.testing.clients import GrpcCallError, GrpcClient, GrpcMessage, java_grpc_client, python_grpc_client
 from support.clients import clusters as client_clusters
 from support.clients.clusters import SHORT, ClientCluster, wait_until
 from support.clients.topic_contents import queue_contents
@@ -79,9 +79,9 @@ def live(clients: Sequence[GrpcClient], scenario: Callable[[GrpcClient], None]) 
 
 def receive(
     client: GrpcClient, topic: str, group: str, count: int, *, invisible_s: int = 30, tags: str = "*"
-) -> list[Received]:
+) -> list[GrpcMessage]:
     """So many messages, by as many calls as it takes."""
-    received: list[Received] = []
+    received: list[GrpcMessage] = []
 
     def enough() -> bool:
         received.extend(client.receive(topic, group, invisible_s=invisible_s, tags=tags))
@@ -91,7 +91,7 @@ def receive(
     return received
 
 
-def numbers(received: Sequence[Received]) -> Counter[tuple[str, int]]:
+def numbers(received: Sequence[GrpcMessage]) -> Counter[tuple[str, int]]:
     return Counter((one.body, one.attempt) for one in received)
 
 

@@ -16,7 +16,7 @@ from rocketline.model.sys_flags import TRANSACTION_MASK, TRANSACTION_PREPARED, T
 from rocketline.store.log.commit_log import CommitLog
 from rocketline.store.log.record_scan import Record, messages_in
 from rocketline.store.log.record_walk import RecordWalk
-from rocketline.store.queues.queue_places import QueueBounds
+from rocketline.store.queues.queue_places import QueueReach
 from rocketline.store.queues.queue_table import QueueTable
 
 _log = Log(__name__)
@@ -103,14 +103,14 @@ class EndProof:
         if not self.is_over:
             self._made.add(topic)
 
-    def holds_for(self, topic: str, queue_id: int, queue: QueueBounds | None) -> bool:
+    def holds_for(self, topic: str, queue_id: int, queue: QueueReach | None) -> bool:
         """The queue ends where its files say. None stands for one that has none."""
         if self.is_over or topic in self._made:
             return True
         is_read = queue is not None and queue.max_log_offset > self._read_from
         return is_read and (topic.encode("utf-8", "replace"), queue_id) not in self._waiting
 
-    def problem_of(self, topic: str, queue_id: int, queue: QueueBounds | None) -> str | None:
+    def problem_of(self, topic: str, queue_id: int, queue: QueueReach | None) -> str | None:
         """What the log has of a queue that is missing in its files; None if it has nothing of that kind."""
         name = topic.encode("utf-8", "replace"), queue_id
         found = self._lasts.get(name)

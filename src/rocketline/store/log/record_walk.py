@@ -26,7 +26,7 @@ class RecoveryRules:
     needs_append_crc: bool = False
 
 
-class Follower(Protocol):
+class RecordTaker(Protocol):
     """Who takes the records of a walk."""
 
     def goes_on(self, record: Record) -> bool:
@@ -54,23 +54,23 @@ class RecordWalk:
                          left=left.end - left.begin if left is not None else 0)  # fmt: skip
         return left
 
-    def follow(self, follower: Follower, begin: int, end: int, last: Record | None) -> Iterator[Record]:
+    def follow(self, taker: RecordTaker, begin: int, end: int, last: Record | None) -> Iterator[Record]:
         """The records from `begin` on, up to the last before `end` that goes on from those before it."""
         log, rules, position = self._log, self._rules, begin
         while True:
             for last in scan(log, position, end, check_crc=rules.check_crc, needs_append_crc=rules.needs_append_crc):
                 if last.log_offset != position and log.damage:
-                    self._tell_lost(follower, position, last.log_offset)
+                    self._tell_lost(taker, position, last.log_offset)
                 yield last
                 position = last.log_offset + last.size
             stop = stop_of(log, position)
-            self._tell_lost(follower, position, stop)
-            found = self._next_behind(follower, stop, end, last) if stop < end else None
+            self._tell_lost(taker, position, stop)
+            found = self._next_behind(taker, stop, end, last) if stop < end else None
             if found is None:
                 return
             remains = self.remains(stop, found)
             self.note_damage(stop, found, remains)
-            follower.lose(remains)
+            taker.lose(remains)
             position = found
 
     def between(self, begin: int, end: int) -> Iterator[Record]:
@@ -88,10 +88,10 @@ class RecordWalk:
             position = end if found is None else found
             self.note_damage(stop, position, self.remains(stop, position))
 
-    def _tell_lost(self, follower: Follower, begin: int, end: int) -> None:
+    def _tell_lost(self, taker: RecordTaker, begin: int, end: int) -> None:
         """What known damage between two positions has taken from queues."""
         for span in self._log.damage.within(begin, end):
-            follower.lose(self.remains(*span))
+            taker.lose(self.remains(*span))
 
     def remains(self, begin: int, end: int) -> list[Record]:
         """Damaged records, as far as they follow on each other from `begin` on: their lengths agree, and they know
@@ -102,13 +102,13 @@ class RecordWalk:
             begin += record.size
         return found
 
-    def _next_behind(self, follower: Follower, position: int, end: int, last: Record | None) -> int | None:
+    def _next_behind(self, taker: RecordTaker, position: int, end: int, last: Record | None) -> int | None:
         """Where the log goes on behind damage at `position`: with a record whose queue has not been further already."""
         log, rules = self._log, self._rules
         place: int | None = position
         while place is not None:
             place = next_record(log, place, end, check_crc=True, after=last, needs_append_crc=rules.needs_append_crc)
-            if place is not None and (record := record_at(log, place)) is not None and follower.goes_on(record):
+            if place is not None and (record := record_at(log, place)) is not None and taker.goes_on(record):
                 return place
         return None
 

@@ -15,7 +15,7 @@ from rocketline.errors import QueueNotReadyError
 from rocketline.store.queues.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketline.store.queues.consume_queue import ConsumeQueue
 from rocketline.store.queues.queue_ends import UNDERIVED, UNKNOWN, KnownQueue
-from rocketline.store.queues.queue_places import BrokenQueue, Queue, QueueBounds, QueueName, QueuePlaces, ends_of
+from rocketline.store.queues.queue_places import BrokenQueue, Queue, QueueName, QueuePlaces, QueueReach, ends_of
 
 _FAILURES_MAX: Final = 100
 _COMPARED: Final = "is being compared with the log, since nobody has noted how it ended"
@@ -68,11 +68,11 @@ class Proof(Protocol):
         """Take a step. Raises `OSError`."""
         ...
 
-    def holds_for(self, topic: str, queue_id: int, queue: QueueBounds | None) -> bool:
+    def holds_for(self, topic: str, queue_id: int, queue: QueueReach | None) -> bool:
         """The queue ends where it seems to; None stands for one that has no files."""
         ...
 
-    def problem_of(self, topic: str, queue_id: int, queue: QueueBounds | None) -> str | None:
+    def problem_of(self, topic: str, queue_id: int, queue: QueueReach | None) -> str | None:
         """What it lacks, by what was read so far."""
         ...
 

@@ -14,7 +14,7 @@ QueueName: TypeAlias = tuple[str, int]
 """Topic and queue id."""
 
 
-class QueueBounds(Protocol):
+class QueueReach(Protocol):
     """Where a queue begins and ends, be it open or not."""
 
     @property

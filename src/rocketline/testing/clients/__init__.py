@@ -14,7 +14,7 @@ from rocketline.testing.clients.fetching import (
     own_client,
     python_grpc_client,
 )
-from rocketline.testing.clients.grpc import GrpcCallError, GrpcClient, Receipt, Received
+from rocketline.testing.clients.grpc import GrpcCallError, GrpcClient, GrpcMessage, GrpcReceipt
 from rocketline.testing.clients.program import ClientFailedError, ClientProgram, Delivered, Portion, Sent
 from rocketline.testing.clients.watching import Watched, Watcher
 
@@ -24,9 +24,9 @@ __all__ = [
     "Delivered",
     "GrpcCallError",
     "GrpcClient",
+    "GrpcMessage",
+    "GrpcReceipt",
     "Portion",
-    "Receipt",
-    "Received",
     "Sent",
     "Watched",
     "Watcher",

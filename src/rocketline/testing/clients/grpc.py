@@ -24,7 +24,7 @@ class GrpcCallError(RocketlineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class GrpcReceipt:
     """What a client knows of a message that it sent."""
 
     id: str
@@ -33,7 +33,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class GrpcMessage:
     """A message as a consumer got it."""
 
     id: str
@@ -85,32 +85,32 @@ class GrpcClient:
         message_group: str | None = None,
         due_s: int | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> Receipt:
+    ) -> GrpcReceipt:
         """Send one message; with a `message_group` it is in its order, with `due_s` it is delivered at this time."""
         optional = {"tag": tag, "key": key, "message_group": message_group, "due_s": due_s, "properties": properties}
         given = {name: value for name, value in optional.items() if value is not None}
-        return Receipt(**self._call("send", topic=topic, body=body, **given))
+        return GrpcReceipt(**self._call("send", topic=topic, body=body, **given))
 
-    def transact(self, topic: str, body: str, *, end: str) -> Receipt:
+    def transact(self, topic: str, body: str, *, end: str) -> GrpcReceipt:
         """Send a message in a transaction and end it by `commit`, `rollback`, or `none`: then the broker will ask."""
-        return Receipt(**self._call("transact", topic=topic, body=body, end=end))
+        return GrpcReceipt(**self._call("transact", topic=topic, body=body, end=end))
 
-    def recall(self, topic: str, receipt: Receipt) -> str:
+    def recall(self, topic: str, receipt: GrpcReceipt) -> str:
         """Call a delayed message back; the id that the proxy answers."""
         return str(self._call("recall", topic=topic, handle=receipt.recall))
 
     def receive(
         self, topic: str, group: str, *, count: int = 16, invisible_s: int = 30, tags: str = "*"
-    ) -> list[Received]:
+    ) -> list[GrpcMessage]:
         """What the group's simple consumer gets at once, or else what comes first within `AWAIT_S`."""
         arguments = {"topic": topic, "group": group, "count": count, "invisible_s": invisible_s, "tags": tags}
-        return [Received(**one) for one in self._call("receive", **arguments)]
+        return [GrpcMessage(**one) for one in self._call("receive", **arguments)]
 
-    def ack(self, message: Received) -> None:
+    def ack(self, message: GrpcMessage) -> None:
         """Tell that a received message is done."""
         self._call("ack", held=message.held)
 
-    def change_invisible(self, message: Received, invisible_s: int) -> None:
+    def change_invisible(self, message: GrpcMessage, invisible_s: int) -> None:
         """Have a received message come again after this time, from now on."""
         self._call("change", held=message.held, invisible_s=invisible_s)
 
@@ -118,9 +118,9 @@ class GrpcClient:
         """Start a push consumer; whether it is orderly is the group's affair."""
         self._call("push", topic=topic, group=group, tags=tags)
 
-    def pushed(self, topic: str) -> list[Received]:
+    def pushed(self, topic: str) -> list[GrpcMessage]:
         """What the topic's push consumer has had so far."""
-        return [Received(**one) for one in self._call("pushed", topic=topic)]
+        return [GrpcMessage(**one) for one in self._call("pushed", topic=topic)]
 
     def close(self) -> None:
         """End it: whatever it holds becomes visible by and by."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketline.testing.clients import ClientFailedError, GrpcCallError, GrpcClient, Receipt
+from rocketline.testing.clients import ClientFailedError, GrpcCallError, GrpcClient, GrpcReceipt
 
 ANSWER = "import json, sys\nfor line in sys.stdin: print(json.dumps(answer(json.loads(line))), flush=True)"
 
@@ -20,7 +20,7 @@ def test_call_names_what_was_given_and_no_more(tmp_path: Path) -> None:
     program = f"def answer(call): return dict(answer=dict(id=json.dumps(call), recall=''))\n{ANSWER}"
     with client(tmp_path, program) as fake:
         receipt = fake.send("T", "body", tag="a", due_s=0)
-    assert receipt == Receipt('{"call": "send", "topic": "T", "body": "body", "tag": "a", "due_s": 0}', "")
+    assert receipt == GrpcReceipt('{"call": "send", "topic": "T", "body": "body", "tag": "a", "due_s": 0}', "")
 
 
 def test_received_message_is_told_from_its_other_deliveries(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ PATIENCE_S = 20
 Call = dict[str, Any]
 
 
-class GrpcClient:
+class ApacheClients:
     """Producers and consumers, each made at its first use."""
 
     def __init__(self, library: Any, endpoint: str, await_s: int) -> None:
@@ -159,7 +159,7 @@ def fails(message: Any, deliveries: list[Call]) -> bool:
 
 
 def main(endpoint: str, await_s: str) -> None:
-    client = GrpcClient(importlib.import_module("rocketmq"), endpoint, int(await_s))
+    client = ApacheClients(importlib.import_module("rocketmq"), endpoint, int(await_s))
     for line in sys.stdin:
         print(json.dumps(client.answer(json.loads(line))), flush=True)  # noqa: T201
     os._exit(0)  # a push consumer would wait for the end of its long poll
