@@ -41,8 +41,8 @@ def test_story_of_a_message_that_was_retried(server: Server) -> None:
         Producer(server.address, group="shop", trace=True) as producer,
         PushConsumer(server.address, group="billing", trace=True) as consumer,
     ):
-        consumer.subscribe("orders", "*", handle)
         message_id = producer.send(Message("orders", b"a teapot", tags="new", keys=["42"])).message_id
+        consumer.subscribe("orders", "*", handle)  # a new group may begin behind what comes while it starts
         wait_until(lambda: seen)
         while len(seen) < 2:
             server.advance(1)
