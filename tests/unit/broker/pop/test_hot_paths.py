@@ -47,6 +47,11 @@ def test_acknowledgements_that_cannot_be_written_are_all_refused(
     assert twin.take(twin.acks, run) == (0, b"")  # from now on the handler tells
 
 
+def test_acknowledgement_of_a_group_that_no_record_can_name_is_left_to_the_handler(twin: PopTwins) -> None:
+    """Its connection was lost."""
+    assert twin.take(twin.acks, ack(0) + ack(1, group="a\x02b")) == twin.take(twin.acks, ack(0))
+
+
 def test_call_takes_a_bounded_number_of_acknowledgements(twin: PopTwins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acks, "_REQUESTS_MAX", 3)
     assert twin.take(twin.acks, ack(0) * 10)[0] == 3 * len(ack(0))

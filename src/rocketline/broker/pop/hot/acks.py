@@ -19,7 +19,7 @@ from rocketline.broker.pop.checks import PopChecks
 from rocketline.broker.pop.merge import MergeBuffer
 from rocketline.broker.pop.revive_topic import ReviveTopic
 from rocketline.broker.storing.admission import Admission
-from rocketline.errors import RemoteProtocolError
+from rocketline.errors import LocalProtocolError, RemoteProtocolError
 from rocketline.hot import HotPeer
 from rocketline.hot.pure.ack_request import ACK_START, parse_ack
 from rocketline.hot.pure.success_reply import success_replies
@@ -164,7 +164,10 @@ class AckPath:
         revive_ms = handle.pop_ms + handle.invisible_ms
         ack = AckMsg(topic, group, int(queue), handle.start_offset, handle.pop_ms, _OFFSET, handle.broker_name)
         message = self._revive.ack(ack, handle.revive_queue_id, revive_ms)
-        body, properties = _cut(message.body), _cut(encode_properties(message.properties))
+        try:
+            body, properties = _cut(message.body), _cut(encode_properties(message.properties))
+        except LocalProtocolError:  # of a name that no record can hold: the handler tells
+            return None
         if message.topic != WHEEL_TIMER_TOPIC or body is None or properties is None:
             return None
         before, _, behind = message.properties[property_names.UNIQ_KEY].partition(str(_OFFSET))
