@@ -178,11 +178,12 @@ class NotificationHandlers:
         if isinstance(wanted, Command):
             answer.give(_refused(wanted))
             return False
-        born_ms = asked.born_time or self._store.store_clock.now_ms()
-        answer.request.ext["bornTime"] = str(born_ms)  # its time counts from when it came first
+        came_ms = self._store.store_clock.now_ms()
         has_news = yield from self._held.watched(_place(asked), wanted, self._looked(answer, asked, topic, wanted))
-        if answer.is_given:
+        if answer.is_given:  # whatever its times are
             return False
+        born_ms = asked.born_time or came_ms
+        answer.request.ext["bornTime"] = str(born_ms)  # its time counts from when it came first
         if has_news and born_ms + asked.poll_time > self._store.store_clock.now_ms():
             return True
         self._wait(answer, asked, wanted, born_ms)
